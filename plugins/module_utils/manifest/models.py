@@ -1,0 +1,371 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The manifests as types: one class per kind and per block, snake_case attributes, frozen.
+
+These classes are the one home of fields, defaults and rules. `serialization_alias` is the spelling a manifest is
+documented in; every other spelling is brought to the attribute's name before a model sees it (spelling.py), unknown
+keys are found there too. Values arrive as the text the user wrote. The JSON Schemas are generated from here (schema.py).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from ._pydantic import BaseModel, ConfigDict, Field, model_validator
+from .rules import (
+    AbsolutePath,
+    Count,
+    CpuLimit,
+    CpuQuantity,
+    DnsLabel,
+    DnsSubdomain,
+    EnvName,
+    GpuType,
+    HttpPath,
+    Image,
+    LabelValue,
+    MemoryLimit,
+    MemoryQuantity,
+    MountPath,
+    Name,
+    Port,
+    PositiveCount,
+    Truth,
+    refuse_section,
+)
+from .secrets import redact_arguments
+
+
+class Block(BaseModel):
+    """A part of a manifest. Unknown keys are refused here as well, for models built without load()."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class JobSection(Block):
+    """Which job this is."""
+
+    name: Name = Field(description="Name of the job and of the objects made for it.", examples=["qwen2-7b-sft"])
+    priority: Literal["high", "medium", "low"] = Field("medium", description="Which jobs go first when GPUs are short.")
+    description: str | None = Field(None, description="What the job is for; kept as an annotation.")
+    namespace: DnsLabel | None = Field(
+        None, description="Namespace of the job; wins over the module's namespace option.", examples=["team-a"]
+    )
+
+
+class EnvVar(Block):
+    """An environment variable: a value, or a reference to where Kubernetes finds it. Never shows its value."""
+
+    name: EnvName = Field(description="Name of the variable.", examples=["HF_HOME"])
+    value: str | None = Field(None, description="Value; numbers and booleans become text.", repr=False)
+    value_from: dict[str, Any] | None = Field(
+        None,
+        serialization_alias="valueFrom",
+        description="Where the value comes from, as in Kubernetes: secretKeyRef, configMapKeyRef, fieldRef, …",
+        examples=[{"secretKeyRef": {"name": "hub", "key": "token"}}],
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> EnvVar:
+        if self.value is not None and self.value_from is not None:
+            raise refuse_section("value and valueFrom are both given", "keep one of them", "value_from")
+        return self
+
+
+class Environment(Block):
+    """What runs, and in which image."""
+
+    image: Image = Field(description="Container image.", examples=["registry.example.com/llama-factory:v0.8.0"])
+    image_pull_secrets: list[DnsSubdomain] = Field(
+        [],
+        serialization_alias="imagePullSecret",
+        description="Secret, or secrets, with the registry's credentials.",
+        examples=["my-secret", ["my-secret", "mirror"]],
+    )
+    command: list[str] = Field(
+        [],
+        description="Program to start with its arguments, one list item each; none: the image's entrypoint.",
+        examples=[["python", "train.py", "--learning_rate", "2e-5"]],
+    )
+    args: list[str] = Field([], description="Arguments for the command, one list item each.")
+    env: list[EnvVar] = Field(
+        [],
+        description="Environment variables: a list of name and value (or valueFrom), or a map from name to value.",
+        examples=[[{"name": "HF_HOME", "value": "/cache/hf"}], {"HF_HOME": "/cache/hf"}],
+    )
+    workdir: AbsolutePath | None = Field(None, description="Directory the command starts in.", examples=["/workspace"])
+
+    def __repr_args__(self) -> Any:
+        for name, value in super().__repr_args__():
+            yield name, redact_arguments(value) if name in {"command", "args"} else value
+
+
+class Resources(Block):
+    """What a pod of the job gets; requests and limits are the same."""
+
+    pool: LabelValue = Field("default", description="Pool of nodes to run in; default: nodes without a pool.")
+    gpu: Count = Field(0, description="Whole GPUs per node.", examples=[4])
+    gpu_type: GpuType = Field(
+        None, serialization_alias="gpu-type", description="GPU type the node must have.", examples=["A100-100G"]
+    )
+    gpu_share: MemoryQuantity | None = Field(
+        None,
+        serialization_alias="gpu-share",
+        description="GPU memory of a shared GPU, rounded up to whole GiB. Not used beside gpu > 0.",
+        examples=["2Gi"],
+    )
+    cpu: CpuQuantity = Field(description="CPU cores.", examples=[8, "500m"])
+    memory: MemoryQuantity = Field(description="Memory.", examples=["32Gi"])
+
+
+class TrainingResources(Resources):
+    """What each node of a training gets, and how many nodes there are."""
+
+    node_count: PositiveCount = Field(1, description="Number of nodes; more than one is distributed training.")
+
+
+class Workdir(Block):
+    """A directory (or file) of the node, or a volume claim, mounted at the same path in the container."""
+
+    path: MountPath = Field(description="Path on the node and in the container.", examples=["/models/qwen2-7b"])
+    type: (
+        Literal["DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"] | None
+    ) = Field(None, description="What the path must be on the node; normally found from the path itself.")
+    read_only: Truth = Field(False, description="Mount without the right to write.")
+    claim: DnsSubdomain | None = Field(
+        None, description="PersistentVolumeClaim to mount there instead of the node's directory.", examples=["models"]
+    )
+
+    @model_validator(mode="after")
+    def _claim_has_no_type(self) -> Workdir:
+        if self.claim is not None and self.type is not None:
+            raise refuse_section("type belongs to a directory of the node, not to a claim", "remove it", "type")
+        return self
+
+
+class Storage(Block):
+    """What is mounted into the container."""
+
+    workdirs: list[Workdir] = Field([], description="Directories, files and claims to mount.")
+    shm: MemoryQuantity | None = Field(
+        None, description="Size of /dev/shm; half the memory for trainings with GPUs.", examples=["16Gi"]
+    )
+
+
+class Distributed(Block):
+    """How the nodes of a distributed training find each other."""
+
+    backend: Literal["torchrun", "deepspeed"] = Field("torchrun", description="Launcher the command uses.")
+    master_port: Port = Field(29500, description="Port of the first node on which the others meet it.")
+    socket_ifname: Annotated[str, Field(min_length=1)] = Field(
+        "eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
+    )
+    deepspeed: Literal["zero2", "zero3"] | None = Field(None, description="DeepSpeed configuration to provide.")
+
+
+class Queue(Block):
+    """The queue that admits the job."""
+
+    backend: Literal["none", "kueue", "volcano", "kai"] = Field("none", description="Queueing system of the cluster.")
+    name: DnsLabel | None = Field(None, description="Name of the queue.", examples=["team-a"])
+
+    @model_validator(mode="after")
+    def _backend_needs_queue(self) -> Queue:
+        if self.backend == "none" and self.name is not None:
+            raise refuse_section("a queue is named but backend is none", "give kueue, volcano or kai", "backend")
+        if self.backend in {"kueue", "kai"} and self.name is None:
+            raise refuse_section(f"{self.backend} needs the name of a queue", "give one", "name")
+        return self
+
+
+class Service(Block):
+    """How the job is reached."""
+
+    port: Port = Field(8000, description="Port the container listens on.")
+    health_check: HttpPath | None = Field(
+        None, description="HTTP path that answers when the job is ready.", examples=["/health"]
+    )
+    type: Literal["NodePort", "ClusterIP", "LoadBalancer"] = Field("NodePort", description="Type of the Service.")
+    startup_timeout: PositiveCount | None = Field(
+        None, description="Seconds the job may take until its health check answers."
+    )
+
+
+class ReplicatedService(Service):
+    """How the job is reached, and how many copies of it run."""
+
+    replicas: Count = Field(1, description="Number of copies.")
+
+
+class InferenceService(ReplicatedService):
+    """How the inference is reached; models load slowly, so it has half an hour to start."""
+
+    startup_timeout: PositiveCount | None = Field(
+        1800, description="Seconds the model may take to load until the health check answers."
+    )
+
+
+class NotebookService(Service):
+    """How the notebook is reached."""
+
+    port: Port = Field(8888, description="Port the notebook server listens on.")
+
+
+DEFAULT_TARGETS = {"cpu": "80", "gpu_utilization": "80"}
+
+
+class Autoscaling(Block):
+    """Copies by load, instead of a fixed number."""
+
+    min_replicas: PositiveCount = Field(1, description="Fewest copies.")
+    max_replicas: PositiveCount = Field(description="Most copies.", examples=[8])
+    metric: Annotated[str, Field(pattern=r"^[A-Za-z_:][-A-Za-z0-9_:./]*$")] = Field(
+        "cpu",
+        description="What is measured: cpu (per cent), gpu_utilization (per cent), or the name of a Pods metric.",
+        examples=["cpu", "gpu_utilization", "vllm:num_requests_waiting"],
+    )
+    target: MemoryQuantity = Field(
+        "",
+        description="Average per copy that is aimed at; 80 for cpu and gpu_utilization.",
+        examples=[80, "10"],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_target(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("target") is None:
+            default = DEFAULT_TARGETS.get(values.get("metric") or "cpu")
+            if default is not None:
+                return {**values, "target": default}
+        return values
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Autoscaling:
+        if self.min_replicas > self.max_replicas:
+            raise refuse_section(
+                f"min_replicas {self.min_replicas} is more than max_replicas {self.max_replicas}",
+                "give a range from few to many",
+                "min_replicas",
+            )
+        if not self.target:
+            raise refuse_section(
+                f"a target is missing and the metric {self.metric} has no default",
+                "give the average per copy",
+                "target",
+            )
+        return self
+
+
+class JobManifest(Block):
+    """What the four kinds of job have in common."""
+
+    kind: str
+    version: str | None = Field(None, description="Version of the manifest language.", examples=["v0.1", "v1"])
+    job: JobSection
+    environment: Environment
+    resources: Resources
+    storage: Storage = Field(default_factory=lambda: Storage(), description="What is mounted.")
+    queue: Queue = Field(default_factory=lambda: Queue(), description="The queue that admits the job.")
+
+
+class Training(JobManifest):
+    """A job that runs to its end, on one node or several."""
+
+    kind: Literal["training"]
+    resources: TrainingResources
+    distributed: Distributed = Field(
+        default_factory=lambda: Distributed(), description="How the nodes find each other."
+    )
+
+
+class Inference(JobManifest):
+    """A model that answers requests."""
+
+    kind: Literal["inference"]
+    service: InferenceService = Field(
+        default_factory=lambda: InferenceService(), description="How the model is reached."
+    )
+    autoscaling: Autoscaling | None = Field(None, description="Copies by load; service.replicas is then not used.")
+
+
+class Notebook(JobManifest):
+    """An interactive environment with a disk of its own."""
+
+    kind: Literal["notebook"]
+    service: NotebookService = Field(
+        default_factory=lambda: NotebookService(), description="How the notebook is reached."
+    )
+
+
+class Compute(JobManifest):
+    """A service without GPUs, such as nginx or redis."""
+
+    kind: Literal["compute"]
+    service: ReplicatedService = Field(
+        default_factory=lambda: ReplicatedService(), description="How the service is reached."
+    )
+
+
+class Section(Block):
+    """Name and purpose of a pool or quota."""
+
+    name: DnsLabel = Field(description="Name.", examples=["training-pool"])
+    description: str | None = Field(None, description="What it is for.")
+
+
+class PoolNode(Block):
+    """What is declared of a node of a pool."""
+
+    gpu_type: GpuType = Field(
+        None, serialization_alias="gpu-type", description="Type of the node's GPUs.", examples=["A100-100G"]
+    )
+
+
+class Pool(Block):
+    """Nodes that belong together."""
+
+    kind: Literal["pool"]
+    version: str | None = Field(None, description="Version of the manifest language.", examples=["v0.1", "v1"])
+    pool: Section = Field(description="Name and purpose; may also be called metadata.")
+    nodes: dict[DnsSubdomain, PoolNode] = Field(
+        default_factory=dict,
+        description="The nodes: a map from host name to gpu-type, or a list of host names.",
+        examples=[{"gpu-node-1": {"gpu-type": "A100-100G"}}, ["gpu-node-1", "gpu-node-2"]],
+    )
+
+
+class Limits(Block):
+    """What the jobs of one namespace may use together; what is not given is unlimited."""
+
+    cpu: CpuLimit | None = Field(None, description="CPU cores.", examples=[10])
+    memory: MemoryLimit | None = Field(None, description="Memory.", examples=["20Gi"])
+    gpu: Count | None = Field(None, description="Whole GPUs.", examples=[4])
+    gpu_share: MemoryLimit | None = Field(
+        None, serialization_alias="gpu-share", description="Memory of shared GPUs, whole GiB.", examples=["40Gi"]
+    )
+    pods: Count | None = Field(None, description="Number of pods.", examples=[20])
+
+
+class Quota(Block):
+    """Limits per namespace."""
+
+    kind: Literal["quota"]
+    version: str | None = Field(None, description="Version of the manifest language.", examples=["v0.1", "v1"])
+    quota: Section = Field(description="Name and purpose; may also be called metadata.")
+    namespaces: dict[DnsLabel, Limits] = Field(
+        default_factory=dict,
+        serialization_alias="users",
+        description="Limits per user or namespace; may also be called namespace.",
+        examples=[{"team-a": {"cpu": 10, "memory": "20Gi", "gpu": 4}}],
+    )
+
+
+Manifest = Training | Inference | Notebook | Compute | Pool | Quota
+KINDS: dict[str, type[JobManifest] | type[Pool] | type[Quota]] = {
+    "training": Training,
+    "inference": Inference,
+    "notebook": Notebook,
+    "compute": Compute,
+    "pool": Pool,
+    "quota": Quota,
+}

@@ -1,0 +1,194 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The types of the manifests' fields: each a rule on one value, with the sentence and the remedy it is refused with.
+
+A refusal never repeats the value; who prints it puts the value in front, unless it is a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from .. import quantity
+from ._pydantic import AfterValidator, BeforeValidator, Field, PydanticCustomError
+
+# Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
+# `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 is what every kind can bear.
+JOB_NAME_LENGTH = 52
+LABEL_LENGTH = 63
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
+LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+# Kubernetes 1.34+ (RelaxedEnvironmentVariableValidation) takes any printable name without `=`; older ones this.
+ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
+# distribution/reference, as one line: [host[:port]/]path[:tag][@digest].
+IMAGE = (
+    r"(?:(?:[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])"
+    r"(?::[0-9]+)?/)?"
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
+    r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
+)
+HTTP_PATH = r"/[!-~]*"
+_TRUE = frozenset({"true", "yes", "on"})
+_FALSE = frozenset({"false", "no", "off"})
+
+
+def refuse(problem: str, remedy: str) -> PydanticCustomError:
+    """The refusal of one value: `<value> <problem>; <remedy>.`"""
+    return PydanticCustomError("value", "{problem}; {remedy}", {"problem": problem, "remedy": remedy})
+
+
+def refuse_section(problem: str, remedy: str, field: str | None = None) -> PydanticCustomError:
+    """The refusal of a section for values that do not go together; `field` is the one to look at."""
+    return PydanticCustomError("section", "{problem}; {remedy}", {"problem": problem, "remedy": remedy, "field": field})
+
+
+def _matching(pattern: str, problem: str, remedy: str, longest: int) -> AfterValidator:
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if len(value) > longest:
+            raise refuse(f"has {len(value)} characters", f"use at most {longest}")
+        if compiled.fullmatch(value) is None:
+            raise refuse(problem, remedy)
+        return value
+
+    return AfterValidator(check)
+
+
+def _whole_number(value: Any) -> Any:
+    """Text to int, decimal only: YAML 1.1 would read 010 as 8 and 1:30 as 90, which nobody means."""
+    text = str(value)
+    if isinstance(value, bool) or re.fullmatch(r"[+-]?[0-9]+", text) is None or len(text) > LABEL_LENGTH:
+        raise refuse("is not a whole number", "write digits only, such as 4")
+    if re.fullmatch(r"[+-]?0[0-9]+", text):
+        raise refuse("has a leading zero", f"write {int(text)}")
+    return int(text)
+
+
+def _between(lowest: int, highest: int | None, what: str) -> AfterValidator:
+    def check(value: int) -> int:
+        if value < lowest or (highest is not None and value > highest):
+            raise refuse("is not allowed", f"give {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _truth(value: Any) -> Any:
+    text = str(value).lower()
+    if text not in _TRUE | _FALSE:
+        raise refuse("is neither true nor false", "write true or false")
+    return text in _TRUE
+
+
+def _quantity(example: str, zero: bool) -> AfterValidator:
+    def check(value: str) -> str:
+        try:
+            amount = quantity.parse(value).value
+        except quantity.QuantityError:
+            raise refuse("is not a quantity", quantity_remedy(value, example)) from None
+        if amount < 0 or (amount == 0 and not zero):
+            raise refuse("is not allowed", f"give {'0 or more' if zero else 'more than 0'}, such as {example}")
+        return value
+
+    return AfterValidator(check)
+
+
+def quantity_remedy(value: str, example: str) -> str:
+    """What was probably meant: 32GB -> 32G or 32Gi, 32gi -> 32Gi."""
+    match = re.fullmatch(r"([0-9.]+)\s*([kmgtpe])(i?b?)", value.strip(), re.IGNORECASE)
+    if match and not match[1].startswith("."):
+        unit = "k" if match[2] in "kK" and "i" not in match[3].lower() else match[2].upper()
+        binary = f"{match[1]}{match[2].upper()}i"
+        return f"write {binary}" if "i" in match[3].lower() else f"write {binary} (powers of 1024) or {match[1]}{unit}"
+    return f"write a number with a Kubernetes unit, such as {example}"
+
+
+def _absolute_path(value: str) -> str:
+    if not value.startswith("/"):
+        raise refuse("is not an absolute path", "start it with /")
+    if ".." in value.split("/"):
+        raise refuse("contains ..", "write the path without ..")
+    if re.search(r"[\x00-\x1f\x7f]", value):
+        raise refuse("contains a control character", "remove it")
+    # A mountPath may not contain ':' (pkg/apis/core/validation ValidateVolumeMounts).
+    if ":" in value:
+        raise refuse("contains a colon", "Kubernetes mounts no path with ':' in it, rename the directory")
+    return value
+
+
+def _mountable(value: str) -> str:
+    if not value.strip("/"):
+        raise refuse("is the root directory", "give a directory below it")
+    return value
+
+
+def _nothing_for_empty(value: Any) -> Any:
+    """AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`."""
+    return None if value == "" else value
+
+
+_DNS_REMEDY = "use lower case letters, digits and '-', and begin and end with a letter or digit"
+
+Name = Annotated[
+    str,
+    _matching(DNS_LABEL, "is not a valid name", _DNS_REMEDY, JOB_NAME_LENGTH),
+    Field(json_schema_extra={"pattern": f"^{DNS_LABEL}$", "maxLength": JOB_NAME_LENGTH}),
+]
+DnsLabel = Annotated[
+    str,
+    _matching(DNS_LABEL, "is not a valid name", _DNS_REMEDY, LABEL_LENGTH),
+    Field(json_schema_extra={"pattern": f"^{DNS_LABEL}$", "maxLength": LABEL_LENGTH}),
+]
+DnsSubdomain = Annotated[
+    str,
+    _matching(DNS_SUBDOMAIN, "is not a valid name", "use lower case letters, digits, '-' and '.'", 253),
+    Field(json_schema_extra={"pattern": f"^{DNS_SUBDOMAIN}$", "maxLength": 253}),
+]
+LabelValue = Annotated[
+    str,
+    _matching(
+        LABEL_VALUE,
+        "cannot be a node label's value",
+        "use letters, digits, '-', '_' and '.', and begin and end with a letter or digit",
+        LABEL_LENGTH,
+    ),
+    Field(json_schema_extra={"pattern": f"^{LABEL_VALUE}$", "maxLength": LABEL_LENGTH}),
+]
+GpuType = Annotated[LabelValue | None, BeforeValidator(_nothing_for_empty)]
+EnvName = Annotated[
+    str,
+    _matching(ENV_NAME, "is not a name for an environment variable", "use letters, digits and '_'", 1024),
+    Field(json_schema_extra={"pattern": f"^{ENV_NAME}$"}),
+]
+Image = Annotated[
+    str,
+    _matching(IMAGE, "is not an image reference", "write it as registry/name:tag, the name in lower case", 512),
+    Field(json_schema_extra={"pattern": f"^{IMAGE}$"}),
+]
+HttpPath = Annotated[
+    str,
+    _matching(HTTP_PATH, "is not an HTTP path", "start it with /, such as /health", 2048),
+    Field(json_schema_extra={"pattern": f"^{HTTP_PATH}$"}),
+]
+AbsolutePath = Annotated[str, AfterValidator(_absolute_path), Field(json_schema_extra={"pattern": "^/[^:]*$"})]
+MountPath = Annotated[AbsolutePath, AfterValidator(_mountable)]
+_Whole = BeforeValidator(_whole_number)
+Count = Annotated[int, _Whole, _between(0, 2**31 - 1, "a whole number >= 0"), Field(json_schema_extra={"minimum": 0})]
+PositiveCount = Annotated[
+    int, _Whole, _between(1, 2**31 - 1, "a whole number >= 1"), Field(json_schema_extra={"minimum": 1})
+]
+Port = Annotated[
+    int,
+    _Whole,
+    _between(1, 65535, "a port from 1 to 65535"),
+    Field(json_schema_extra={"minimum": 1, "maximum": 65535}),
+]
+Truth = Annotated[bool, BeforeValidator(_truth)]
+CpuQuantity = Annotated[str, _quantity("8 or 500m", zero=False)]
+MemoryQuantity = Annotated[str, _quantity("32Gi", zero=False)]
+CpuLimit = Annotated[str, _quantity("8 or 500m", zero=True)]
+MemoryLimit = Annotated[str, _quantity("32Gi", zero=True)]

@@ -1,0 +1,147 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Kubernetes resource quantities: read exactly, compared by value, written as the API server writes them.
+
+The rules are those of apimachinery's pkg/api/resource (quantity.go, suffix.go, amount.go): what parses here parses
+there, and `canonical` is what comes back from the API server.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+Format = Literal["binary", "decimal", "exponent"]
+
+GIB = 1024**3
+
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_SYNTAX = re.compile(
+    r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)\.?(?P<fraction>[0-9]*)"
+    r"(?P<suffix>[KMGTPE]i|[numkMGTPE]?|[eE][+-]?[0-9]+)"
+)
+_MAX_BINARY = 2**63 - 1
+_FAST_PATH_DIGITS = 18
+_FAST_PATH_BINARY_DIGITS = 15
+# Far beyond anything a resource can be (2**63 has 19 digits); keeps `1e999999999` from filling the memory.
+_MAX_EXPONENT = 30
+
+
+class QuantityError(ValueError):
+    """The text is not a Kubernetes quantity."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity: its exact value, its canonical text. Equal when the values are equal: 1Gi, 1024Mi."""
+
+    value: Fraction
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.value < other.value
+
+
+def parse(text: str | int | float) -> Quantity:
+    """Read a quantity as the API server reads it: `2`, `0.5`, `500m`, `32Gi`, `1e3`.
+
+    Raises QuantityError for anything else. Numbers are read by their shortest decimal notation.
+    """
+    written = str(text).strip()
+    match = _SYNTAX.fullmatch(written)
+    if match is None:
+        raise QuantityError(f"{written!r} is not a quantity")
+    whole = (match["whole"] or "").lstrip("0") or "0"
+    fraction, suffix = match["fraction"], match["suffix"]
+    base, exponent, form = _scale(suffix)
+    if abs(exponent) > _MAX_EXPONENT:
+        raise QuantityError(f"{written!r} is out of range")
+    exact = Fraction(int(whole + fraction), 10 ** len(fraction)) * Fraction(base) ** exponent
+    sign = -1 if match["sign"] == "-" else 1
+    value = sign * _bounded(exact, form)
+    canonical = written if _kept_as_written(whole, fraction, exponent, form) else _canonical(value, form)
+    return Quantity(value, canonical)
+
+
+def canonical(text: str | int | float) -> str:
+    """The text in the form the API server returns: 1024Mi -> 1Gi, 0.5 -> 500m. Raises QuantityError."""
+    return parse(text).text
+
+
+def same(left: str | int | float, right: str | int | float) -> bool:
+    """Whether two quantities have the same value. Raises QuantityError."""
+    return parse(left) == parse(right)
+
+
+def ceil_gib(text: str | int | float) -> int:
+    """Whole GiB that hold the quantity (bytes): 1Mi -> 1, 2Gi -> 2, 2.5Gi -> 3. Raises QuantityError."""
+    return math.ceil(parse(text).value / GIB)
+
+
+def _scale(suffix: str) -> tuple[int, int, Format]:
+    if suffix in _BINARY:
+        return 1024, _BINARY[suffix], "binary"
+    if suffix in _DECIMAL:
+        return 10, _DECIMAL[suffix], "decimal"
+    return 10, int(suffix[1:]), "exponent"
+
+
+def _bounded(value: Fraction, form: Format) -> Fraction:
+    """quantity.go ParseQuantity: finer than a nano is rounded up, binary quantities end at 2**63-1."""
+    if (value * 10**9).denominator != 1:
+        value = Fraction(math.ceil(value * 10**9), 10**9)
+    return min(value, Fraction(_MAX_BINARY)) if form == "binary" else value
+
+
+def _kept_as_written(whole: str, fraction: str, exponent: int, form: Format) -> bool:
+    """Whether ParseQuantity takes the text for canonical and hands it back untouched.
+
+    Its test is a quick one, so `1.500` and `+3Gi` come back as they are. (`0` has its own line there.)
+    """
+    digits = whole + fraction
+    if form == "binary":
+        power = exponent * 10
+        precision = _FAST_PATH_BINARY_DIGITS - len(whole) - int(power * 3 / 10) - 1
+        return not fraction and precision >= 0 and int(digits) % 8 != 0
+    scale = exponent - len(fraction)
+    fast = len(digits) <= _FAST_PATH_DIGITS and scale >= -9
+    return fast and scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+
+
+def _canonical(value: Fraction, form: Format) -> str:
+    """quantity.go CanonicalizeBytes: no fraction digits, the largest suffix that loses nothing."""
+    if value == 0:
+        return "0"
+    if form == "binary" and abs(value) >= 1024 and value.denominator == 1:
+        number, power = _without_factor(int(value), 1024, max(_BINARY_SUFFIX))
+        return f"{number}{_BINARY_SUFFIX.get(power, '')}"
+    number, power = _without_factor(int(value * 10**9), 10, 9 + max(_DECIMAL_SUFFIX))
+    power -= 9
+    surplus = power % 3
+    number, power = number * 10**surplus, power - surplus
+    if form == "exponent":
+        return f"{number}e{power}" if power else str(number)
+    return f"{number}{_DECIMAL_SUFFIX[power]}"
+
+
+def _without_factor(number: int, factor: int, most: int) -> tuple[int, int]:
+    times = 0
+    while times < most and number % factor == 0:
+        number //= factor
+        times += 1
+    return number, times
