@@ -4,16 +4,20 @@
 
 These classes are the one home of fields, defaults and rules. `serialization_alias` is the spelling a manifest is
 documented in; every other spelling is brought to the attribute's name before a model sees it (spelling.py), unknown
-keys are found there too. Values arrive as the text the user wrote. The JSON Schemas are generated from here (schema.py).
+keys are found there too. Values arrive as the text the user wrote. The JSON Schemas are generated from here.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import posixpath
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ._pydantic import BaseModel, ConfigDict, Field, model_validator
+from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from .forms import Also, DefaultEntry, MapForm, NamesForm, OneOrMany
 from .rules import (
     AbsolutePath,
+    Amount,
+    AmountLimit,
     Count,
     CpuLimit,
     CpuQuantity,
@@ -23,14 +27,16 @@ from .rules import (
     GpuType,
     HttpPath,
     Image,
+    InterfaceName,
     LabelValue,
-    MemoryLimit,
-    MemoryQuantity,
+    MetricName,
     MountPath,
     Name,
     Port,
     PositiveCount,
     Truth,
+    Version,
+    once,
     refuse_section,
 )
 from .secrets import redact_arguments
@@ -46,22 +52,82 @@ class JobSection(Block):
     """Which job this is."""
 
     name: Name = Field(description="Name of the job and of the objects made for it.", examples=["qwen2-7b-sft"])
-    priority: Literal["high", "medium", "low"] = Field("medium", description="Which jobs go first when GPUs are short.")
-    description: str | None = Field(None, description="What the job is for; kept as an annotation.")
-    namespace: DnsLabel | None = Field(
-        None, description="Namespace of the job; wins over the module's namespace option.", examples=["team-a"]
+    priority: Literal["high", "medium", "low"] = Field(
+        default="medium", description="Which jobs go first when GPUs are short."
     )
+    description: str | None = Field(default=None, description="What the job is for; kept as an annotation.")
+    namespace: DnsLabel | None = Field(
+        default=None, description="Namespace of the job; wins over the module's namespace option.", examples=["team-a"]
+    )
+
+
+class KeyRef(Block):
+    """A key of a Secret or ConfigMap."""
+
+    name: DnsSubdomain = Field(description="Name of the Secret or ConfigMap.", examples=["hub"])
+    key: str = Field(description="Key in it.", examples=["token"])
+    optional: Truth | None = Field(default=None, description="Start without the variable where the key is missing.")
+
+
+class FieldRef(Block):
+    """A field of the pod itself."""
+
+    field_path: str = Field(serialization_alias="fieldPath", description="Field of the pod.", examples=["status.podIP"])
+    api_version: str | None = Field(default=None, serialization_alias="apiVersion", description="Version of the path.")
+
+
+class ResourceFieldRef(Block):
+    """A resource of a container."""
+
+    resource: str = Field(description="Resource, such as limits.cpu.", examples=["limits.memory"])
+    container_name: str | None = Field(
+        default=None, serialization_alias="containerName", description="Container; ours is main."
+    )
+    divisor: Amount | None = Field(default=None, description="Unit to count in.", examples=["1Mi"])
+
+
+class ValueFrom(Block):
+    """Where Kubernetes finds a variable's value; exactly one."""
+
+    secret_key_ref: KeyRef | None = Field(
+        default=None, serialization_alias="secretKeyRef", description="Key of a Secret."
+    )
+    config_map_key_ref: KeyRef | None = Field(
+        default=None, serialization_alias="configMapKeyRef", description="Key of a ConfigMap."
+    )
+    field_ref: FieldRef | None = Field(default=None, serialization_alias="fieldRef", description="Field of the pod.")
+    resource_field_ref: ResourceFieldRef | None = Field(
+        default=None, serialization_alias="resourceFieldRef", description="Resource of a container."
+    )
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> ValueFrom:
+        if len(self.model_fields_set) != 1:
+            raise refuse_section(
+                "valueFrom names not exactly one source",
+                "give one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef",
+            )
+        return self
+
+
+if TYPE_CHECKING:
+    KubernetesValueFrom = dict[str, Any]
+else:
+    # Validated as a block, handed on as the EnvVarSource it is in Kubernetes.
+    KubernetesValueFrom = Annotated[
+        ValueFrom, AfterValidator(lambda source: source.model_dump(by_alias=True, exclude_none=True))
+    ]
 
 
 class EnvVar(Block):
     """An environment variable: a value, or a reference to where Kubernetes finds it. Never shows its value."""
 
     name: EnvName = Field(description="Name of the variable.", examples=["HF_HOME"])
-    value: str | None = Field(None, description="Value; numbers and booleans become text.", repr=False)
-    value_from: dict[str, Any] | None = Field(
-        None,
+    value: str | None = Field(default=None, description="Value; numbers and booleans become text.", repr=False)
+    value_from: KubernetesValueFrom | None = Field(
+        default=None,
         serialization_alias="valueFrom",
-        description="Where the value comes from, as in Kubernetes: secretKeyRef, configMapKeyRef, fieldRef, …",
+        description="Where the value comes from instead: a Secret, a ConfigMap, the pod.",
         examples=[{"secretKeyRef": {"name": "hub", "key": "token"}}],
     )
 
@@ -76,24 +142,28 @@ class Environment(Block):
     """What runs, and in which image."""
 
     image: Image = Field(description="Container image.", examples=["registry.example.com/llama-factory:v0.8.0"])
-    image_pull_secrets: list[DnsSubdomain] = Field(
-        [],
+    image_pull_secrets: Annotated[
+        list[DnsSubdomain], OneOrMany(), Also("image_pull_secret"), AfterValidator(once())
+    ] = Field(
+        default=[],
         serialization_alias="imagePullSecret",
         description="Secret, or secrets, with the registry's credentials.",
         examples=["my-secret", ["my-secret", "mirror"]],
     )
     command: list[str] = Field(
-        [],
+        default=[],
         description="Program to start with its arguments, one list item each; none: the image's entrypoint.",
         examples=[["python", "train.py", "--learning_rate", "2e-5"]],
     )
-    args: list[str] = Field([], description="Arguments for the command, one list item each.")
-    env: list[EnvVar] = Field(
-        [],
+    args: list[str] = Field(default=[], description="Arguments for the command, one list item each.")
+    env: Annotated[list[EnvVar], MapForm("name", "value"), AfterValidator(once("name"))] = Field(
+        default=[],
         description="Environment variables: a list of name and value (or valueFrom), or a map from name to value.",
         examples=[[{"name": "HF_HOME", "value": "/cache/hf"}], {"HF_HOME": "/cache/hf"}],
     )
-    workdir: AbsolutePath | None = Field(None, description="Directory the command starts in.", examples=["/workspace"])
+    workdir: AbsolutePath | None = Field(
+        default=None, description="Directory the command starts in.", examples=["/workspace"]
+    )
 
     def __repr_args__(self) -> Any:
         for name, value in super().__repr_args__():
@@ -103,25 +173,25 @@ class Environment(Block):
 class Resources(Block):
     """What a pod of the job gets; requests and limits are the same."""
 
-    pool: LabelValue = Field("default", description="Pool of nodes to run in; default: nodes without a pool.")
-    gpu: Count = Field(0, description="Whole GPUs per node.", examples=[4])
+    pool: LabelValue = Field(default="default", description="Pool of nodes to run in; default: nodes without a pool.")
+    gpu: Count = Field(default=0, description="Whole GPUs per node.", examples=[4])
     gpu_type: GpuType = Field(
-        None, serialization_alias="gpu-type", description="GPU type the node must have.", examples=["A100-100G"]
+        default=None, serialization_alias="gpu-type", description="GPU type the node must have.", examples=["A100-100G"]
     )
-    gpu_share: MemoryQuantity | None = Field(
-        None,
+    gpu_share: Amount | None = Field(
+        default=None,
         serialization_alias="gpu-share",
         description="GPU memory of a shared GPU, rounded up to whole GiB. Not used beside gpu > 0.",
         examples=["2Gi"],
     )
     cpu: CpuQuantity = Field(description="CPU cores.", examples=[8, "500m"])
-    memory: MemoryQuantity = Field(description="Memory.", examples=["32Gi"])
+    memory: Amount = Field(description="Memory.", examples=["32Gi"])
 
 
 class TrainingResources(Resources):
     """What each node of a training gets, and how many nodes there are."""
 
-    node_count: PositiveCount = Field(1, description="Number of nodes; more than one is distributed training.")
+    node_count: PositiveCount = Field(default=1, description="Number of nodes; more than one is distributed training.")
 
 
 class Workdir(Block):
@@ -130,10 +200,12 @@ class Workdir(Block):
     path: MountPath = Field(description="Path on the node and in the container.", examples=["/models/qwen2-7b"])
     type: (
         Literal["DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"] | None
-    ) = Field(None, description="What the path must be on the node; normally found from the path itself.")
-    read_only: Truth = Field(False, description="Mount without the right to write.")
+    ) = Field(default=None, description="What the path must be on the node; normally found from the path itself.")
+    read_only: Truth = Field(default=False, description="Mount without the right to write.")
     claim: DnsSubdomain | None = Field(
-        None, description="PersistentVolumeClaim to mount there instead of the node's directory.", examples=["models"]
+        default=None,
+        description="PersistentVolumeClaim to mount there instead of the node's directory.",
+        examples=["models"],
     )
 
     @model_validator(mode="after")
@@ -146,28 +218,38 @@ class Workdir(Block):
 class Storage(Block):
     """What is mounted into the container."""
 
-    workdirs: list[Workdir] = Field([], description="Directories, files and claims to mount.")
-    shm: MemoryQuantity | None = Field(
-        None, description="Size of /dev/shm; half the memory for trainings with GPUs.", examples=["16Gi"]
+    workdirs: Annotated[list[Workdir], AfterValidator(once("path", posixpath.normpath))] = Field(
+        default=[], description="Directories, files and claims to mount."
     )
+    shm: Amount | None = Field(
+        default=None, description="Size of /dev/shm; half the memory for trainings with GPUs.", examples=["16Gi"]
+    )
+
+    @model_validator(mode="after")
+    def _one_shared_memory(self) -> Storage:
+        if self.shm is not None and any(posixpath.normpath(entry.path) == "/dev/shm" for entry in self.workdirs):
+            raise refuse_section("/dev/shm is among the workdirs, too", "keep one of them", "shm")
+        return self
 
 
 class Distributed(Block):
     """How the nodes of a distributed training find each other."""
 
-    backend: Literal["torchrun", "deepspeed"] = Field("torchrun", description="Launcher the command uses.")
-    master_port: Port = Field(29500, description="Port of the first node on which the others meet it.")
-    socket_ifname: Annotated[str, Field(min_length=1)] = Field(
-        "eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
+    backend: Literal["torchrun", "deepspeed"] = Field(default="torchrun", description="Launcher the command uses.")
+    master_port: Port = Field(default=29500, description="Port of the first node on which the others meet it.")
+    socket_ifname: InterfaceName = Field(
+        default="eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
     )
-    deepspeed: Literal["zero2", "zero3"] | None = Field(None, description="DeepSpeed configuration to provide.")
+    deepspeed: Literal["zero2", "zero3"] | None = Field(default=None, description="DeepSpeed configuration to provide.")
 
 
 class Queue(Block):
     """The queue that admits the job."""
 
-    backend: Literal["none", "kueue", "volcano", "kai"] = Field("none", description="Queueing system of the cluster.")
-    name: DnsLabel | None = Field(None, description="Name of the queue.", examples=["team-a"])
+    backend: Literal["none", "kueue", "volcano", "kai"] = Field(
+        default="none", description="Queueing system of the cluster."
+    )
+    name: DnsLabel | None = Field(default=None, description="Name of the queue.", examples=["team-a"])
 
     @model_validator(mode="after")
     def _backend_needs_queue(self) -> Queue:
@@ -181,34 +263,36 @@ class Queue(Block):
 class Service(Block):
     """How the job is reached."""
 
-    port: Port = Field(8000, description="Port the container listens on.")
+    port: Port = Field(default=8000, description="Port the container listens on.")
     health_check: HttpPath | None = Field(
-        None, description="HTTP path that answers when the job is ready.", examples=["/health"]
+        default=None, description="HTTP path that answers when the job is ready.", examples=["/health"]
     )
-    type: Literal["NodePort", "ClusterIP", "LoadBalancer"] = Field("NodePort", description="Type of the Service.")
+    type: Literal["NodePort", "ClusterIP", "LoadBalancer"] = Field(
+        default="NodePort", description="Type of the Service."
+    )
     startup_timeout: PositiveCount | None = Field(
-        None, description="Seconds the job may take until its health check answers."
+        default=None, description="Seconds the job may take until its health check answers."
     )
 
 
 class ReplicatedService(Service):
     """How the job is reached, and how many copies of it run."""
 
-    replicas: Count = Field(1, description="Number of copies.")
+    replicas: Count = Field(default=1, description="Number of copies.")
 
 
 class InferenceService(ReplicatedService):
     """How the inference is reached; models load slowly, so it has half an hour to start."""
 
     startup_timeout: PositiveCount | None = Field(
-        1800, description="Seconds the model may take to load until the health check answers."
+        default=1800, description="Seconds the model may take to load until the health check answers."
     )
 
 
 class NotebookService(Service):
     """How the notebook is reached."""
 
-    port: Port = Field(8888, description="Port the notebook server listens on.")
+    port: Port = Field(default=8888, description="Port the notebook server listens on.")
 
 
 DEFAULT_TARGETS = {"cpu": "80", "gpu_utilization": "80"}
@@ -217,15 +301,15 @@ DEFAULT_TARGETS = {"cpu": "80", "gpu_utilization": "80"}
 class Autoscaling(Block):
     """Copies by load, instead of a fixed number."""
 
-    min_replicas: PositiveCount = Field(1, description="Fewest copies.")
+    min_replicas: PositiveCount = Field(default=1, description="Fewest copies.")
     max_replicas: PositiveCount = Field(description="Most copies.", examples=[8])
-    metric: Annotated[str, Field(pattern=r"^[A-Za-z_:][-A-Za-z0-9_:./]*$")] = Field(
-        "cpu",
+    metric: MetricName = Field(
+        default="cpu",
         description="What is measured: cpu (per cent), gpu_utilization (per cent), or the name of a Pods metric.",
         examples=["cpu", "gpu_utilization", "vllm:num_requests_waiting"],
     )
-    target: MemoryQuantity = Field(
-        "",
+    target: Amount = Field(
+        default="",
         description="Average per copy that is aimed at; 80 for cpu and gpu_utilization.",
         examples=[80, "10"],
     )
@@ -260,12 +344,14 @@ class JobManifest(Block):
     """What the four kinds of job have in common."""
 
     kind: str
-    version: str | None = Field(None, description="Version of the manifest language.", examples=["v0.1", "v1"])
+    version: Version | None = Field(
+        default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
+    )
     job: JobSection
     environment: Environment
     resources: Resources
-    storage: Storage = Field(default_factory=lambda: Storage(), description="What is mounted.")
-    queue: Queue = Field(default_factory=lambda: Queue(), description="The queue that admits the job.")
+    storage: Storage = Field(default_factory=Storage, description="What is mounted.")
+    queue: Queue = Field(default_factory=Queue, description="The queue that admits the job.")
 
 
 class Training(JobManifest):
@@ -273,51 +359,45 @@ class Training(JobManifest):
 
     kind: Literal["training"]
     resources: TrainingResources
-    distributed: Distributed = Field(
-        default_factory=lambda: Distributed(), description="How the nodes find each other."
-    )
+    distributed: Distributed = Field(default_factory=Distributed, description="How the nodes find each other.")
 
 
 class Inference(JobManifest):
     """A model that answers requests."""
 
     kind: Literal["inference"]
-    service: InferenceService = Field(
-        default_factory=lambda: InferenceService(), description="How the model is reached."
+    service: InferenceService = Field(default_factory=InferenceService, description="How the model is reached.")
+    autoscaling: Autoscaling | None = Field(
+        default=None, description="Copies by load; service.replicas is then not used."
     )
-    autoscaling: Autoscaling | None = Field(None, description="Copies by load; service.replicas is then not used.")
 
 
 class Notebook(JobManifest):
     """An interactive environment with a disk of its own."""
 
     kind: Literal["notebook"]
-    service: NotebookService = Field(
-        default_factory=lambda: NotebookService(), description="How the notebook is reached."
-    )
+    service: NotebookService = Field(default_factory=NotebookService, description="How the notebook is reached.")
 
 
 class Compute(JobManifest):
     """A service without GPUs, such as nginx or redis."""
 
     kind: Literal["compute"]
-    service: ReplicatedService = Field(
-        default_factory=lambda: ReplicatedService(), description="How the service is reached."
-    )
+    service: ReplicatedService = Field(default_factory=ReplicatedService, description="How the service is reached.")
 
 
 class Section(Block):
     """Name and purpose of a pool or quota."""
 
     name: DnsLabel = Field(description="Name.", examples=["training-pool"])
-    description: str | None = Field(None, description="What it is for.")
+    description: str | None = Field(default=None, description="What it is for.")
 
 
 class PoolNode(Block):
     """What is declared of a node of a pool."""
 
     gpu_type: GpuType = Field(
-        None, serialization_alias="gpu-type", description="Type of the node's GPUs.", examples=["A100-100G"]
+        default=None, serialization_alias="gpu-type", description="Type of the node's GPUs.", examples=["A100-100G"]
     )
 
 
@@ -325,9 +405,11 @@ class Pool(Block):
     """Nodes that belong together."""
 
     kind: Literal["pool"]
-    version: str | None = Field(None, description="Version of the manifest language.", examples=["v0.1", "v1"])
-    pool: Section = Field(description="Name and purpose; may also be called metadata.")
-    nodes: dict[DnsSubdomain, PoolNode] = Field(
+    version: Version | None = Field(
+        default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
+    )
+    pool: Annotated[Section, Also("metadata")] = Field(description="Name and purpose.")
+    nodes: Annotated[dict[DnsSubdomain, PoolNode], NamesForm()] = Field(
         default_factory=dict,
         description="The nodes: a map from host name to gpu-type, or a list of host names.",
         examples=[{"gpu-node-1": {"gpu-type": "A100-100G"}}, ["gpu-node-1", "gpu-node-2"]],
@@ -337,31 +419,36 @@ class Pool(Block):
 class Limits(Block):
     """What the jobs of one namespace may use together; what is not given is unlimited."""
 
-    cpu: CpuLimit | None = Field(None, description="CPU cores.", examples=[10])
-    memory: MemoryLimit | None = Field(None, description="Memory.", examples=["20Gi"])
-    gpu: Count | None = Field(None, description="Whole GPUs.", examples=[4])
-    gpu_share: MemoryLimit | None = Field(
-        None, serialization_alias="gpu-share", description="Memory of shared GPUs, whole GiB.", examples=["40Gi"]
+    cpu: CpuLimit | None = Field(default=None, description="CPU cores.", examples=[10])
+    memory: AmountLimit | None = Field(default=None, description="Memory.", examples=["20Gi"])
+    gpu: Count | None = Field(default=None, description="Whole GPUs.", examples=[4])
+    gpu_share: AmountLimit | None = Field(
+        default=None,
+        serialization_alias="gpu-share",
+        description="Memory of shared GPUs, whole GiB.",
+        examples=["40Gi"],
     )
-    pods: Count | None = Field(None, description="Number of pods.", examples=[20])
+    pods: Count | None = Field(default=None, description="Number of pods.", examples=[20])
 
 
 class Quota(Block):
     """Limits per namespace."""
 
     kind: Literal["quota"]
-    version: str | None = Field(None, description="Version of the manifest language.", examples=["v0.1", "v1"])
-    quota: Section = Field(description="Name and purpose; may also be called metadata.")
-    namespaces: dict[DnsLabel, Limits] = Field(
+    version: Version | None = Field(
+        default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
+    )
+    quota: Annotated[Section, Also("metadata")] = Field(description="Name and purpose.")
+    namespaces: Annotated[dict[DnsLabel, Limits], Also("users", "namespace"), DefaultEntry("default")] = Field(
         default_factory=dict,
         serialization_alias="users",
-        description="Limits per user or namespace; may also be called namespace.",
+        description="Limits per user or namespace; each gets a namespace of its name.",
         examples=[{"team-a": {"cpu": 10, "memory": "20Gi", "gpu": 4}}],
     )
 
 
 Manifest = Training | Inference | Notebook | Compute | Pool | Quota
-KINDS: dict[str, type[JobManifest] | type[Pool] | type[Quota]] = {
+KINDS: dict[str, type[Manifest]] = {
     "training": Training,
     "inference": Inference,
     "notebook": Notebook,

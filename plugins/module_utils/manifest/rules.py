@@ -8,6 +8,7 @@ A refusal never repeats the value; who prints it puts the value in front, unless
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from .. import quantity
@@ -30,6 +31,8 @@ IMAGE = (
     r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
+METRIC_NAME = r"[A-Za-z_:][-A-Za-z0-9_:./]*"
+INTERFACE_NAME = r"[!-~]+"
 HTTP_PATH = r"/[!-~]*"
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
@@ -40,9 +43,37 @@ def refuse(problem: str, remedy: str) -> PydanticCustomError:
     return PydanticCustomError("value", "{problem}; {remedy}", {"problem": problem, "remedy": remedy})
 
 
-def refuse_section(problem: str, remedy: str, field: str | None = None) -> PydanticCustomError:
-    """The refusal of a section for values that do not go together; `field` is the one to look at."""
-    return PydanticCustomError("section", "{problem}; {remedy}", {"problem": problem, "remedy": remedy, "field": field})
+def refuse_section(problem: str, remedy: str, *within: str | int) -> PydanticCustomError:
+    """The refusal of a section for values that do not go together; `within` leads to the one to look at."""
+    return PydanticCustomError(
+        "section", "{problem}; {remedy}", {"problem": problem, "remedy": remedy, "within": within}
+    )
+
+
+def once(field: str | None = None, identity: Callable[[str], str] = str) -> Callable[[list[Any]], list[Any]]:
+    """A rule for lists that Kubernetes merges by key: no two entries are the same, or have the same `field`.
+
+    Server-side apply refuses two entries of one key (structured-merge-diff).
+    """
+
+    def check(entries: list[Any]) -> list[Any]:
+        seen: set[str] = set()
+        for position, entry in enumerate(entries):
+            key = entry if field is None else getattr(entry, field)
+            if identity(key) in seen:
+                raise refuse_section(f"{key} is given twice", "keep one", position, *([field] if field else []))
+            seen.add(identity(key))
+        return entries
+
+    return check
+
+
+def _version(value: str) -> str:
+    known = {"0.1": "v0.1", "1": "v1", "1.0": "v1"}
+    number = value.removeprefix("v")
+    if number not in known:
+        raise refuse("is not a version this collection reads", "give v0.1 or v1, or leave it out")
+    return known[number]
 
 
 def _matching(pattern: str, problem: str, remedy: str, longest: int) -> AfterValidator:
@@ -111,7 +142,7 @@ def _absolute_path(value: str) -> str:
     if not value.startswith("/"):
         raise refuse("is not an absolute path", "start it with /")
     if ".." in value.split("/"):
-        raise refuse("contains ..", "write the path without ..")
+        raise refuse("contains '..'", "write the path without it")
     if re.search(r"[\x00-\x1f\x7f]", value):
         raise refuse("contains a control character", "remove it")
     # A mountPath may not contain ':' (pkg/apis/core/validation ValidateVolumeMounts).
@@ -174,6 +205,19 @@ HttpPath = Annotated[
     _matching(HTTP_PATH, "is not an HTTP path", "start it with /, such as /health", 2048),
     Field(json_schema_extra={"pattern": f"^{HTTP_PATH}$"}),
 ]
+MetricName = Annotated[
+    str,
+    _matching(
+        METRIC_NAME, "is not the name of a metric", "give cpu, gpu_utilization or the name of a Pods metric", 253
+    ),
+    Field(json_schema_extra={"pattern": f"^{METRIC_NAME}$"}),
+]
+# NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
+InterfaceName = Annotated[
+    str,
+    _matching(INTERFACE_NAME, "is not the name of a network interface", "give one such as eth0", 255),
+    Field(json_schema_extra={"pattern": f"^{INTERFACE_NAME}$"}),
+]
 AbsolutePath = Annotated[str, AfterValidator(_absolute_path), Field(json_schema_extra={"pattern": "^/[^:]*$"})]
 MountPath = Annotated[AbsolutePath, AfterValidator(_mountable)]
 _Whole = BeforeValidator(_whole_number)
@@ -187,8 +231,9 @@ Port = Annotated[
     _between(1, 65535, "a port from 1 to 65535"),
     Field(json_schema_extra={"minimum": 1, "maximum": 65535}),
 ]
+Version = Annotated[str, AfterValidator(_version), Field(json_schema_extra={"enum": ["v0.1", "v1", 0.1, 1]})]
 Truth = Annotated[bool, BeforeValidator(_truth)]
 CpuQuantity = Annotated[str, _quantity("8 or 500m", zero=False)]
-MemoryQuantity = Annotated[str, _quantity("32Gi", zero=False)]
+Amount = Annotated[str, _quantity("32Gi", zero=False)]
 CpuLimit = Annotated[str, _quantity("8 or 500m", zero=True)]
-MemoryLimit = Annotated[str, _quantity("32Gi", zero=True)]
+AmountLimit = Annotated[str, _quantity("32Gi", zero=True)]

@@ -8,6 +8,7 @@ whose name says token, password, secret or key.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -30,9 +31,7 @@ _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.\-]*://[^/\s:@]*:(?P<value>[^/\s@]+)@
 def looks_secret(name: str) -> bool:
     """Whether a variable, flag or key of that name holds a secret: HF_TOKEN, --api-key, dbPassword."""
     words = _words(name)
-    owned_key = any(
-        word in {"key", "keys"} and owner in _KEY_OWNERS for owner, word in zip(words, words[1:], strict=False)
-    )
+    owned_key = any(word in {"key", "keys"} and owner in _KEY_OWNERS for owner, word in itertools.pairwise(words))
     return owned_key or words == ["key"] or not _SECRET_WORDS.isdisjoint(words)
 
 

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the YAML parser trips over, in words a person understands: what is there, and what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .secrets import MASK, looks_secret
+
+_WIDTH = 96
+_CONFLICT_MARK = re.compile(r"^(<{7}|>{7}|={7})( |$)")
+_ENTRY = re.compile(r"^(?P<head>\s*(?:- +)*(?P<key>[\w.\-\"']+)\s*:\s+)(?P<value>\S.*)$")
+_FLAG_VALUE = re.compile(r"(?P<head>--?(?P<flag>[A-Za-z][\w.\-]*)(?:=|[\"']?\s*,?\s+))(?P<value>[^\s,\]\"']+)")
+
+
+class Fault(Exception):
+    """A place (line and column from 0) at which a text is no manifest, and why."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+def explain(error: Any, text: str, first_line: int) -> Fault:
+    """The fault behind an error of PyYAML for the text, whose first line is the file's line `first_line` (from 0)."""
+    position = getattr(error, "position", None)
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is None:
+        position = position if isinstance(position, int) else 0
+        return _unprintable(text, position, first_line)
+    lines = text.split("\n")
+    conflict = next((number for number, line in enumerate(lines) if _CONFLICT_MARK.match(line)), None)
+    if conflict is not None and conflict <= mark.line + 1:
+        message = "this is a merge conflict that git left behind; keep one side and delete the marks"
+        return Fault(message, first_line + conflict, 0)
+    message = _sentence(error, mark, lines, first_line)
+    if "quoted scalar" in (error.context or "") and "escape" not in (error.problem or ""):
+        # The parser notices an unclosed quote at the end of the text; the quote is where it began.
+        mark = error.context_mark
+    return Fault(message, first_line + mark.line, mark.column)
+
+
+def excerpt(text: str, line: int, column: int) -> tuple[str, ...]:
+    """The line with a caret under the column (both from 0), secrets masked, long lines cut around the caret."""
+    lines = text.split("\n")
+    if line >= len(lines):
+        line, column = len(lines) - 1, len(lines[-1])
+    shown, column = _without_secrets(lines, line, column)
+    shown = shown.rstrip("\r").replace("\t", "→")
+    shown = "".join(character if character.isprintable() else "?" for character in shown)
+    if len(shown) > _WIDTH:
+        begin = max(0, min(column - _WIDTH // 2, len(shown) - _WIDTH))
+        cut = shown[begin : begin + _WIDTH]
+        shown = ("…" if begin else "") + cut + ("…" if begin + _WIDTH < len(shown) else "")
+        column += (1 if begin else 0) - begin
+    number = str(line + 1)
+    return f"{number} | {shown}", f"{' ' * len(number)} | {' ' * column}^"
+
+
+def _sentence(error: Any, mark: Any, lines: list[str], first_line: int) -> str:
+    problem, context = error.problem or "", error.context or ""
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    opened = first_line + error.context_mark.line + 1 if error.context_mark is not None else None
+    before = line[: mark.column]
+    if "\\t" in problem or "\t" in problem or ("\t" in before and not before.strip()):
+        return "there is a tab here and YAML takes none for indentation; replace it with spaces"
+    unstartable = re.search(r"found character '(.)' that cannot start any token", problem)
+    if unstartable:
+        mark_name = "a backtick" if unstartable[1] == "`" else unstartable[1]
+        return f"{mark_name} cannot begin a value in YAML; remove it, or put the text in quotes"
+    if "quoted scalar" in context:
+        if "escape" in problem:
+            return "in double quotes a backslash begins an escape, and this is none; use single quotes"
+        return "the quote opened here is not closed; close it"
+    if "flow sequence" in context:
+        return f"the list opened by [ on line {opened} is not continued here; add a ',' or the closing ']'"
+    if "flow mapping" in context:
+        return f"the map opened by {{ on line {opened} is not continued here; add a ',' or the closing '}}'"
+    if "mapping values are not allowed" in problem:
+        return "a ':' is not expected here; put a text with ': ' in quotes, or correct the indentation of this line"
+    if "could not find expected ':'" in problem:
+        return f"line {opened} has no ':' after its key; write `key: value`"
+    if "sequence entries are not allowed" in problem:
+        return "a list item is not expected here; begin the list on a line of its own below the key"
+    if "block mapping" in context or "block collection" in context:
+        return _misplaced(problem, opened)
+    if "expected '<document start>'" in problem:
+        return "this does not belong to the document before it; indent it as the lines above, or begin with ---"
+    if "block scalar" in context:
+        return "only | or > with an indentation may stand here; write the text on the lines below"
+    return f"this is not YAML: {problem or context}; correct the line"
+
+
+def _misplaced(problem: str, opened: int | None) -> str:
+    if "'-'" in problem or "block sequence" in problem:
+        return f"a list item is not expected here; indent it as the block that begins on line {opened}"
+    if "'<block mapping start>'" in problem:
+        return f"this line is indented differently from the block that begins on line {opened}; align its keys"
+    return "there is text after the end of a value; remove it, or put the whole value in quotes"
+
+
+def _unprintable(text: str, position: int, first_line: int) -> Fault:
+    line = text.count("\n", 0, position)
+    column = position - (text.rfind("\n", 0, position) + 1)
+    code = f"U+{ord(text[position]):04X}" if position < len(text) else "a character"
+    return Fault(f"the control character {code} is not allowed in YAML; remove it", first_line + line, column)
+
+
+def _without_secrets(lines: list[str], line: int, column: int) -> tuple[str, int]:
+    """The line with values masked that are, or may be, secrets: below `env:`, under a telling key, after a flag."""
+    shown = lines[line]
+    entry = _ENTRY.match(shown)
+    if entry and (_is_in_env(lines, line) or looks_secret(entry["key"].strip("\"'"))):
+        return entry["head"] + MASK, min(column, len(entry["head"]) + len(MASK))
+    if entry is None and _is_in_env(lines, line):
+        return MASK, 0
+    for match in reversed(list(_FLAG_VALUE.finditer(shown))):
+        if looks_secret(match["flag"]):
+            begin, end = match.span("value")
+            shown = shown[:begin] + MASK + shown[end:]
+            if column >= end:
+                column += len(MASK) - (end - begin)
+            elif column > begin:
+                column = begin
+    return shown, column
+
+
+def _is_in_env(lines: list[str], line: int) -> bool:
+    """Whether a line lies, by its indentation, below a key `env`."""
+    indent = _inner_indent(lines[line])
+    for above in reversed(lines[:line]):
+        if above.startswith("---"):
+            return False
+        if not above.strip() or above.lstrip().startswith("#") or _indent(above) >= indent:
+            continue
+        if re.match(r"\s*[\"']?env[\"']?\s*:", above):
+            return True
+        indent = _inner_indent(above)
+    return False
+
+
+def _inner_indent(line: str) -> int:
+    """The indentation of a line; a list item counts as deeper, for it may stand right below its key."""
+    return _indent(line) + line.lstrip().startswith("-")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What several manifests may not be together: the same job twice, one host in two pools.
+
+Looks at manifests that have other errors as well, so that all errors are told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .document import Checked
+from .problems import ManifestError
+
+
+def check_together(manifests: Sequence[Checked], namespace: str) -> list[ManifestError]:
+    """The errors between manifests. Jobs without a namespace are in `namespace`."""
+    claimed: dict[Hashable, Checked] = {}
+    errors: list[ManifestError] = []
+    for manifest in manifests:
+        for claim in _claims(manifest.data, namespace):
+            first = claimed.setdefault(claim.identity, manifest)
+            if first is not manifest:
+                errors.append(_error(claim, first, manifest))
+    return errors
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """What only one manifest may say: its identity, where it is said, and the words for who says it again."""
+
+    identity: Hashable
+    location: tuple[str | int, ...]
+    sentence: str
+    remedy: str
+
+
+def _claims(data: Mapping[str, Any], namespace: str) -> Iterator[_Claim]:
+    kind = data.get("kind")
+    if kind in {"pool", "quota"}:
+        name = _text(data, kind, "name")
+        if name is not None:
+            yield _Claim((kind, name), (kind, "name"), f"a {kind} of this name is", "give each its own name")
+        for node in data.get("nodes", {}):
+            yield _Claim(("node", node), ("nodes", node), "this node is in a pool", "keep it in one of them")
+        return
+    name = _text(data, "job", "name")
+    if name is not None:
+        where = _text(data, "job", "namespace") or namespace
+        sentence = f"a job of this name in namespace {where} is"
+        yield _Claim(("job", where, name), ("job", "name"), sentence, "give each its own name")
+
+
+def _text(data: Mapping[str, Any], section: str, field: str) -> str | None:
+    block = data.get(section)
+    value = block.get(field) if isinstance(block, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _error(claim: _Claim, first: Checked, second: Checked) -> ManifestError:
+    spot, other = second.spots[claim.location], first.spots[claim.location]
+    origin, place = second.origin, spot.node.place
+    return ManifestError(
+        file=origin.file,
+        document=origin.number,
+        path=spot.path,
+        message=f"{claim.sentence} in {first.origin} ({other.path}) already; {claim.remedy}",
+        line=place.line,
+        column=place.column,
+        rank=place.rank,
+    )

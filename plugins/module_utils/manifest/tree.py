@@ -1,0 +1,95 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a user wrote, before it means anything: a tree of maps, lists and texts that knows where each part stands.
+
+Scalars keep their source text. YAML 1.1 would turn `NO` into false, `0755` into 493, `12:30` into 750 and `1.10` into
+1.1; here each stays what was written, and the field that takes it decides what it is.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node stands: line and column from 1 (None outside of YAML text), and its rank in reading order."""
+
+    line: int | None
+    column: int | None
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    text: str
+    place: Place
+    is_null: bool = False
+    plain: bool = False
+    """Written without quotes, so that 4 is a number and not a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListNode:
+    items: tuple[Node, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class MapNode:
+    entries: tuple[tuple[ScalarNode, Node], ...]
+    place: Place
+
+
+Node = ScalarNode | ListNode | MapNode
+
+
+class UnfitValueError(ValueError):
+    """A value of a definition that has no place in a manifest; the message says which."""
+
+
+def from_python(data: Any) -> Node:
+    """The tree of plain data (dicts, lists, scalars) as Ansible hands it over.
+
+    Raises UnfitValueError for other types and for more than MAX_DEPTH levels.
+    """
+    return _PythonReader().read(data, 1)
+
+
+class _PythonReader:
+    def __init__(self) -> None:
+        self._rank = 0
+
+    def read(self, data: Any, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise UnfitValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+        place = self._next_place()
+        if isinstance(data, Mapping):
+            return MapNode(tuple((self._key(key), self.read(value, depth + 1)) for key, value in data.items()), place)
+        if isinstance(data, (list, tuple)):
+            return ListNode(tuple(self.read(item, depth + 1) for item in data), place)
+        return ScalarNode(_text(data), place, is_null=data is None, plain=not isinstance(data, str))
+
+    def _key(self, key: Any) -> ScalarNode:
+        return ScalarNode(_text(key), self._next_place())
+
+    def _next_place(self) -> Place:
+        self._rank += 1
+        return Place(None, None, self._rank)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (datetime.date, datetime.datetime)):
+        return value.isoformat()
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise UnfitValueError(f"a value of type {type(value).__name__} is neither text, number, true, false, list nor map")

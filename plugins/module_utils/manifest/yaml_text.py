@@ -1,0 +1,260 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""YAML text to trees, safely: only maps, lists and texts come out, in bounded size and depth.
+
+Works on the parser's events and constructs nothing, so no tag can name a type and no alias can explode. A document
+that does not parse is one problem; reading goes on with the next `---`.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .problems import ManifestError
+from .syntax import Fault, excerpt, explain
+from .tree import MAX_DEPTH, ListNode, MapNode, Node, Place, ScalarNode
+
+IMPORT_ERROR: str | None = None
+"""The traceback of the failed import of PyYAML, for `fail_json(exception=…)`; None when it is there."""
+
+try:
+    import yaml
+except ImportError:
+    IMPORT_ERROR = traceback.format_exc()
+
+MAX_BYTES = 1024 * 1024
+MAX_ALIASED_NODES = 10_000
+
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_CORE_TAG = "tag:yaml.org,2002:"
+_CORE_SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
+_SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_COLUMNS = 10_000
+
+
+@dataclass(frozen=True)
+class TextDocument:
+    """A document of a YAML text: its number in the text, from 1, and its tree."""
+
+    number: int
+    node: Node
+
+
+def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDocument], list[ManifestError]]:
+    """All documents of a text that can be read, and a problem for each that cannot. Empty documents are left out."""
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        too_large = f"is larger than {MAX_BYTES // 1024} KiB; split it into several files"
+        return [], [ManifestError(file, None, "", too_large)]
+    documents: list[TextDocument] = []
+    errors: list[ManifestError] = []
+    start, number = 0, first_number
+    while start < len(text):
+        first_line = text.count("\n", 0, start)
+        composed = _compose(text[start:], number, first_line)
+        documents.extend(composed.finished)
+        if composed.fault is None:
+            break
+        number = max(number, composed.number)
+        errors.append(_error(composed.fault, file, number, text))
+        start = _next_document(text, max(composed.fault.line, composed.start_line + 1))
+        number += 1
+    return documents, errors
+
+
+def _compose(text: str, number: int, first_line: int) -> _Composer:
+    """Parse with libyaml, which is ten times faster, and again with PyYAML's own parser where that finds a fault.
+
+    The second has the better messages, and is the same whether PyYAML was built with libyaml or not.
+    """
+    loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader is not None]
+    for loader in loaders:
+        composer = _Composer(number, first_line)
+        try:
+            composer.read(yaml.parse(text, Loader=loader))
+        except Fault as fault:
+            composer.fault = fault
+        except (yaml.YAMLError, UnicodeError) as error:
+            composer.fault = explain(error, text, first_line)
+            continue
+        break
+    return composer
+
+
+def _next_document(text: str, line: int) -> int:
+    """Where the first `---` on the line (from 0) or below it begins; the end of the text if there is none."""
+    position = 0
+    for _line in range(line):
+        position = text.find("\n", position) + 1
+        if position == 0:
+            return len(text)
+    match = _SEPARATOR.search(text, position)
+    return match.start() if match else len(text)
+
+
+def _error(fault: Fault, file: str, number: int, text: str) -> ManifestError:
+    return ManifestError(
+        file=file,
+        document=number,
+        path=f"line {fault.line + 1}, column {fault.column + 1}",
+        message=fault.message,
+        line=fault.line + 1,
+        column=fault.column + 1,
+        rank=_rank(fault.line, fault.column),
+        excerpt=excerpt(text, fault.line, fault.column),
+    )
+
+
+def _rank(line: int, column: int) -> int:
+    return line * _COLUMNS + min(column, _COLUMNS - 1)
+
+
+@dataclass
+class _Open:
+    """A map or list that is being read; `size` and `height` count what it holds, through aliases too."""
+
+    event: Any
+    is_map: bool
+    children: list[Node] = field(default_factory=list)
+    size: int = 1
+    height: int = 1
+
+
+class _Composer:
+    """Builds the trees of consecutive documents from parser events."""
+
+    def __init__(self, number: int, first_line: int) -> None:
+        self.finished: list[TextDocument] = []
+        self.fault: Fault | None = None
+        self.number = number - 1
+        self.start_line = first_line
+        self._first_line = first_line
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, tuple[Node, int, int]] = {}
+        self._aliased = 0
+
+    def read(self, events: Iterator[Any]) -> None:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._begin_document(event)
+            elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                self._open(event)
+            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+                self._close()
+            elif isinstance(event, yaml.ScalarEvent):
+                self._add(self._scalar(event), 1, 1, event.anchor)
+            elif isinstance(event, yaml.AliasEvent):
+                self._add_alias(event)
+
+    def _begin_document(self, event: Any) -> None:
+        self.number += 1
+        self.start_line = self._line(event)
+        self._stack = []
+        self._anchors = {}
+        self._aliased = 0
+
+    def _open(self, event: Any) -> None:
+        is_map = isinstance(event, yaml.MappingStartEvent)
+        if event.tag not in {None, "!", f"{_CORE_TAG}{'map' if is_map else 'seq'}"}:
+            raise self._tag_fault(event)
+        self._stack.append(_Open(event, is_map))
+        self._check_depth(event, 0)
+
+    def _close(self) -> None:
+        frame = self._stack.pop()
+        place = self._place(frame.event)
+        node: Node
+        if frame.is_map:
+            node = MapNode(self._merged(self._pairs(frame)), place)
+        else:
+            node = ListNode(tuple(frame.children), place)
+        self._add(node, frame.size, frame.height, frame.event.anchor)
+
+    def _add(self, node: Node, size: int, height: int, anchor: str | None) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = (node, size, height)
+        if self._stack:
+            frame = self._stack[-1]
+            frame.children.append(node)
+            frame.size += size
+            frame.height = max(frame.height, height + 1)
+        elif not (isinstance(node, ScalarNode) and node.is_null):
+            self.finished.append(TextDocument(self.number, node))
+
+    def _add_alias(self, event: Any) -> None:
+        if event.anchor not in self._anchors:
+            raise self._fault(
+                event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it; define it first"
+            )
+        node, size, height = self._anchors[event.anchor]
+        self._aliased += size
+        if self._aliased > MAX_ALIASED_NODES:
+            raise self._fault(
+                event, f"aliases repeat more than {MAX_ALIASED_NODES} values; write them out or use fewer"
+            )
+        self._check_depth(event, height)
+        self._add(node, size, height, None)
+
+    def _check_depth(self, event: Any, below: int) -> None:
+        if len(self._stack) + below > MAX_DEPTH:
+            raise self._fault(event, f"it is nested more than {MAX_DEPTH} levels deep; a manifest needs far fewer")
+
+    def _scalar(self, event: Any) -> ScalarNode:
+        tag = event.tag
+        if tag is not None and tag.removeprefix(_CORE_TAG) not in _CORE_SCALARS | {"!"}:
+            raise self._tag_fault(event)
+        # libyaml's style of a plain scalar is '', PyYAML's own None.
+        plain = not event.style and tag in {None, f"{_CORE_TAG}null"}
+        return ScalarNode(event.value, self._place(event), is_null=plain and event.value in _NULLS, plain=plain)
+
+    def _pairs(self, frame: _Open) -> list[tuple[ScalarNode, Node]]:
+        pairs = []
+        for key, value in zip(frame.children[::2], frame.children[1::2], strict=True):
+            if not isinstance(key, ScalarNode):
+                raise Fault(
+                    "a map or list stands where a key is expected; if {{ … }} is a template: manifest files are not "
+                    "rendered, pass the manifest as definition instead",
+                    self._line(frame.event),
+                    frame.event.start_mark.column,
+                )
+            pairs.append((key, value))
+        return pairs
+
+    def _merged(self, pairs: list[tuple[ScalarNode, Node]]) -> tuple[tuple[ScalarNode, Node], ...]:
+        """With YAML 1.1 merge keys (`<<: *base`) resolved: what a map says itself wins over what it merges."""
+        own = [(key, value) for key, value in pairs if not _is_merge(key)]
+        known = {key.text for key, _value in own}
+        for key, value in pairs:
+            if not _is_merge(key):
+                continue
+            for base in value.items if isinstance(value, ListNode) else (value,):
+                if not isinstance(base, MapNode):
+                    line, column = divmod(key.place.rank, _COLUMNS)
+                    raise Fault("<< merges a map, and this is none; give an alias of a map", line, column)
+                own += [entry for entry in base.entries if entry[0].text not in known]
+                known |= {entry[0].text for entry in base.entries}
+        return tuple(own)
+
+    def _tag_fault(self, event: Any) -> Fault:
+        if event.tag == "!vault":
+            remedy = "keep the secret in a vaulted variable and pass the manifest as definition"
+        else:
+            remedy = "remove it; a manifest has only maps, lists, texts and numbers"
+        return self._fault(event, f"the tag {event.tag} is not allowed; {remedy}")
+
+    def _fault(self, event: Any, message: str) -> Fault:
+        return Fault(message, self._line(event), event.start_mark.column)
+
+    def _place(self, event: Any) -> Place:
+        line, column = self._line(event), event.start_mark.column
+        return Place(line + 1, column + 1, _rank(line, column))
+
+    def _line(self, event: Any) -> int:
+        return self._first_line + int(event.start_mark.line)
+
+
+def _is_merge(key: ScalarNode) -> bool:
+    return key.plain and key.text == "<<"
