@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The HTTP face of the cluster: one handler for every path.
+
+log -> faults -> authentication -> authorization -> routing -> rest.py, discovery.py or _sim.
+Source of the order: apiserver pkg/server/config.go (DefaultBuildHandlerChain).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from kubesim import auth, discovery, errors, media, request_info, resources
+from kubesim.field import go_quote
+from kubesim.media import Form
+from kubesim.options import Query
+from kubesim.request_info import RequestInfo
+from kubesim.request_log import Entry
+from kubesim.rest import Answer, Call
+from kubesim.watch import Watch
+
+if TYPE_CHECKING:
+    from kubesim.cluster import Cluster
+
+#: Larger request bodies are refused (etcd's limit is 1.5 MB, the API server's 3 MB).
+MAX_BODY = 3 * 1024 * 1024
+
+
+class Server:
+    """Answers requests for a cluster. start(host, port) gives the port; stop() ends open watches."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.watches: set[Watch] = set()
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int, ssl_context: Any = None) -> int:
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{path:.*}", self.answer)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.5)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, ssl_context=ssl_context)
+        await site.start()
+        bound: int = self._runner.addresses[0][1]
+        return bound
+
+    async def stop(self) -> None:
+        for watch in list(self.watches):
+            watch.break_off()
+        if self._runner:
+            await self._runner.cleanup()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """One request, from its arrival to the last byte of its answer."""
+        query = parse_qs(request.query_string, keep_blank_values=True)
+        info = request_info.read(request.method, request.path, {k: v[0] for k, v in query.items()})
+        if request.path.startswith("/_sim/"):
+            return await self.cluster.control.answer(request)
+        user = ""
+        try:
+            await self.cluster.faults.strike(request, info)
+            identity = self.cluster.authenticator.identify(request.headers)
+            user = identity.name
+            self.cluster.authorizer.require(identity, info)
+            response = await self._dispatch(request, info, Query(query), identity)
+        except errors.ApiError as error:
+            response = _json(error.status, media.dump(error.body, Form()), error.headers)
+        self._log(request, info, query, user, response.status)
+        if isinstance(response, _Stream):
+            return await response.send(request, self.watches)
+        return response
+
+    async def _dispatch(
+        self, request: web.Request, info: RequestInfo, query: Query, user: auth.User
+    ) -> web.StreamResponse:
+        if not info.is_resource:
+            return await discovery.answer(self.cluster, request, query)
+        resource = resources.find(info.group, info.version, info.plural)
+        if resource is None:
+            if (info.group, info.version) in resources.GROUP_VERSIONS or any(g == info.group for g, _ in resources.GROUP_VERSIONS):
+                raise errors.no_such_path()
+            return discovery.page_not_found()
+        form = media.negotiate(request.headers.get("Accept", ""))
+        agent, kind = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")
+        body = await request.read() if request.can_read_body else b""
+        call = Call(info, resource, query, form, user, agent, body, kind)
+        answer = self.cluster.rest.handle(call)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return _respond(answer, form)
+
+    def _log(self, request: web.Request, info: RequestInfo, query: dict[str, Any], user: str, status: int) -> None:
+        self.cluster.requests.add(
+            Entry(
+                request.method,
+                request.path,
+                request.query_string,
+                info.verb,
+                info.plural,
+                info.namespace,
+                info.name,
+                info.subresource,
+                user,
+                request.headers.get("User-Agent", ""),
+                "All" in query.get("dryRun", ()),
+                status,
+            )
+        )
+
+
+def _respond(answer: Answer, form: Form) -> web.StreamResponse:
+    warnings = [f"299 - {go_quote(text)}" for text in answer.warnings]
+    if isinstance(answer.body, Watch):
+        return _Stream(answer.body, answer.watch_seconds)
+    if answer.content_type:
+        return web.Response(body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type})
+    body = answer.body if isinstance(answer.body, bytes) else media.dump(answer.body, form)
+    response = _json(answer.status, body, {}, form.media)
+    for text in dict.fromkeys(warnings):
+        response.headers.add("Warning", text)
+    return response
+
+
+def _json(status: int, body: bytes, headers: dict[str, str], kind: str = media.JSON) -> web.Response:
+    return web.Response(body=body, status=status, headers={"Content-Type": kind, "Cache-Control": "no-cache, private", **headers})
+
+
+class _Stream(web.StreamResponse):
+    """The answer to a watch: chunked JSON, one event a line."""
+
+    def __init__(self, watch: Watch, seconds: float) -> None:
+        super().__init__(headers={"Content-Type": media.JSON, "Cache-Control": "no-cache, private"})
+        self.watch, self.seconds = watch, seconds
+
+    async def send(self, request: web.Request, open_watches: set[Watch]) -> web.StreamResponse:
+        open_watches.add(self.watch)
+        try:
+            self.enable_chunked_encoding()
+            await self.prepare(request)
+            async for line in self.watch.lines(self.seconds):
+                await self.write(line)
+            await self.write_eof()
+        except (ConnectionResetError, asyncio.CancelledError):
+            pass
+        finally:
+            self.watch.stop()
+            open_watches.discard(self.watch)
+        return self

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fake GPU nodes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from kubesim.clock import rfc3339
+
+Object = dict[str, Any]
+RESOURCES = {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": "8", "aliyun.com/gpu-mem": "640"}
+_CONDITIONS = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+def fake_node(name: str, now: datetime, *, labels: dict[str, str] | None = None, resources: dict[str, str] | None = None) -> Object:
+    """A ready node; its status included. The number at the end of its name makes its address."""
+    quantities = {**RESOURCES, **(resources or {})}
+    number = int("".join(c for c in name if c.isdigit()) or 0)
+    moment = rfc3339(now)
+    conditions = [
+        {"type": kind, "status": status, "reason": reason, "message": text, "lastHeartbeatTime": moment, "lastTransitionTime": moment}
+        for kind, status, reason, text in _CONDITIONS
+    ]
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        "status": {
+            "capacity": quantities,
+            "allocatable": quantities,
+            "conditions": conditions,
+            "addresses": [
+                {"type": "InternalIP", "address": f"192.168.{number // 250}.{number % 250 + 1}"},
+                {"type": "Hostname", "address": name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": {"kubeletVersion": "v1.36.2", "operatingSystem": "linux", "architecture": "amd64"},
+        },
+    }

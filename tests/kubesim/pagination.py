@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Lists: at which version, which piece of it.
+
+Source: apiserver pkg/storage/etcd3/store.go (GetList), pkg/storage/continue.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kubesim import errors
+from kubesim.options import ListOptions
+from kubesim.store import Store, Stored
+
+
+@dataclass(frozen=True)
+class Page:
+    items: list[Stored]
+    version: int
+    token: str
+    remaining: int | None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        meta: dict[str, Any] = {"resourceVersion": str(self.version)}
+        if self.token:
+            meta["continue"] = self.token
+        if self.remaining:
+            meta["remainingItemCount"] = self.remaining
+        return meta
+
+
+def page(
+    store: Store, kind: str, namespace: str | None, options: ListOptions, selected: Callable[[Stored], bool] | None
+) -> Page:
+    """One piece of a list (the whole of it without a limit). `selected` None: everything."""
+    version = parse_version(options.version)
+    start = ""
+    if options.token:
+        if options.version:
+            raise errors.bad_request("specifying resource version is not allowed when using continue")
+        version, start = _read_token(options.token)
+    elif version > store.version:
+        raise errors.too_large_resource_version(version, store.version)
+    exact = options.token or options.match == "Exact" or (options.limit and version > 0 and not options.match)
+    limit = 0 if options.version == "0" and not options.match else options.limit
+    if not exact or version == store.version:
+        version = store.version
+        found = list(store.scan(kind, namespace))
+    else:
+        found = _at(store, version, kind, namespace)
+    if start:
+        found = [stored for stored in found if stored.key >= start]
+    if selected is not None:
+        found = [stored for stored in found if selected(stored)]
+    rest = len(found) - limit if limit else 0
+    if rest <= 0:
+        return Page(found, version, "", None)
+    items = found[:limit]
+    return Page(items, version, _token(version, items[-1].key), None if selected is not None else rest)
+
+
+def parse_version(text: str) -> int:
+    """A resourceVersion; none and "0" are 0. ApiError 400 for anything but digits."""
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit():
+        syntax = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise errors.bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {syntax}')
+    return int(text)
+
+
+def _at(store: Store, version: int, kind: str, namespace: str | None) -> list[Stored]:
+    try:
+        return store.at(version, kind, namespace)
+    except errors.ApiError:
+        raise errors.expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new "
+            "list without the continue parameter, or use the continue token in this response to retrieve the "
+            "remainder of the results."
+        ) from None
+
+
+def _token(version: int, last_key: str) -> str:
+    # the piece after this one starts right behind its last key
+    content = {"v": "meta.k8s.io/v1", "rv": version, "start": last_key + "\0"}
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+def _read_token(token: str) -> tuple[int, str]:
+    try:
+        content = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        return int(content["rv"]), str(content["start"])
+    except (binascii.Error, ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from None
