@@ -1,16 +1,73 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is particular to each kind: STRATEGIES, by kind."""
+"""The strategies of all stored kinds, by kind."""
 
 from __future__ import annotations
 
+from kubesim.kinds.cluster_scoped import NamespaceStrategy, NodeStrategy, PriorityClassStrategy
+from kubesim.kinds.config import ConfigMapStrategy, SecretStrategy
+from kubesim.kinds.deployment import DeploymentStrategy
+from kubesim.kinds.hpa import HorizontalPodAutoscalerStrategy
+from kubesim.kinds.job import JobStrategy
+from kubesim.kinds.limits import LimitRangeStrategy, ResourceQuotaStrategy
+from kubesim.kinds.pod import PodStrategy
+from kubesim.kinds.pvc import PersistentVolumeClaimStrategy, PersistentVolumeStrategy
+from kubesim.kinds.replicaset import ReplicaSetStrategy
+from kubesim.kinds.service import ServiceStrategy
+from kubesim.kinds.small_kinds import (
+    ClusterRoleBindingStrategy,
+    ClusterRoleStrategy,
+    ControllerRevisionStrategy,
+    CronJobStrategy,
+    DaemonSetStrategy,
+    EndpointSliceStrategy,
+    EndpointsStrategy,
+    EventStrategy,
+    IngressStrategy,
+    LeaseStrategy,
+    PodDisruptionBudgetStrategy,
+    PodTemplateStrategy,
+    RoleBindingStrategy,
+    RoleStrategy,
+    ServiceAccountStrategy,
+    StorageClassStrategy,
+)
+from kubesim.kinds.statefulset import StatefulSetStrategy
 from kubesim.kinds.strategy import Strategy
-from kubesim.resources import RESOURCES
 
-
-def _plain(kind: str, namespaced: bool) -> Strategy:
-    strategy = Strategy()
-    strategy.kind, strategy.namespaced = kind, namespaced
-    return strategy
-
-
-STRATEGIES: dict[str, Strategy] = {r.kind: _plain(r.kind, r.namespaced) for r in RESOURCES if r.hub}
+STRATEGIES: dict[str, Strategy] = {
+    strategy.kind: strategy()
+    for strategy in (
+        ClusterRoleBindingStrategy,
+        ClusterRoleStrategy,
+        ConfigMapStrategy,
+        ControllerRevisionStrategy,
+        CronJobStrategy,
+        DaemonSetStrategy,
+        DeploymentStrategy,
+        EndpointSliceStrategy,
+        EndpointsStrategy,
+        EventStrategy,
+        HorizontalPodAutoscalerStrategy,
+        IngressStrategy,
+        JobStrategy,
+        LeaseStrategy,
+        LimitRangeStrategy,
+        NamespaceStrategy,
+        NodeStrategy,
+        PersistentVolumeClaimStrategy,
+        PersistentVolumeStrategy,
+        PodDisruptionBudgetStrategy,
+        PodStrategy,
+        PodTemplateStrategy,
+        PriorityClassStrategy,
+        ReplicaSetStrategy,
+        ResourceQuotaStrategy,
+        RoleBindingStrategy,
+        RoleStrategy,
+        SecretStrategy,
+        ServiceAccountStrategy,
+        ServiceStrategy,
+        StatefulSetStrategy,
+        StorageClassStrategy,
+    )
+}
