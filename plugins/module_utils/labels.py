@@ -8,6 +8,7 @@ Everything that is written into Kubernetes objects by one part and read back by 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 # Server-side apply records who set which field under this name; it is also what we mark our objects with.
 FIELD_MANAGER = "runwhere.gpuctl"
@@ -69,3 +70,13 @@ def service_name(job: str) -> str:
 def priority_class_name(priority: str) -> str:
     """The PriorityClass behind a job's priority: ``high`` -> ``gpuctl-high``."""
     return f"gpuctl-{priority}"
+
+
+def job_name_of(obj: Mapping[str, Any]) -> str | None:
+    """The job that an object was made for: its label ``app``, else (on pods of other tools' Jobs) ``job-name``."""
+    labels = obj["metadata"].get("labels") or {}
+    return labels.get(APP) or labels.get("job-name")
+
+
+OURS = selector_text({MANAGED_BY: FIELD_MANAGER})
+"""The selector of everything that this collection made."""

@@ -1,0 +1,207 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which fields differ: the desired object within the live one, by the rules of server-side apply. Pure.
+
+A field counts as changed when the desired object gives it another value than it has, or when we applied it before and
+the desired object no longer names it (the server would remove it). What others set, and what the server filled in, is
+none of our business and never shows.
+
+The rules are those of Kubernetes' structured merge: lists of objects merge by a key where the API declares one
+(``x-kubernetes-list-map-keys``), every other list is one value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..quantity import QuantityError, parse
+
+Key = tuple[tuple[str, Any], ...]
+Path = tuple["str | Key", ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One field: where it is, what it was and what it becomes. ``ABSENT`` stands for "not there"."""
+
+    path: Path
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return path_text(self.path)
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()
+
+
+def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -> tuple[Change, ...]:
+    """What an apply of ``desired`` by ``manager`` would change in ``live``, in the order of the desired object."""
+    found = list(_differences(desired, live, ()))
+    found += _dropped(owned_fields(live, manager), desired, live, ())
+    return tuple(found)
+
+
+def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
+    """The ``fieldsV1`` tree that ``manager`` holds by server-side apply; empty when it never applied the object."""
+    for entry in live.get("metadata", {}).get("managedFields") or ():
+        if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
+            fields: dict[str, Any] = entry.get("fieldsV1") or {}
+            return fields
+    return {}
+
+
+def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
+    """The object as ``manager`` last applied it: identity, and the values of the fields that it holds."""
+    identity = {name: live["metadata"][name] for name in ("name", "namespace") if name in live["metadata"]}
+    fields = _extract(owned_fields(live, manager), live)
+    metadata = {**identity, **fields.get("metadata", {})}
+    return {"apiVersion": live["apiVersion"], "kind": live["kind"], **fields, "metadata": metadata}
+
+
+def path_text(path: Path) -> str:
+    """``spec.template.spec.containers[main].image``; label keys and the like in brackets too."""
+    text = ""
+    for step in path:
+        if isinstance(step, tuple):
+            text += f"[{','.join(str(value) for _, value in step)}]"
+        elif "." in step or "/" in step:
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+# Lists that merge by key, by the name of their field (the names are unique among the kinds that we build, but for
+# ``ports``). Everything else is atomic: command, args, tolerations, metrics, rules ...
+_MERGE_KEYS = {
+    "containers": ("name",),
+    "env": ("name",),
+    "imagePullSecrets": ("name",),
+    "initContainers": ("name",),
+    "ownerReferences": ("uid",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "volumeMounts": ("mountPath",),
+    "volumes": ("name",),
+}
+_KEY_DEFAULTS = {"protocol": "TCP"}  # A key that the server fills in before it merges.
+
+# Where values are quantities, "1" and "1000m" are the same.
+_QUANTITY_MAPS = frozenset({"requests", "limits", "hard"})
+_QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
+
+
+def _merge_keys(field: str | Key, item: Any) -> tuple[str, ...]:
+    if not isinstance(item, Mapping) or not isinstance(field, str):
+        return ()
+    if field == "ports":
+        return ("containerPort", "protocol") if "containerPort" in item else ("port", "protocol")
+    return _MERGE_KEYS.get(field, ())
+
+
+def _key(keys: tuple[str, ...], item: Mapping[str, Any]) -> Key:
+    return tuple((name, item.get(name, _KEY_DEFAULTS.get(name))) for name in keys)
+
+
+def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        for name, value in desired.items():
+            yield from _differences(value, live.get(name, ABSENT), (*path, name))
+    elif isinstance(desired, list) and isinstance(live, list) and desired and _merge_keys(path[-1], desired[0]):
+        keys = _merge_keys(path[-1], desired[0])
+        present = {_key(keys, item): item for item in live}
+        for item in desired:
+            key = _key(keys, item)
+            yield from _differences(item, present.get(key, ABSENT), (*path, key))
+    elif not _same(desired, live, path):
+        yield Change(path, live, desired)
+
+
+def _same(desired: Any, live: Any, path: Path) -> bool:
+    """One value, or one atomic list: what the server filled in within its entries is no difference."""
+    if live is ABSENT:
+        # The server drops empty values when it decodes an object (Go's omitempty).
+        return desired in (None, "", [], {}) or desired is False
+    if isinstance(desired, list) and isinstance(live, list):
+        return len(desired) == len(live) and all(
+            not any(_differences(ours, theirs, (*path, "*"))) for ours, theirs in zip(desired, live, strict=True)
+        )
+    if desired == live and isinstance(desired, bool) == isinstance(live, bool):
+        return True
+    return _holds_quantity(path) and _same_quantity(desired, live)
+
+
+def _holds_quantity(path: Path) -> bool:
+    return path[-1] in _QUANTITY_FIELDS or (len(path) > 1 and path[-2] in _QUANTITY_MAPS)
+
+
+def _same_quantity(desired: Any, live: Any) -> bool:
+    try:
+        return parse(desired) == parse(live)
+    except QuantityError:
+        return False
+
+
+def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> Iterator[Change]:
+    """What we hold by an earlier apply and the desired object does not name any more."""
+    held_keys = {name for name, _ in path[-1]} if path and isinstance(path[-1], tuple) else set()
+    for step, below in fields.items():
+        name, ours, theirs = _descend(step, desired, live, path)
+        if name is None or theirs is ABSENT or name in held_keys:
+            continue
+        if ours is ABSENT:
+            yield Change((*path, name), theirs, ABSENT)
+        elif below:
+            yield from _dropped(below, ours, theirs, (*path, name))
+
+
+def _descend(step: str, desired: Any, live: Any, path: Path) -> tuple[str | Key | None, Any, Any]:
+    """Follow one step of a ``fieldsV1`` tree: ``f:<field>`` or ``k:<key of an entry>`` (we apply no ``v:`` sets)."""
+    if step.startswith("f:"):
+        name = step[2:]
+        return name, _member(desired, name), _member(live, name)
+    if step.startswith("k:"):
+        wanted = json.loads(step[2:])
+        key = tuple(wanted.items())
+        return key, _entry(desired, wanted), _entry(live, wanted)
+    return None, ABSENT, ABSENT
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name, ABSENT) if isinstance(value, Mapping) else ABSENT
+
+
+def _entry(value: Any, wanted: Mapping[str, Any]) -> Any:
+    for item in value if isinstance(value, list) else ():
+        if all(item.get(name, _KEY_DEFAULTS.get(name)) == expected for name, expected in wanted.items()):
+            return item
+    return ABSENT
+
+
+def _extract(fields: Mapping[str, Any], live: Any) -> Any:
+    """The part of ``live`` that a ``fieldsV1`` tree names."""
+    below = {step: children for step, children in fields.items() if step != "."}
+    if not below:
+        return live
+    if isinstance(live, list):
+        entries = []
+        for step, children in below.items():
+            item = _descend(step, None, live, ())[2]
+            if item is not ABSENT:
+                keys = json.loads(step[2:])
+                entries.append({**keys, **_extract(children, item)} if children else item)
+        return entries
+    extracted = {}
+    for step, children in below.items():
+        name, _, value = _descend(step, None, live, ())
+        if isinstance(name, str) and value is not ABSENT:
+            extracted[name] = _extract(children, value)
+    return extracted

@@ -1,0 +1,222 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What has to be done to bring a job from what is live to what is wanted. Pure: data in, data out.
+
+A plan is printed, compared and tested as data; nothing is sent while it is made. Whether Kubernetes can make a change
+in place is decided here by a table of what it allows everywhere; the rest is marked ``uncertain`` and put to the server
+(see ``prove``), because the answer depends on the version of the server and on the state of the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from ..labels import FIELD_MANAGER
+from .fields import Change, changes, path_text
+
+
+class Action(str, Enum):
+    """What happens to an object or to a job; the words of ``results[].action``."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    RECREATE = "recreate"
+    UNCHANGED = "unchanged"
+    DELETE = "delete"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+WORKLOAD_KINDS = ("Job", "Deployment", "StatefulSet")
+
+# Everything of ``metadata`` that we set may change in place. Of the rest, these fields always may (KUBERNETES
+# validation: ValidateJobSpecUpdate, ValidateStatefulSetUpdate, ValidateDeploymentUpdate, ValidateServiceUpdate);
+# a kind that is not listed may change freely.
+_MUTABLE_SPEC = {
+    "Job": {
+        "parallelism",
+        "suspend",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "maxFailedIndexes",
+        "podReplacementPolicy",
+    },
+    "StatefulSet": {
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    },
+    "Deployment": {
+        "replicas",
+        "template",
+        "strategy",
+        "minReadySeconds",
+        "revisionHistoryLimit",
+        "paused",
+        "progressDeadlineSeconds",
+    },
+    "Service": {"ports", "selector", "type", "sessionAffinity", "publishNotReadyAddresses", "externalTrafficPolicy"},
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One object: what is done to it, and what it is made from.
+
+    ``desired`` is empty for a deletion, ``live`` for a creation (unless the former object is still on its way out).
+    ``owned`` asks for an owner reference to the job's workload, whose uid is only known once that exists.
+    """
+
+    action: Action
+    desired: dict[str, Any]
+    live: dict[str, Any]
+    changes: tuple[Change, ...] = ()
+    owned: bool = False
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The object that the step is about, wanted or live: for its kind, name and namespace."""
+        return self.desired or self.live
+
+    @property
+    def kind(self) -> str:
+        return str(self.identity["kind"])
+
+    @property
+    def name(self) -> str:
+        return str(self.identity["metadata"]["name"])
+
+    @property
+    def immutable(self) -> tuple[str, ...]:
+        """The paths whose change Kubernetes does not allow in place on every version and in every state."""
+        if self.live.get("kind", self.kind) != self.kind:
+            return ("kind",)
+        allowed = _MUTABLE_SPEC.get(self.kind)
+        if allowed is None:
+            return ()
+        return tuple(
+            path_text(change.path)
+            for change in self.changes
+            if change.path[0] == "spec" and (len(change.path) < 2 or change.path[1] not in allowed)
+        )
+
+    @property
+    def uncertain(self) -> bool:
+        """An update of which only the server can say whether it works in place."""
+        return self.action is Action.UPDATE and bool(self.immutable)
+
+    def __str__(self) -> str:
+        detail = f": {', '.join(str(change) for change in self.changes)}" if self.changes else ""
+        return f"{self.action} {self.kind} {self.name}{detail}"
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """All steps of one job, in the order in which they are carried out; the first is the workload's.
+
+    ``prerequisites`` come before them and are shared with other jobs (PriorityClasses).
+    """
+
+    name: str
+    namespace: str
+    job_kind: str | None  # unknown when a job is deleted by name and was not there
+    steps: tuple[Step, ...] = ()
+    prerequisites: tuple[Step, ...] = ()
+
+    @property
+    def action(self) -> Action:
+        """The workload's fate; when that stays, whether anything around it changes."""
+        fate = self.steps[0].action if self.steps else Action.UNCHANGED
+        around = (*self.prerequisites, *self.steps)
+        if fate is Action.UNCHANGED and any(step.action is not Action.UNCHANGED for step in around):
+            return Action.UPDATE
+        return fate
+
+    @property
+    def changed(self) -> bool:
+        return self.action is not Action.UNCHANGED
+
+    def with_steps(self, steps: Iterable[Step]) -> JobPlan:
+        return replace(self, steps=tuple(steps))
+
+    def __str__(self) -> str:
+        lines = [f"{self.action} {self.job_kind} {self.namespace}/{self.name}"]
+        lines += [f"  {step}" for step in (*self.prerequisites, *self.steps) if step.action is not Action.UNCHANGED]
+        return "\n".join(lines)
+
+
+def plan_present(
+    name: str,
+    namespace: str,
+    job_kind: str,
+    desired: Iterable[Mapping[str, Any]],
+    live: Iterable[dict[str, Any]],
+) -> JobPlan:
+    """The steps that make ``desired`` (the workload first) out of the job's ``live`` objects.
+
+    A live workload of another kind is replaced by the new one. Live objects that are not wanted any more go last, so
+    that nothing is missing in between.
+    """
+    workload, *dependents = desired
+    live = list(live)
+    by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
+    former = by_identity.pop((workload["kind"], name), None)
+    if former is None:
+        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not _is_leaving(obj)), None)
+    steps = [_step(dict(workload), former)]
+    # The garbage collector takes a training's services and files along when its TTL removes the Job.
+    owned = workload["kind"] == "Job"
+    owner_uid = former["metadata"]["uid"] if former and steps[0].action is not Action.RECREATE else None
+    for obj in dependents:
+        present = by_identity.pop((obj["kind"], obj["metadata"]["name"]), None)
+        wanted = with_owner(obj, workload, owner_uid) if owned and owner_uid else dict(obj)
+        steps.append(replace(_step(wanted, present), owned=owned))
+    steps += [
+        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not _is_leaving(obj)
+    ]
+    return JobPlan(name, namespace, job_kind, tuple(steps))
+
+
+def plan_absent(name: str, namespace: str, job_kind: str | None, live: Iterable[dict[str, Any]]) -> JobPlan:
+    """The steps that remove all live objects of a job, the workload first."""
+    remaining = sorted((obj for obj in live if not _is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
+    return JobPlan(name, namespace, job_kind, tuple(Step(Action.DELETE, {}, obj) for obj in remaining))
+
+
+def plan_priority_class(desired: Mapping[str, Any]) -> Step:
+    """A PriorityClass is made when it is missing and never touched after: its value cannot change, others use it."""
+    return Step(Action.CREATE, dict(desired), {})
+
+
+def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) -> dict[str, Any]:
+    """The object with an owner reference to the job's workload."""
+    reference = {
+        "apiVersion": workload["apiVersion"],
+        "kind": workload["kind"],
+        "name": workload["metadata"]["name"],
+        "uid": uid,
+    }
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
+
+
+def _step(desired: dict[str, Any], live: dict[str, Any] | None) -> Step:
+    if live is None or (_is_leaving(live) and live["kind"] == desired["kind"]):
+        return Step(Action.CREATE, desired, live or {})
+    if live["kind"] != desired["kind"]:
+        return Step(Action.RECREATE, desired, live)
+    found = changes(desired, live, FIELD_MANAGER)
+    return Step(Action.UPDATE if found else Action.UNCHANGED, desired, live, found)
+
+
+def _is_leaving(obj: Mapping[str, Any]) -> bool:
+    """Deleted, but still there until its finalizers or dependents are done."""
+    return "deletionTimestamp" in obj["metadata"]

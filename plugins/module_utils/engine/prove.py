@@ -1,0 +1,111 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Put to the server what a plan cannot know by itself, before anything is written.
+
+Two questions: does an object that we are about to create exist already without being ours, and can an uncertain update
+be made in place. Everything that stands in the way is reported at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from ..kube.client import Client
+from ..kube.errors import ApiError, KubeError
+from ..kube.resources import Resource, resource_of
+from .live import WORKLOADS
+from .plan import Action, JobPlan, Step
+
+
+class Refused(KubeError):
+    """The plan cannot be carried out; nothing was written."""
+
+
+def prove(plans: Iterable[JobPlan], client: Client, *, on_immutable: str) -> list[JobPlan]:
+    """The plans with every uncertain update settled as update or recreation.
+
+    Raises Refused with one line for each obstacle: a foreign object of the same name, a change that needs a recreation
+    under ``on_immutable=fail``, a new object that the server would not accept.
+    """
+    plans = list(plans)
+    obstacles = _foreign_objects(plans, client)
+    settled = []
+    for plan in plans:
+        try:
+            settled.append(plan.with_steps(_settle(step, client, on_immutable) for step in plan.steps))
+        except (Refused, ApiError) as problem:
+            obstacles.append(f"{describe(plan)}: {problem}")
+    if obstacles:
+        raise Refused("\n".join([*obstacles, "Nothing was changed."]))
+    return settled
+
+
+def refuse_foreign_workloads(plans: Iterable[JobPlan], client: Client) -> None:
+    """Of jobs that have no objects of ours: raise Refused if a workload of that name is there and is somebody else's.
+
+    Without this a deletion of such a job would say "unchanged, absent" while it runs.
+    """
+    names: dict[str, set[str]] = defaultdict(set)
+    for plan in plans:
+        names[plan.namespace].add(plan.name)
+    obstacles = [
+        f"{resource.kind} {name} in namespace {namespace} does not belong to gpuctl, so it was not deleted."
+        for namespace, wanted in sorted(names.items())
+        for resource in WORKLOADS
+        for name in sorted(wanted & _names(client, resource, namespace, wanted))
+    ]
+    if obstacles:
+        raise Refused("\n".join([*obstacles, "Nothing was changed."]))
+
+
+def describe(plan: JobPlan) -> str:
+    """How messages name a job."""
+    return f"{plan.job_kind or 'job'} {plan.name} in namespace {plan.namespace}"
+
+
+def _names(client: Client, resource: Resource, namespace: str, wanted: Collection[str]) -> set[str]:
+    """The names of all objects of a kind in a namespace, or of the one wanted."""
+    only = f"metadata.name={next(iter(wanted))}" if len(wanted) == 1 else ""
+    found = client.select(resource, namespace, fields=only, metadata_only=True)
+    return {obj["metadata"]["name"] for obj in found}
+
+
+def _foreign_objects(plans: list[JobPlan], client: Client) -> list[str]:
+    """Names that a creation needs and that an object without our label holds; one list per kind and namespace."""
+    wanted: dict[tuple[str, str], dict[str, tuple[JobPlan, Step]]] = defaultdict(dict)
+    for plan in plans:
+        for step in plan.steps:
+            renamed_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
+            if (step.action is Action.CREATE and not step.live) or renamed_kind:
+                wanted[step.kind, plan.namespace][step.name] = (plan, step)
+    obstacles = []
+    for (kind, namespace), steps in wanted.items():
+        _, sample = next(iter(steps.values()))
+        for name in steps.keys() & _names(client, resource_of(dict(sample.identity)), namespace, steps):
+            plan, _ = steps[name]
+            obstacles.append(
+                f"{describe(plan)}: {kind} {name} exists there and does not belong to gpuctl, so it was not touched. "
+                f"Give the job another name, or delete it with: kubectl delete {kind.lower()} {name} -n {namespace}"
+            )
+    return sorted(obstacles)
+
+
+def _settle(step: Step, client: Client, on_immutable: str) -> Step:
+    if step.uncertain:
+        try:
+            client.apply(step.desired, dry_run=True, force=True)
+            return step
+        except ApiError as refusal:
+            if not refusal.is_immutable:
+                raise
+        step = replace(step, action=Action.RECREATE)
+    if step.action is Action.RECREATE:
+        if on_immutable == "fail":
+            raise Refused(
+                f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set on_immutable to "
+                f"recreate to have it deleted and created anew, or delete the job first."
+            )
+        client.try_create(step.desired)
+    return step

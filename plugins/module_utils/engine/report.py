@@ -1,0 +1,147 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a run says about itself: results for the next task to use, and diffs for a person to read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..kube.resources import resource_of
+from ..manifest.secrets import redact
+from .execute import Outcome
+from .fields import ABSENT, Change
+from .plan import Action, JobPlan, Step
+from .status import status_of
+
+
+def result_of(
+    outcome: Outcome, *, reason: str | None = None, node_address: str | None = None, check_mode: bool = False
+) -> dict[str, Any]:
+    """One entry of ``results``: what happened to a job and where it stands."""
+    plan = outcome.plan
+    workload = outcome.workload
+    predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
+    return {
+        "name": plan.name,
+        "namespace": plan.namespace,
+        "kind": plan.job_kind,
+        "action": str(plan.action),
+        "status": status_of(workload) if workload and not predicted_only else None,
+        "reason": reason,
+        "resources": [_resource(step) for step in (*plan.prerequisites, *plan.steps)],
+        "access_urls": access_urls(outcome.objects.values(), node_address),
+        "duration": round(outcome.seconds, 3),
+    }
+
+
+def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None) -> list[str]:
+    """Where the services of a job answer: load balancer first, then node port, then the name inside the cluster."""
+    urls = []
+    for service in objects:
+        spec = service.get("spec", {})
+        if service["kind"] != "Service" or spec.get("clusterIP") == "None":
+            continue
+        port = spec["ports"][0]
+        for ingress in service.get("status", {}).get("loadBalancer", {}).get("ingress") or ():
+            urls.append(f"http://{ingress.get('hostname') or ingress.get('ip')}:{port['port']}")
+        if port.get("nodePort") and node_address:
+            urls.append(f"http://{node_address}:{port['nodePort']}")
+        metadata = service["metadata"]
+        urls.append(f"http://{metadata['name']}.{metadata['namespace']}.svc:{port['port']}")
+    return urls
+
+
+def diffs_of(plan: JobPlan, secrets: Iterable[str]) -> list[dict[str, str]]:
+    """Ansible's ``diff`` entries: for each object that changes, the fields that change and nothing else."""
+    secrets = tuple(secrets)
+    return [
+        _diff(step, plan, secrets)
+        for step in (*plan.prerequisites, *plan.steps)
+        if step.action is not Action.UNCHANGED and _shown(step)
+    ]
+
+
+def _shown(step: Step) -> bool:
+    """A dependent that only gets the uid of a recreated workload is our own bookkeeping."""
+    return step.action is not Action.UPDATE or any(_is_written_by_people(change) for change in step.changes)
+
+
+def _is_written_by_people(change: Change) -> bool:
+    return change.path[:2] != ("metadata", "ownerReferences")
+
+
+def _diff(step: Step, plan: JobPlan, secrets: tuple[str, ...]) -> dict[str, str]:
+    metadata = step.identity["metadata"]
+    place = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
+    before, after = "", ""
+    if step.action is Action.DELETE:
+        before = _yaml(_identity(step.live), secrets)
+    elif step.action is Action.CREATE:
+        after = _yaml(step.desired, secrets)
+    elif step.changes:
+        shown = [change for change in step.changes if _is_written_by_people(change)]
+        before = _yaml(_tree((change.path, change.before) for change in shown), secrets)
+        after = _yaml(_tree((change.path, _marked(change, secrets)) for change in shown), secrets)
+    else:
+        before, after = _yaml(_identity(step.live), secrets), _yaml(step.desired, secrets)
+    return {
+        "before": before,
+        "after": after,
+        "before_header": f"{step.live.get('kind', step.kind)} {place}",
+        "after_header": f"{step.kind} {place} ({step.action})",
+    }
+
+
+def _marked(change: Change, secrets: tuple[str, ...]) -> Any:
+    """The new value; where masking hides that a secret changed, say that it did."""
+    masked = redact([change.before, change.after], secrets)
+    return f"{masked[1]} (changed)" if masked[0] == masked[1] and isinstance(change.after, str) else change.after
+
+
+def _identity(obj: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+
+
+def _tree(leaves: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """Nested data that holds just the given leaves; entries of keyed lists show their key."""
+    root: dict[str, Any] = {}
+    for path, value in leaves:
+        if value is ABSENT:
+            continue
+        node: Any = root
+        for index, step in enumerate(path):
+            last = index == len(path) - 1
+            if isinstance(step, tuple):
+                entry = next((item for item in node if all(item.get(name) == key for name, key in step)), None)
+                if entry is None:
+                    entry = dict(step)
+                    node.append(entry)
+                if last:
+                    entry.update(value)
+                node = entry
+            elif last:
+                node[step] = value
+            else:
+                node = node.setdefault(step, [] if isinstance(path[index + 1], tuple) else {})
+    return root
+
+
+def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
+    import yaml
+
+    if not tree:
+        return ""
+    return str(yaml.safe_dump(redact(tree, secrets), sort_keys=False, allow_unicode=True, width=1000))
+
+
+def _resource(step: Step) -> dict[str, Any]:
+    resource = resource_of(dict(step.identity))
+    return {
+        "api_version": resource.api_version,
+        "kind": step.kind,
+        "name": step.name,
+        "action": str(step.action),
+        "changes": [str(change) for change in step.changes],
+    }

@@ -1,0 +1,295 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind the module gpuctl_job: load, validate, build, read live, plan, prove, execute, wait, report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .task import Task, TaskFailed
+
+# The heavy imports (pydantic models, urllib3, the kubernetes library) stand in the functions that need them: a task
+# with wrong arguments or manifests shall not pay for a connection, and the module process starts anew each time.
+
+STATES = ("present", "absent")
+JOB_KINDS = ("training", "inference", "notebook", "compute")
+WAIT_STATES = ("scheduled", "ready", "complete")
+
+
+def job_argument_spec() -> dict[str, dict[str, Any]]:
+    """The options of gpuctl_job beside those of the connection."""
+    return {
+        "state": {"type": "str", "choices": list(STATES), "default": "present"},
+        "src": {"type": "list", "elements": "path"},
+        "definition": {"type": "raw"},
+        "name": {"type": "str"},
+        "kind": {"type": "str", "choices": list(JOB_KINDS)},
+        "namespace": {"type": "str"},
+        "on_immutable": {"type": "str", "choices": ["recreate", "fail"], "default": "recreate"},
+        "force": {"type": "bool", "default": False},
+        "force_conflicts": {"type": "bool", "default": False},
+        "wait": {"type": "bool", "default": False},
+        "wait_for": {"type": "str", "choices": list(WAIT_STATES), "default": "ready"},
+        "wait_timeout": {"type": "int", "default": 600},
+    }
+
+
+JOB_CONSTRAINTS: dict[str, Any] = {
+    "mutually_exclusive": [("src", "definition", "name")],
+    "required_one_of": [("src", "definition", "name")],
+    "required_if": [("state", "present", ("src", "definition"), True)],
+    "required_by": {"kind": "name"},
+}
+
+
+def run(task: Task) -> dict[str, Any]:
+    """Bring the jobs of a task to the state that it asks for.
+
+    Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with what was done until then.
+    """
+    jobs = _requested(task)
+    return _present(task, jobs) if task.params["state"] == "present" else _absent(task, jobs)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One job of the task: its identity, and the objects it is made of (none for a deletion)."""
+
+    namespace: str
+    name: str
+    kind: str | None
+    objects: tuple[dict[str, Any], ...] = ()
+    priority_class: Mapping[str, Any] | None = None
+
+    @property
+    def id(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+
+def _requested(task: Task) -> list[_Job]:
+    """The jobs that the options name, built; no request has been sent when this fails."""
+    default_namespace = task.params["namespace"] or "default"
+    if task.params["name"]:
+        return [_Job(default_namespace, task.params["name"], task.params["kind"])]
+    return _unique(_built(task, default_namespace))
+
+
+def _built(task: Task, default_namespace: str) -> list[tuple[_Job, str]]:
+    from .build.job import build
+    from .manifest.load import load
+    from .manifest.secrets import secret_values
+
+    jobs, others = [], []
+    for document in load(src=task.params["src"] or (), definition=task.params["definition"]):
+        model = document.model
+        if model.kind not in JOB_KINDS:
+            others.append(f"{document.origin} ({model.kind})")
+            continue
+        task.hide(secret_values(model))
+        namespace = model.job.namespace or default_namespace
+        built = build(model, namespace)
+        for warning in (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)):
+            task.warn(warning)
+        job = _Job(namespace, model.job.name, model.kind, tuple(built.objects), built.priority_class)
+        jobs.append((job, str(document.origin)))
+    if not jobs:
+        raise TaskFailed(
+            f"there is no job in what was given, only: {', '.join(others)}. Job kinds are {', '.join(JOB_KINDS)}; "
+            f"pools and quotas have modules of their own."
+        )
+    return jobs
+
+
+def _unique(jobs: list[tuple[_Job, str]]) -> list[_Job]:
+    """Refuse two manifests for one job, which the default namespace can bring about."""
+    origins: dict[tuple[str, str], str] = {}
+    for job, origin in jobs:
+        if job.id in origins:
+            raise TaskFailed(
+                f"{origin}: the job {job.name} in namespace {job.namespace} is already declared in {origins[job.id]}; "
+                f"rename one of them or give it another namespace."
+            )
+        origins[job.id] = origin
+    return [job for job, _ in jobs]
+
+
+def _present(task: Task, jobs: list[_Job]) -> dict[str, Any]:
+    from .engine.live import existing_priority_classes, read_jobs
+    from .engine.plan import plan_present, plan_priority_class
+    from .engine.prove import prove
+
+    client = task.client()
+    live = read_jobs(client, (job.id for job in jobs))
+    classes = existing_priority_classes(client)
+    plans = []
+    for job in jobs:
+        plan = plan_present(job.name, job.namespace, job.kind or "", job.objects, live[job.id])
+        if classes is not None and job.priority_class and job.priority_class["metadata"]["name"] not in classes:
+            plan = replace(plan, prerequisites=(plan_priority_class(job.priority_class),))
+            classes.add(job.priority_class["metadata"]["name"])
+        plans.append(plan)
+    plans = prove(plans, client, on_immutable=task.params["on_immutable"])
+    return _carry_out(task, plans)
+
+
+def _absent(task: Task, jobs: list[_Job]) -> dict[str, Any]:
+    from .engine.live import read_jobs
+    from .engine.plan import plan_absent
+    from .engine.prove import refuse_foreign_workloads
+    from .labels import JOB_TYPE
+
+    client = task.client()
+    live = read_jobs(client, (job.id for job in jobs))
+    plans = []
+    for job in jobs:
+        found = {obj["metadata"]["labels"].get(JOB_TYPE) for obj in live[job.id]} - {None}
+        if task.params["kind"] and found and task.params["kind"] not in found:
+            raise TaskFailed(
+                f"the job {job.name} in namespace {job.namespace} is of kind {found.pop()}, not {task.params['kind']}; "
+                f"nothing was deleted."
+            )
+        plans.append(plan_absent(job.name, job.namespace, job.kind or "".join(sorted(found)) or None, live[job.id]))
+    refuse_foreign_workloads((plan for plan in plans if not plan.steps), client)
+    return _carry_out(task, plans)
+
+
+def _carry_out(task: Task, plans: list[Any]) -> dict[str, Any]:
+    from .engine.execute import Executor, Outcome
+    from .kube.errors import KubeError
+
+    executor = Executor(
+        client=task.client(),
+        check_mode=task.check_mode,
+        gone_timeout=task.params["wait_timeout"],
+        warn=task.warn,
+        force_conflicts=task.params["force_conflicts"],
+        grace_seconds=0 if task.params["force"] else None,
+    )
+    outcomes: list[Outcome] = []
+    problem: str | None = None
+    for plan in plans:
+        try:
+            outcomes.append(executor.carry_out(plan))
+        except KubeError as error:
+            problem = str(error)
+            break
+    late: list[str] = []
+    if task.params["wait"] and not task.check_mode and problem is None:
+        late = _wait(task, outcomes)
+    result = _report(task, outcomes)
+    if problem is not None:
+        undone = len(plans) - len(outcomes) - 1
+        rest = f" {len(outcomes)} jobs before it are done, {undone} after it were not tried." if len(plans) > 1 else ""
+        raise TaskFailed(problem + rest, **result)
+    if late:
+        raise TaskFailed(_too_late(task, late, result["results"]), **result)
+    return result
+
+
+def _wait(task: Task, outcomes: list[Any]) -> list[str]:
+    """Wait for what the task asks for; what did not come true, in words. The outcomes get the last workload seen."""
+    from .engine.wait import wait_for_state, wait_until_gone
+
+    jobs = [(outcome.plan.namespace, outcome.plan.name) for outcome in outcomes]
+    timeout = float(task.params["wait_timeout"])
+    if task.params["state"] == "absent":
+        left = wait_until_gone(task.client(), jobs, timeout)
+        return [f"{name} in namespace {namespace}: {', '.join(what)}" for (namespace, name), what in left.items()]
+    workloads, missed = wait_for_state(task.client(), jobs, task.params["wait_for"], timeout)
+    for outcome in outcomes:
+        workload = workloads.get((outcome.plan.namespace, outcome.plan.name))
+        if workload:
+            outcome.objects[workload["kind"], workload["metadata"]["name"]] = workload
+    return [name for _, name in sorted(missed)]
+
+
+def _too_late(task: Task, late: list[str], results: list[dict[str, Any]]) -> str:
+    if task.params["state"] == "absent":
+        return f"not gone after {task.params['wait_timeout']} s, still there: {'; '.join(late)}"
+    lines = []
+    for result in results:
+        if result["name"] in late:
+            why = f": {result['reason']}" if result["reason"] else ""
+            place = f"in namespace {result['namespace']}"
+            lines.append(f"{result['kind']} {result['name']} {place} is {result['status']}{why}")
+    return f"not {task.params['wait_for']} after at most {task.params['wait_timeout']} s: " + "; ".join(lines)
+
+
+def _report(task: Task, outcomes: list[Any]) -> dict[str, Any]:
+    from .engine.report import diffs_of, result_of
+
+    reasons = _reasons(task, outcomes)
+    address = _node_address(task, outcomes)
+    results = [
+        result_of(
+            outcome,
+            reason=reasons.get((outcome.plan.namespace, outcome.plan.name)),
+            node_address=address,
+            check_mode=task.check_mode,
+        )
+        for outcome in outcomes
+    ]
+    counts = Counter(result["action"] for result in results)
+    summary = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
+    return {
+        "changed": any(outcome.plan.changed for outcome in outcomes),
+        "results": results,
+        "diff": [diff for outcome in outcomes for diff in diffs_of(outcome.plan, task.hidden)],
+        "msg": f"{len(results)} {'job' if len(results) == 1 else 'jobs'}: {summary or 'nothing done'}",
+    }
+
+
+def _reasons(task: Task, outcomes: list[Any]) -> dict[tuple[str, str], str]:
+    """Why jobs do not run. A job that was created a moment ago has no story to tell yet, unless it was waited for."""
+    from .engine.live import read_events, read_pods
+    from .engine.plan import Action
+    from .engine.reason import reason_for
+    from .engine.status import status_of
+    from .kube.errors import ApiError
+
+    stuck = {}
+    for outcome in outcomes:
+        settled = task.params["wait"] or outcome.plan.action is Action.UNCHANGED
+        if outcome.workload and settled and status_of(outcome.workload) in ("Pending", "Partially Running", "Failed"):
+            stuck[outcome.plan.namespace, outcome.plan.name] = outcome.workload
+    if not stuck or task.check_mode:
+        return {}
+    client = task.client()
+    try:
+        pods = read_pods(client, stuck)
+        events = read_events(client, {namespace for namespace, _ in stuck})
+    except ApiError as error:
+        if error.status == 403:
+            return {}  # Who may submit jobs need not be allowed to look at pods and events.
+        raise
+    found = {
+        job: reason_for(workload, pods[job], [event for event in events if event["metadata"]["namespace"] == job[0]])
+        for job, workload in stuck.items()
+    }
+    return {job: reason for job, reason in found.items() if reason}
+
+
+def _node_address(task: Task, outcomes: list[Any]) -> str | None:
+    """An address at which node ports answer: any ready node's will do."""
+    from .kube.errors import ApiError
+    from .kube.resources import NODE
+
+    services = [obj for outcome in outcomes for (kind, _), obj in outcome.objects.items() if kind == "Service"]
+    if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
+        return None
+    try:
+        nodes = task.client().first(NODE, limit=5)
+    except ApiError as error:
+        if error.status == 403:
+            return None
+        raise
+    addresses = [
+        address["address"]
+        for node in nodes
+        for address in node.get("status", {}).get("addresses") or ()
+        if address["type"] in ("ExternalIP", "InternalIP")
+    ]
+    return addresses[0] if addresses else None

@@ -1,0 +1,284 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The only place that talks to the API server: JSON in and out over one pool of kept-alive connections.
+
+Every write that this client offers can be sent twice without harm, so that each may be retried: server-side apply is
+idempotent by nature, deletions name the uid of what they delete, and creations are dry runs only.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import proxy_bypass_environment
+
+from ..labels import FIELD_MANAGER
+from .connection import Connection
+from .errors import ApiError, ConnectionProblem
+from .resources import Resource, resource_of
+
+PAGE_SIZE = 500
+
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
+_FIRST_DELAY = 0.2  # seconds; doubles with each retry
+_LONGEST_DELAY = 30.0
+_CONNECTIONS = 10
+
+
+class Client:
+    """One API server. Raises ApiError for what the server refuses and ConnectionProblem when it cannot be reached."""
+
+    def __init__(self, connection: Connection, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._connection = connection
+        self._sleep = sleep
+        self._pool = _open_pool(connection)
+
+    def select(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+    ) -> list[dict[str, Any]]:
+        """All objects of a kind that the label and field selectors choose, read in pages.
+
+        With ``metadata_only`` each has ``metadata`` and nothing else, which is all that asking for existence needs.
+        """
+        try:
+            return list(self._pages(resource, namespace, labels, fields, metadata_only))
+        except ApiError as error:
+            if error.status != 410:
+                raise
+            # The continue token outlived its snapshot: start over (API concepts, "Retrieving large results sets").
+            return list(self._pages(resource, namespace, labels, fields, metadata_only))
+
+    def first(self, resource: Resource, *, labels: str = "", limit: int = 1) -> list[dict[str, Any]]:
+        """At most ``limit`` objects, in one request: for questions that any of them answers."""
+        query = {"limit": str(limit), **({"labelSelector": labels} if labels else {})}
+        return _items(resource, self._request("GET", resource.path(), query))
+
+    def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
+        """One object, or None. For waiting on a single object; everything else reads lists."""
+        try:
+            return self._request("GET", resource.path(namespace, name))
+        except ApiError as error:
+            if error.status == 404 and error.reason == "NotFound":
+                return None
+            raise
+
+    def apply(
+        self, obj: dict[str, Any], *, dry_run: bool = False, force: bool = False, manager: str = FIELD_MANAGER
+    ) -> dict[str, Any]:
+        """Server-side apply: create the object or bring the fields that it names to the values that it gives."""
+        query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
+        path = _path_of(obj)
+        return self._request("PATCH", path, _dry(query, dry_run), obj, "application/apply-patch+yaml")
+
+    def try_create(self, obj: dict[str, Any]) -> dict[str, Any] | None:
+        """Prove by a dry run that the server would create the object. None: valid, but one of that name exists.
+
+        The API server validates and admits an object before its storage looks for one of the same name
+        (apiserver/pkg/registry/generic/registry/store.go, ``Store.create``), so AlreadyExists says "valid".
+        """
+        metadata = obj["metadata"]
+        query = _dry({"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}, True)
+        try:
+            return self._request("POST", resource_of(obj).path(metadata.get("namespace")), query, obj)
+        except ApiError as error:
+            if error.status == 409 and error.reason == "AlreadyExists":
+                return None
+            raise
+
+    def delete(
+        self,
+        resource: Resource,
+        metadata: Mapping[str, Any],
+        *,
+        propagation: str,
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> bool:
+        """Delete the very object that ``metadata`` was read from. False: it had gone already.
+
+        ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind.
+        """
+        options: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+            "preconditions": {"uid": metadata["uid"]},
+        }
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        path = resource.path(metadata.get("namespace"), metadata["name"])
+        try:
+            self._request("DELETE", path, _dry({}, dry_run), options)
+        except ApiError as error:
+            gone = error.status == 404 or (error.status == 409 and "UID in the precondition" in error.message)
+            if not gone:
+                raise
+            return False
+        return True
+
+    def delete_collection(self, resource: Resource, namespace: str, *, labels: str, grace_seconds: int) -> None:
+        """Delete every object of a kind that the label selector chooses."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace_seconds}
+        self._request("DELETE", resource.path(namespace), {"labelSelector": labels}, options)
+
+    def _pages(
+        self, resource: Resource, namespace: str | None, labels: str, fields: str, metadata_only: bool
+    ) -> Iterator[dict[str, Any]]:
+        query = {"limit": str(PAGE_SIZE)}
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
+        accept = _METADATA_ONLY if metadata_only else "application/json"
+        while True:
+            page = self._request("GET", resource.path(namespace), query, accept=accept)
+            yield from _items(resource, page)
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> dict[str, Any]:
+        """Send one request, again while the server is busy or the connection breaks, and return the decoded answer."""
+        url = self._connection.server + quote(path) + (f"?{urlencode(query)}" if query else "")
+        payload = None if body is None else json.dumps(body).encode()
+        for attempt in range(self._connection.retries + 1):
+            last = attempt == self._connection.retries
+            try:
+                response = self._pool.request(
+                    method, url, body=payload, headers=self._headers(accept, content_type if payload else None)
+                )
+            except self._broken as problem:
+                if last or _is_certificate_problem(problem):
+                    raise ConnectionProblem(_cannot_reach(self._connection, problem)) from None
+                self._sleep(_delay(attempt))
+                continue
+            answer = _decode(response.data)
+            if response.status < 400:
+                return answer
+            error = ApiError(method, path, response.status, answer)
+            if last or not _worth_retrying(error):
+                raise error
+            self._sleep(_delay(attempt, response.headers.get("Retry-After")))
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    @property
+    def _broken(self) -> type[Exception]:
+        from urllib3.exceptions import HTTPError
+
+        return HTTPError
+
+    def _headers(self, accept: str, content_type: str | None) -> Any:
+        from urllib3 import HTTPHeaderDict
+
+        headers = HTTPHeaderDict({"Accept": accept, "User-Agent": FIELD_MANAGER})
+        if content_type:
+            headers.add("Content-Type", content_type)
+        headers.extend(self._connection.authorization())
+        for name, value in self._connection.impersonation:
+            headers.add(name, value)
+        return headers
+
+
+def _open_pool(connection: Connection) -> Any:
+    import urllib3
+
+    tls: dict[str, Any] = {}
+    if connection.server.startswith("https"):
+        tls = {
+            "cert_reqs": "CERT_REQUIRED" if connection.validate_certs else "CERT_NONE",
+            "ca_certs": connection.ca_cert,
+            "cert_file": connection.client_cert,
+            "key_file": connection.client_key,
+        }
+        if connection.tls_server_name:
+            tls["server_hostname"] = connection.tls_server_name
+            tls["assert_hostname"] = connection.tls_server_name
+    options = {
+        "maxsize": _CONNECTIONS,
+        "timeout": connection.request_timeout,
+        "retries": False,  # This module decides what may be sent again.
+        **{name: value for name, value in tls.items() if value is not None},
+    }
+    host = urlsplit(connection.server).hostname or ""
+    if connection.proxy and not proxy_bypass_environment(host, {"no": connection.no_proxy or ""}):
+        return urllib3.ProxyManager(connection.proxy, proxy_headers=dict(connection.proxy_headers), **options)
+    return urllib3.PoolManager(**options)
+
+
+def _path_of(obj: Mapping[str, Any]) -> str:
+    return resource_of(dict(obj)).path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
+
+
+def _dry(query: dict[str, str], dry_run: bool) -> dict[str, str]:
+    return {**query, "dryRun": "All"} if dry_run else query
+
+
+def _items(resource: Resource, page: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The objects of a list; the server leaves out of each what the list says for all."""
+    return [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.get("items") or ()]
+
+
+def _decode(data: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(data) if data else {}
+    except ValueError:
+        answer = None
+    # A proxy or load balancer in between answers in HTML or text: keep the beginning of what it says.
+    return answer if isinstance(answer, dict) else {"message": data[:200].decode("utf-8", "replace").strip()}
+
+
+def _worth_retrying(error: ApiError) -> bool:
+    """Busy or broken for the moment; or an apply that lost a race (no field conflict: those need a decision)."""
+    if error.status in _RETRIED_STATUS:
+        return True
+    lost_race = error.status == 409 and error.method == "PATCH" and error.reason == "Conflict"
+    return lost_race and not error.is_field_conflict
+
+
+def _delay(attempt: int, retry_after: str | None = None) -> float:
+    """Seconds until the next try: what the server asks for, else doubling with jitter so that clients spread out."""
+    if retry_after and retry_after.isdigit():
+        return min(float(retry_after), _LONGEST_DELAY)
+    return min(_FIRST_DELAY * 2**attempt, _LONGEST_DELAY) * random.uniform(0.5, 1.0)
+
+
+def _is_certificate_problem(problem: Exception) -> bool:
+    return "CERTIFICATE_VERIFY_FAILED" in str(problem) or "doesn't match" in str(problem)
+
+
+def _cannot_reach(connection: Connection, problem: Exception) -> str:
+    server = connection.server
+    if _is_certificate_problem(problem):
+        return (
+            f"the certificate of {server} cannot be verified: {problem}. Give its authority's certificate as ca_cert, "
+            f"or set validate_certs to false for a test cluster."
+        )
+    via = f" through the proxy {connection.proxy}" if connection.proxy else ""
+    cause = _innermost(problem)
+    return f"cannot reach the API server {server}{via}: {cause}. Is the cluster up, and host or context right?"
+
+
+def _innermost(problem: BaseException) -> str:
+    """urllib3 wraps the operating system's words ("Connection refused") in its own object names."""
+    text = str(problem)
+    return text.rpartition("]: ")[2] if "]: " in text else text.rpartition(">: ")[2] or text

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The API resources that the collection reads and writes, and where the server keeps them.
+
+Fixed paths instead of discovery: every resource below is GA since Kubernetes 1.23 or earlier, so asking the server
+for them would cost three requests per task and tell nothing new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind: its group and version, its plural in URLs and whether it lives in a namespace."""
+
+    kind: str
+    api_version: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str | None = None, name: str | None = None) -> str:
+        """The URL path of one object; of the collection without ``name``, in all namespaces without ``namespace``."""
+        prefix = "/apis" if "/" in self.api_version else "/api"
+        parts = [prefix, self.api_version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+        return "/".join(parts)
+
+
+CONFIG_MAP = Resource("ConfigMap", "v1", "configmaps")
+DEPLOYMENT = Resource("Deployment", "apps/v1", "deployments")
+EVENT = Resource("Event", "v1", "events")
+HORIZONTAL_POD_AUTOSCALER = Resource("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers")
+JOB = Resource("Job", "batch/v1", "jobs")
+NODE = Resource("Node", "v1", "nodes", namespaced=False)
+POD = Resource("Pod", "v1", "pods")
+PRIORITY_CLASS = Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", namespaced=False)
+SERVICE = Resource("Service", "v1", "services")
+STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
+
+_BY_KIND = {
+    resource.kind: resource
+    for resource in (
+        CONFIG_MAP,
+        DEPLOYMENT,
+        EVENT,
+        HORIZONTAL_POD_AUTOSCALER,
+        JOB,
+        NODE,
+        POD,
+        PRIORITY_CLASS,
+        SERVICE,
+        STATEFUL_SET,
+    )
+}
+
+
+def resource_of(obj: dict[str, Any]) -> Resource:
+    """The resource of a Kubernetes object. Raises KeyError for a kind that the collection does not use."""
+    return _BY_KIND[obj["kind"]]

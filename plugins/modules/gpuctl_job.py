@@ -1,0 +1,263 @@
+#!/usr/bin/python
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: gpuctl_job
+short_description: Run training, inference, notebook and compute jobs on Kubernetes
+version_added: 1.0.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - Turns job manifests into running jobs. A manifest is a small YAML file that names an image, a command and the GPUs that
+    they need; it names no Kubernetes concept.
+  - A C(training) becomes a Job, an C(inference) or C(compute) service a Deployment with a Service (and an autoscaler where
+    the manifest asks for one), a C(notebook) a StatefulSet with a Service.
+  - Takes any number of jobs in one task. All manifests are validated before the first request is sent, and all their
+    mistakes are reported together with file, document, place and value.
+  - Reads what is live, works out what differs, and writes only that, by server-side apply. A second run changes nothing and
+    writes nothing.
+  - Only objects that this collection made are ever changed or deleted. An object of the same name that somebody else made
+    is an error.
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Every write is sent as a dry run, so the server validates what would be sent. Without the right to write, the plan
+        is worked out all the same and a warning says that the server did not validate it.
+  diff_mode:
+    support: full
+    details:
+      - Shows the fields that change and nothing else. Values of secrets are masked.
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - V(present) creates the jobs or brings them up to date.
+      - V(absent) deletes them with everything that was made for them. Data on the nodes and claims stay.
+    type: str
+    choices: [present, absent]
+    default: present
+  src:
+    description:
+      - Manifest files, directories (all C(*.yaml) and C(*.yml) files below them) or globs.
+      - Paths are those of the host that the module runs on; with a local connection, the controller.
+      - Exactly one of O(src), O(definition) and O(name) is required.
+    type: list
+    elements: path
+  definition:
+    description:
+      - The manifests themselves, a dictionary, a list of dictionaries, or YAML text with one or several documents.
+    type: raw
+  name:
+    description:
+      - Name of the job to delete. Only with O(state=absent).
+    type: str
+  kind:
+    description:
+      - Kind of the job named by O(name). A job of another kind is not deleted.
+    type: str
+    choices: [training, inference, notebook, compute]
+  namespace:
+    description:
+      - Namespace of jobs whose manifest does not name one. Without it, they go to V(default).
+      - Namespaces are not created.
+    type: str
+  on_immutable:
+    description:
+      - What to do when Kubernetes cannot make a change in place, such as another image for a training.
+      - V(recreate) proves with a dry run that the new object is valid, deletes the old one, waits until it is gone and creates
+        the new one. When that fails, the old one is put back. A running training starts over.
+      - V(fail) changes nothing and names the fields.
+    type: str
+    choices: [recreate, fail]
+    default: recreate
+  force:
+    description:
+      - Delete pods at once instead of granting them their grace period, with O(state=absent) or when a job is recreated.
+    type: bool
+    default: false
+  force_conflicts:
+    description:
+      - Take over fields that somebody else (C(kubectl edit), another controller) has changed since. Without it, such a
+        field is an error that names the field and its manager.
+    type: bool
+    default: false
+  wait:
+    description:
+      - Wait until the jobs are as O(wait_for) says, or with O(state=absent) until their pods are gone.
+      - The task fails as soon as a job cannot get there any more, or when O(wait_timeout) has passed, and says why.
+    type: bool
+    default: false
+  wait_for:
+    description:
+      - V(scheduled) - every pod has a node.
+      - V(ready) - every pod runs and answers its health check.
+      - V(complete) - a training has finished with success. Services never finish; they count when they are ready.
+    type: str
+    choices: [scheduled, ready, complete]
+    default: ready
+  wait_timeout:
+    description:
+      - Seconds to wait, also for the old object to go when a job is recreated.
+    type: int
+    default: 600
+requirements:
+  - kubernetes >= 31.0.0
+  - pydantic >= 2.7
+  - PyYAML >= 6.0
+seealso:
+  - module: kubernetes.core.k8s
+    description: For any other Kubernetes object.
+extends_documentation_fragment:
+  - runwhere.gpuctl.connection
+  - runwhere.gpuctl.attributes
+  - runwhere.gpuctl.attributes.actiongroup_gpuctl
+"""
+
+EXAMPLES = r"""
+---
+- name: Run everything that a directory declares
+  runwhere.gpuctl.gpuctl_job:
+    src: manifests/
+    namespace: team-a
+
+- name: Submit a training and wait until its pods run
+  runwhere.gpuctl.gpuctl_job:
+    definition:
+      kind: training
+      job:
+        name: qwen2-7b-sft
+        priority: high
+      environment:
+        image: registry.example.com/llama-factory-deepspeed:v0.8.0
+        command: [llamafactory-cli, train, /config/sft.yaml]
+      resources:
+        gpu: 4
+        gpu-type: A100-100G
+        cpu: 32
+        memory: 128Gi
+    namespace: team-a
+    wait: true
+  register: training
+
+- name: Show where the job stands
+  ansible.builtin.debug:
+    msg: "{{ training.results[0].status }} {{ training.results[0].reason | default('', true) }}"
+
+- name: Change a service, but never restart a running training
+  runwhere.gpuctl.gpuctl_job:
+    src: [inference.yaml, training.yaml]
+    on_immutable: fail
+
+- name: Delete a job by its manifest
+  runwhere.gpuctl.gpuctl_job:
+    src: training.yaml
+    state: absent
+
+- name: Delete a job by its name, at once
+  runwhere.gpuctl.gpuctl_job:
+    name: qwen2-7b-sft
+    namespace: team-a
+    state: absent
+    force: true
+    wait: true
+"""
+
+RETURN = r"""
+results:
+  description: One entry for each job, in the order of the manifests. Also returned on failure, with what was done until then.
+  returned: when the manifests are valid
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the job.
+      type: str
+      sample: qwen2-7b-sft
+    namespace:
+      description: Namespace of the job.
+      type: str
+      sample: team-a
+    kind:
+      description: Kind of the job; V(none) when a job is deleted by name and was not there.
+      type: str
+      sample: training
+    action:
+      description: What was done, or in check mode would be - V(create), V(update), V(recreate), V(unchanged) or V(delete).
+      type: str
+      sample: create
+    status:
+      description:
+        - Where the job stands - V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) or V(Failed).
+        - V(none) when it was deleted, and in check mode when it would be created.
+      type: str
+      sample: Running
+    reason:
+      description: Why the job does not run, in one sentence. V(none) when it runs, or was created without waiting for it.
+      type: str
+      sample: "pod qwen2-7b-sft-x7k2p cannot be placed: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
+    resources:
+      description: The Kubernetes objects of the job.
+      type: list
+      elements: dict
+      contains:
+        api_version:
+          description: Its API version.
+          type: str
+          sample: batch/v1
+        kind:
+          description: Its kind.
+          type: str
+          sample: Job
+        name:
+          description: Its name.
+          type: str
+          sample: qwen2-7b-sft
+        action:
+          description: What was done to it; the same words as for the job.
+          type: str
+          sample: create
+        changes:
+          description: The paths of the fields that changed.
+          type: list
+          elements: str
+          sample: ["spec.template.spec.containers[main].image"]
+    access_urls:
+      description: Where the services of the job answer - load balancer, node port, name inside the cluster.
+      type: list
+      elements: str
+      sample: ["http://10.0.0.11:30080", "http://svc-llama3-8b.team-a.svc:8000"]
+    duration:
+      description: Seconds that the writes for this job took.
+      type: float
+      sample: 0.042
+msg:
+  description: How many jobs there were, and what was done to them.
+  returned: success
+  type: str
+  sample: "4 jobs: 1 create, 3 unchanged"
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.job import JOB_CONSTRAINTS, job_argument_spec, run
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connection_argument_spec
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={**connection_argument_spec(), **job_argument_spec()},
+        supports_check_mode=True,
+        **JOB_CONSTRAINTS,
+    )
+    run_module(module, run)
+
+
+if __name__ == "__main__":
+    main()

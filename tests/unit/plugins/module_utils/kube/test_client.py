@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the client says to the server, request by request."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, ConnectionProblem
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import DEPLOYMENT, JOB, NODE, POD
+
+from .conversation import Exchange, conversation
+
+JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+TRAIN = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "ml", "uid": "u-1"}}
+APPLY = {"fieldManager": "runwhere.gpuctl", "force": "false", "fieldValidation": "Strict"}
+
+
+def client(url: str, slept: list[float] | None = None, **options: object) -> Client:
+    connection = Connection(url, authorization=lambda: {"Authorization": "Bearer t"}, **options)  # type: ignore[arg-type]
+    return Client(connection, sleep=(slept if slept is not None else []).append)
+
+
+def failure(status: int, reason: str, message: str = "no", causes: list[dict[str, str]] | None = None) -> dict:
+    return {"kind": "Status", "code": status, "reason": reason, "message": message, "details": {"causes": causes or []}}
+
+
+def test_a_list_is_read_in_pages_and_its_items_say_what_they_are():
+    first = {"metadata": {"continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
+    second = {"metadata": {}, "items": [{"metadata": {"name": "b"}}]}
+    selector = "app in (a,b)"
+    with conversation(
+        Exchange("GET", JOBS, {"limit": "500", "labelSelector": selector}, answer=first),
+        Exchange("GET", JOBS, {"limit": "500", "labelSelector": selector, "continue": "more"}, answer=second),
+    ) as url:
+        jobs = client(url).select(JOB, "ml", labels=selector)
+    assert [(job["apiVersion"], job["kind"], job["metadata"]["name"]) for job in jobs] == [
+        ("batch/v1", "Job", "a"),
+        ("batch/v1", "Job", "b"),
+    ]
+
+
+def test_a_list_whose_continue_token_expired_is_read_from_the_start():
+    page = {"metadata": {"continue": "old"}, "items": [{"metadata": {"name": "a"}}]}
+    whole = {"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
+    with conversation(
+        Exchange("GET", "/api/v1/nodes", {"limit": "500"}, answer=page),
+        Exchange(
+            "GET", "/api/v1/nodes", {"limit": "500", "continue": "old"}, status=410, answer=failure(410, "Expired")
+        ),
+        Exchange("GET", "/api/v1/nodes", {"limit": "500"}, answer=whole),
+    ) as url:
+        assert len(client(url).select(NODE)) == 2
+
+
+def test_names_alone_are_asked_for_as_metadata():
+    accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    query = {"limit": "500", "fieldSelector": "metadata.name=train"}
+    with conversation(Exchange("GET", JOBS, query, expect_headers=accept)) as url:
+        assert client(url).select(JOB, "ml", fields="metadata.name=train", metadata_only=True) == []
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_apply_is_a_patch_with_our_field_manager(dry_run):
+    query = {**APPLY, **({"dryRun": "All"} if dry_run else {})}
+    headers = {"Content-Type": "application/apply-patch+yaml", "Authorization": "Bearer t"}
+    with conversation(
+        Exchange("PATCH", f"{JOBS}/train", query, sent=TRAIN, status=201, answer=TRAIN, expect_headers=headers)
+    ) as url:
+        assert client(url).apply(TRAIN, dry_run=dry_run) == TRAIN
+
+
+def test_each_impersonated_group_is_a_header_of_its_own():
+    impersonation = (("Impersonate-User", "ann"), ("Impersonate-Group", "ml"), ("Impersonate-Group", "ops"))
+    headers = {"Impersonate-User": "ann", "Impersonate-Group": "ml, ops"}
+    with conversation(Exchange("GET", "/api/v1/nodes", {"limit": "1"}, expect_headers=headers)) as url:
+        client(url, impersonation=impersonation).first(NODE)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "valid"),
+    [(201, TRAIN, TRAIN), (409, failure(409, "AlreadyExists"), None)],
+    ids=["the name is free", "the name is taken"],
+)
+def test_a_valid_object_passes_the_proof(status, answer, valid):
+    query = {"fieldManager": "runwhere.gpuctl", "fieldValidation": "Strict", "dryRun": "All"}
+    with conversation(Exchange("POST", JOBS, query, sent=TRAIN, status=status, answer=answer)) as url:
+        assert client(url).try_create(TRAIN) == valid
+
+
+def test_deletion_names_the_uid_and_the_propagation():
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Foreground",
+        "preconditions": {"uid": "u-1"},
+        "gracePeriodSeconds": 0,
+    }
+    with conversation(Exchange("DELETE", f"{JOBS}/train", sent=options)) as url:
+        assert client(url).delete(JOB, TRAIN["metadata"], propagation="Foreground", grace_seconds=0) is True
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, failure(404, "NotFound")),
+        (409, failure(409, "Conflict", "the UID in the precondition (u-1) does not match the UID in record (u-2)")),
+    ],
+    ids=["gone", "replaced by another"],
+)
+def test_deleting_what_is_gone_is_no_error(status, body):
+    with conversation(Exchange("DELETE", f"{JOBS}/train", status=status, answer=body)) as url:
+        assert client(url).delete(JOB, TRAIN["metadata"], propagation="Background") is False
+
+
+def test_get_tells_an_absent_object_from_an_absent_path():
+    missing = failure(404, "NotFound")
+    with conversation(
+        Exchange("GET", f"{JOBS}/train", status=404, answer=missing),
+        Exchange("GET", f"{JOBS}/train", status=404, answer="404 page not found"),
+    ) as url:
+        api = client(url)
+        assert api.get(JOB, "ml", "train") is None
+        with pytest.raises(ApiError, match="404 page not found"):
+            api.get(JOB, "ml", "train")
+
+
+# -- retries ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [429, 500, 502, 503, 504, 0], ids=lambda status: f"{status or 'reset'}")
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+def test_every_request_is_sent_again_when_the_server_is_in_trouble(method, trouble):
+    query = {"GET": {"limit": "500"}, "PATCH": APPLY, "DELETE": {}}[method]
+    path = JOBS if method == "GET" else f"{JOBS}/train"
+    send = {
+        "GET": lambda api: api.select(JOB, "ml"),
+        "PATCH": lambda api: api.apply(TRAIN),
+        "DELETE": lambda api: api.delete(JOB, TRAIN["metadata"], propagation="Background"),
+    }[method]
+    slept: list[float] = []
+    with conversation(Exchange(method, path, query, status=trouble), Exchange(method, path, query)) as url:
+        send(client(url, slept))
+    assert len(slept) == 1
+
+
+def test_the_server_says_how_long_to_wait():
+    slept: list[float] = []
+    busy = Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=429, headers={"Retry-After": "7"})
+    with conversation(busy, Exchange("GET", "/api/v1/nodes", {"limit": "1"})) as url:
+        client(url, slept).first(NODE)
+    assert slept == [7.0]
+
+
+def test_waiting_doubles_up_to_the_last_try():
+    slept: list[float] = []
+    broken = [Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=503) for _ in range(4)]
+    with conversation(*broken) as url, pytest.raises(ApiError):
+        client(url, slept, retries=3).first(NODE)
+    assert len(slept) == 3
+    for delay, ceiling in zip(slept, (0.2, 0.4, 0.8), strict=True):
+        assert ceiling / 2 <= delay <= ceiling
+
+
+def test_an_apply_that_lost_a_race_is_sent_again_but_a_field_conflict_is_not():
+    race = failure(409, "Conflict", "the object has been modified")
+    owned = failure(409, "Conflict", causes=[{"reason": "FieldManagerConflict", "field": ".spec.replicas"}])
+    with conversation(
+        Exchange("PATCH", f"{JOBS}/train", APPLY, status=409, answer=race),
+        Exchange("PATCH", f"{JOBS}/train", APPLY, status=409, answer=owned),
+    ) as url, pytest.raises(ApiError) as caught:
+        client(url).apply(TRAIN)
+    assert caught.value.is_field_conflict
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_a_refusal_is_not_sent_again(status):
+    with conversation(
+        Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=status, answer=failure(status, "No"))
+    ) as url, pytest.raises(ApiError) as caught:
+        client(url).first(NODE)
+    assert caught.value.status == status
+
+
+# -- messages --------------------------------------------------------------------------------------------------------
+
+
+def test_an_error_says_what_the_server_said_and_to_which_request():
+    body = failure(403, "Forbidden", 'pods is forbidden: User "ann" cannot list resource "pods"')
+    with conversation(Exchange("GET", "/api/v1/pods", {"limit": "500"}, status=403, answer=body)) as url:
+        with pytest.raises(ApiError) as caught:
+            client(url).select(POD)
+    assert str(caught.value) == (
+        'pods is forbidden: User "ann" cannot list resource "pods" (HTTP 403 to GET /api/v1/pods)'
+    )
+
+
+def test_nobody_there():
+    with conversation() as url:
+        pass
+    with pytest.raises(ConnectionProblem, match=r"^cannot reach the API server http://127.*Connection refused"):
+        client(url, retries=0).select(DEPLOYMENT)
+
+
+QUOTED = '{"containers":[{"env":[{"name":"TOKEN","value":"hunter2"}]}]}'
+
+
+@pytest.mark.parametrize(
+    ("causes", "immutable", "text"),
+    [
+        ([("spec.template", f"Invalid value: {QUOTED}: field is immutable")], True, "spec.template: Invalid value: field is immutable"),
+        (
+            [
+                ("spec.template", f"Invalid value: {QUOTED}: field is immutable"),
+                ("spec.template.spec.containers[0].image", "Required value"),
+            ],
+            False,
+            "spec.template: Invalid value: field is immutable, spec.template.spec.containers[0].image: Required value",
+        ),
+        (
+            [("spec.template", 'Invalid value: core.PodTemplateSpec{Env:[]core.EnvVar{core.EnvVar{Value:"hunter2"}}}: field is immutable')],
+            True,
+            "spec.template: Invalid value: field is immutable",
+        ),
+        ([("spec.clusterIPs[0]", 'Invalid value: ["10.0.77.77"]: may not change once set')], True, "may not change once set"),
+        ([("spec.replicas", "Invalid value: -1: must be greater than or equal to 0")], False, "must be greater"),
+    ],
+)  # fmt: skip
+def test_a_refused_update(causes, immutable, text):
+    message = 'Job.batch "train" is invalid: ' + ", ".join(f"{field}: {cause}" for field, cause in causes)
+    listed = [{"reason": "FieldValueInvalid", "field": field, "message": cause} for field, cause in causes]
+    error = ApiError("PATCH", "/x", 422, failure(422, "Invalid", message, listed))
+    assert error.is_immutable is immutable
+    assert text in str(error)
+    assert "hunter2" not in str(error)
