@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Every target makes what it needs itself: .venv from the package index, everything else in .cache and build.
+# `make` alone lists the targets.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# Nothing is written outside the clone, and the tools of .venv come first.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
+export LC_ALL ?= C.UTF-8
+
+PYTHON ?=
+VENV := .venv/.made-for
+PY := .venv/bin/python
+TREE := .cache/tree/ansible_collections/runwhere/gpuctl
+# Two at a time; the tests of one file stay together, because they share a simulated cluster.
+PYTEST := -m pytest -n 2 --dist loadfile
+ARGS ?=
+
+.PHONY: help
+help: ## List the targets
+	@echo 'runwhere.gpuctl: GPU jobs on Kubernetes, from Ansible. Targets:'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@echo 'The first one that needs it makes .venv (Python 3.11 to 3.13; PYTHON=/path/to/python chooses one).'
+	@echo 'ARGS=… goes to pytest: make unit ARGS="-k table". GPUCTL_TEST_KUBECONFIG=/path make integration uses that cluster.'
+
+# ---- Try it
+
+.PHONY: demo
+demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on it, explained step by step
+	@$(PY) tests/demo/run.py $(ARGS)
+
+.PHONY: cluster
+cluster: $(VENV) ## Run a simulated cluster in the foreground (NODES=8 PORT=6443 KUBECONFIG_FILE=path)
+	@PYTHONPATH=tests $(PY) -m kubesim $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
+		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
+
+# ---- Check it
+
+.PHONY: test
+test: lint sanity test-environments ## Everything a change must pass: lint, sanity, and the tests in all environments
+	$(PY) $(PYTEST) $(ARGS)
+
+.PHONY: unit
+unit: $(VENV) ## Unit tests
+	$(PY) $(PYTEST) tests/unit $(ARGS)
+
+.PHONY: integration
+integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)
+	$(PY) $(PYTEST) tests/integration $(ARGS)
+
+.PHONY: test-oldest
+test-oldest: $(VENV) ## Unit and integration tests with the lowest library versions that are supported
+	$(PY) tools/environments.py oldest $(ENVIRONMENT_TESTS) $(ARGS)
+
+.PHONY: test-environments
+test-environments: $(VENV) ## The same in every environment of tests/environments.yml
+	$(PY) tools/environments.py all $(ENVIRONMENT_TESTS) $(ARGS)
+
+# The simulator's own tests do not depend on the libraries that the environments vary.
+ENVIRONMENT_TESTS := -n 2 --dist loadfile --ignore tests/unit/kubesim
+
+.PHONY: lint
+lint: $(VENV) collections-path tree ## Style, types, licences, YAML and documentation
+	ruff check .
+	mypy
+	cd $(TREE) && yamllint --strict .
+	cd $(TREE) && ansible-lint --offline
+	cd $(TREE) && reuse lint --quiet || { reuse lint; exit 1; }
+	cd $(TREE) && antsibull-changelog lint
+	cd $(TREE) && antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
+
+.PHONY: sanity
+sanity: $(VENV) ## ansible-test sanity, without Docker (ARGS="--test import" for one test)
+	$(PY) tools/sanity.py $(ARGS)
+
+# ---- Make it
+
+.PHONY: collection
+collection: $(VENV) tree ## Build the collection's tarball into build/
+	ansible-galaxy collection build --force --output-path build $(TREE)
+
+.PHONY: schemas
+schemas: $(VENV) collections-path ## Write schemas/*.json from the manifest models
+	$(PY) tools/generate_schemas.py
+
+.PHONY: changelog
+changelog: $(VENV) collections-path ## Write CHANGELOG.md from changelogs/fragments for the version in galaxy.yml
+	cd .cache/collections/ansible_collections/runwhere/gpuctl && antsibull-changelog release --update-existing --reload-plugins
+
+.PHONY: clean
+clean: ## Remove what the other targets made, except .venv and .venvs
+	rm -rf .cache build tests/output .mypy_cache .pytest_cache .ruff_cache .ansible
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+.PHONY: distclean
+distclean: clean ## Remove the virtual environments too
+	rm -rf .venv .venvs
+
+# ---- What the targets above stand on
+
+.PHONY: collections-path
+collections-path: $(VENV)
+	@$(PY) conftest.py
+
+.PHONY: tree
+tree: $(VENV)
+	@$(PY) tools/tree.py
+
+# A virtual environment carries its own path in its scripts: made again when the clone was moved or copied.
+ifneq ($(shell cat $(VENV) 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)
+endif
+
+$(VENV): requirements.txt tests/requirements.txt tools/requirements.txt
+	@if [ -f $@ ] && [ "$$(cat $@)" != "$(CURDIR)" ]; then echo 'The clone has moved: .venv is made again'; rm -rf .venv; fi
+	@[ -x $(PY) ] || { \
+		for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+			"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && break; \
+			python=; \
+		done; \
+		[ -n "$$python" ] || { echo 'Python 3.11, 3.12 or 3.13 is needed (PYTHON=/path/to/python)' >&2; exit 1; }; \
+		echo "Making .venv with $$("$$python" -V)"; \
+		"$$python" -m venv .venv || { rm -rf .venv; exit 1; }; }
+	@echo 'Installing what tools/requirements.txt names into .venv (a minute or two the first time)'
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
+	@printf '%s\n' "$(CURDIR)" >$@

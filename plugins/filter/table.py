@@ -1,0 +1,192 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The filter plugin table."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: table
+short_description: Lay a list of dictionaries out as a text table
+version_added: 1.0.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - Makes a table that a person reads in a terminal or in a job's output, one line for each dictionary, columns aligned.
+  - Columns whose values are all numbers are aligned to the right. Wide characters, such as Chinese ones, count as the two
+    places that they take.
+  - A value that is missing, V(none) or an empty list shows as V(-), a boolean as V(yes) or V(no), a list as its elements
+    joined by V(,).
+options:
+  _input:
+    description: The dictionaries, such as the rows that a module returned.
+    type: list
+    elements: dict
+    required: true
+  columns:
+    description:
+      - The columns, from left to right. Each is the name of a key, or a dictionary.
+      - Without it, the keys in the order in which the dictionaries first have them.
+    type: list
+    elements: raw
+    suboptions:
+      key:
+        description: Name of the key. Dots lead into nested dictionaries, as in V(resources.gpu).
+        type: str
+        required: true
+      title:
+        description: Head of the column. Without it, the last part of the key in capitals, underscores as blanks.
+        type: str
+      max_width:
+        description: Cuts longer values and ends them with an ellipsis. Without it, nothing is cut.
+        type: int
+"""
+
+EXAMPLES = r"""
+---
+- name: Show what was done to each job
+  ansible.builtin.debug:
+    msg: "{{ (submitted.results | runwhere.gpuctl.table(columns=['name', 'namespace', 'status', 'action'])).splitlines() }}"
+
+- name: Write a report with titles of its own and short reasons
+  ansible.builtin.copy:
+    dest: report.txt
+    mode: "0644"
+    content: |
+      {{ submitted.results | runwhere.gpuctl.table(columns=[
+           'name', {'key': 'access_urls', 'title': 'WHERE'}, {'key': 'reason', 'max_width': 60}]) }}
+"""
+
+RETURN = r"""
+_value:
+  description: The table, one line for the heads and one for each dictionary, without blanks at the ends of lines.
+  type: str
+  sample: |-
+    NAME         GPU  STATUS
+    qwen2-7b-sft   4  Running
+"""
+
+import numbers
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+GAP = "  "
+MISSING = "-"
+ELLIPSIS = "…"
+
+
+@dataclass(frozen=True)
+class Column:
+    key: str
+    title: str
+    max_width: int | None = None
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., str]]:
+        return {"table": table}
+
+
+def table(rows: Any, columns: Any = None) -> str:
+    """`rows` as an aligned table; AnsibleFilterError when `rows` or `columns` are of another shape than documented."""
+    if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
+        raise AnsibleFilterError(f"table: a list of dictionaries is needed, not {_kind_of(rows)}")
+    rows = list(rows)
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            raise AnsibleFilterError(f"table: element {number} must be a dictionary, not {_kind_of(row)}")
+    if columns is None:
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+    elif isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise AnsibleFilterError(f"table: columns must be a list, not {_kind_of(columns)}")
+    return _render([_layout(rows, _column(column)) for column in columns])
+
+
+def _column(given: Any) -> Column:
+    if isinstance(given, str):
+        given = {"key": given}
+    if not isinstance(given, Mapping) or not isinstance(given.get("key"), str):
+        raise AnsibleFilterError(f"table: a column is the name of a key or a dictionary with a key, not {given!r}")
+    unknown = set(given) - {"key", "title", "max_width"}
+    if unknown:
+        raise AnsibleFilterError(f"table: column {given['key']} has no {', '.join(sorted(map(str, unknown)))}")
+    width = given.get("max_width")
+    if width is not None and (not isinstance(width, int) or isinstance(width, bool) or width < 1):
+        raise AnsibleFilterError(f"table: max_width of column {given['key']} must be a number above 0, not {width!r}")
+    title = given.get("title")
+    if title is None:
+        title = given["key"].rpartition(".")[2].replace("_", " ").upper()
+    return Column(str(given["key"]), str(title), width)
+
+
+def _layout(rows: Sequence[Mapping[str, Any]], column: Column) -> list[str]:
+    """The cells of one column, head first, padded to one width."""
+    values = [_value(row, column.key) for row in rows]
+    cells = [column.title, *(_cut(_text(value), column.max_width) for value in values)]
+    width = max(map(_width, cells))
+    present = [value for value in values if value is not None]
+    to_the_right = bool(present) and all(_is_number(value) for value in present)
+    return [_pad(cell, width, to_the_right) for cell in cells]
+
+
+def _render(columns: Sequence[Sequence[str]]) -> str:
+    return "\n".join(GAP.join(cells).rstrip() for cells in zip(*columns, strict=True))
+
+
+def _value(row: Mapping[str, Any], key: str) -> Any:
+    """The value under `key`; a key that itself has dots (a label's) wins over the nested one."""
+    if key in row:
+        return row[key]
+    first, _dot, rest = key.partition(".")
+    inner = row.get(first)
+    return _value(inner, rest) if rest and isinstance(inner, Mapping) else None
+
+
+def _text(value: Any) -> str:
+    if value is None or value == "":
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={_text(inner)}" for key, inner in value.items()) or MISSING
+    if isinstance(value, (list, tuple, set)):
+        return ",".join(_text(inner) for inner in value) or MISSING
+    return " ".join(str(value).split())  # a line break would break the table
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _cut(text: str, width: int | None) -> str:
+    if width is None or _width(text) <= width:
+        return text
+    while _width(text) + _width(ELLIPSIS) > width:
+        text = text[:-1]
+    return text + ELLIPSIS
+
+
+def _pad(text: str, width: int, to_the_right: bool) -> str:
+    blanks = " " * (width - _width(text))
+    return blanks + text if to_the_right else text + blanks
+
+
+def _width(text: str) -> int:
+    """The places that a terminal gives to `text`: two for a wide character (UAX #11), none for a combining one.
+
+    ansible.utils.display.get_text_width asks the C library, whose answer depends on the locale of the process.
+    """
+    return sum(
+        0
+        if unicodedata.category(character) in ("Mn", "Me", "Cf")
+        else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def _kind_of(value: Any) -> str:
+    return f"{value!r} of type {type(value).__name__}" if isinstance(value, (str, int, float)) else type(value).__name__

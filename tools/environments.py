@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Run pytest in the environments of tests/environments.yml:  environments.py NAME|all [pytest arguments]
+
+Each is a virtual environment .venvs/NAME, made when it is missing and again when the files that
+describe it have changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
+
+
+def main(name: str, arguments: list[str]) -> int:
+    environments = declared()
+    if name != "all" and name not in environments:
+        sys.exit(f"{name} is not in tests/environments.yml; there are: all, {', '.join(environments)}")
+    for each in environments if name == "all" else [name]:
+        print(f"--- {each}: {environments[each]['why']}", flush=True)
+        code = run_pytest(make(each, environments[each]["packages"]), arguments)
+        if code != 0:
+            return code
+    return 0
+
+
+def declared() -> dict[str, dict[str, Any]]:
+    """name -> {why: str, packages: [pip requirement]}"""
+    text = (ROOT / "tests" / "environments.yml").read_text(encoding="utf-8")
+    environments: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return environments
+
+
+def make(name: str, packages: list[str]) -> Path:
+    """Return the path of the environment's Python, with the packages installed."""
+    folder = ROOT / ".venvs" / name
+    stamp = folder / ".made-of"
+    wanted = _digest(packages)
+    python = folder / "bin" / "python"
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        return python
+    print(f"Making .venvs/{name}: {', '.join(packages)}", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--prefer-binary"]
+    subprocess.run([*install, "-r", str(REQUIREMENTS[-1]), *packages], check=True)
+    stamp.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def _digest(packages: list[str]) -> str:
+    """What the environment is made of; its path too, because pip writes it into the scripts."""
+    parts = [str(ROOT), sys.version, *packages, *(path.read_text(encoding="utf-8") for path in REQUIREMENTS)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def run_pytest(python: Path, arguments: list[str]) -> int:
+    environment = {**os.environ, "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run([str(python), "-m", "pytest", *arguments], cwd=ROOT, env=environment).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

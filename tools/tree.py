@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Copy the collection's files to .cache/tree/ansible_collections/runwhere/gpuctl.
+
+ansible-test, ansible-galaxy and the linters work on such a copy: ansible-test wants the path
+ansible_collections/<namespace>/<name> and resolves symbolic links, and none of them shall see what a
+build, an editor or a virtual environment left in the clone.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache"
+
+
+def lay(top: Path, names: list[str]) -> Path:
+    """Copy the files `names` of the clone to a fresh `top`/ansible_collections/runwhere/gpuctl, and return that."""
+    tree = top / "ansible_collections" / "runwhere" / "gpuctl"
+    shutil.rmtree(tree, ignore_errors=True)
+    for name in names:
+        target = tree / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+    return tree
+
+
+def files(root: Path) -> list[str]:
+    """Paths relative to `root`: what git tracks or would track; without git, what .gitignore leaves."""
+    names = _git_files(root)
+    if names is None:
+        names = list(_walk(root))
+    return sorted(name for name in names if os.path.lexists(root / name))  # a deleted file is still in git's index
+
+
+def shipped(root: Path) -> list[str]:
+    """The same without what galaxy.yml keeps out of the tarball."""
+    ignored: list[str] = yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))["build_ignore"]
+    return [name for name in files(root) if not _is_kept_out(Path(name), ignored)]
+
+
+def _is_kept_out(path: Path, patterns: list[str]) -> bool:
+    """As ansible-galaxy matches build_ignore: the whole path, or that of a folder above it."""
+    paths = [str(path), *map(str, path.parents[:-1])]  # the last parent is "."
+    return any(fnmatch.fnmatch(each, pattern) for each in paths for pattern in patterns)
+
+
+def _git_files(root: Path) -> list[str] | None:
+    if not (root / ".git").exists():  # .git is a file in a worktree
+        return None
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listing = subprocess.run(command, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return sorted({os.fsdecode(name) for name in listing.split(b"\0") if name})
+
+
+def _walk(root: Path) -> Iterator[str]:
+    patterns = _ignore_patterns(root)
+    for folder, folders, names in os.walk(root):
+        below = Path(folder).relative_to(root)
+        folders[:] = [name for name in folders if not _is_ignored((below / name).as_posix(), patterns)]
+        paths = ((below / name).as_posix() for name in names)
+        yield from (path for path in paths if not _is_ignored(path, patterns))
+
+
+def _ignore_patterns(root: Path) -> list[str]:
+    lines = (root / ".gitignore").read_text(encoding="utf-8").splitlines()
+    return [".git", *(line.rstrip("/") for line in lines if line and not line.startswith("#"))]
+
+
+def _is_ignored(path: str, patterns: list[str]) -> bool:
+    """The part of gitignore(5) that .gitignore uses: paths from the root (`/build/`), names at any depth (`*.pyc`)."""
+    name = path.rpartition("/")[2]
+    return any(
+        path == pattern[1:] if pattern.startswith("/") else fnmatch.fnmatchcase(name, pattern) for pattern in patterns
+    )
+
+
+if __name__ == "__main__":
+    lay(CACHE / "tree", files(ROOT))
