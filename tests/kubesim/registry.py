@@ -192,7 +192,8 @@ class Registry:
         self._prepare_change(strategy, new, old, write)
         status_only = write.subresource == "status"
         check = strategy.validate_status_update if status_only else strategy.validate_update
-        found = check(new, old)
+        # pods/binding and namespaces/finalize write past the strategy (BindingREST.setPodNodeAndMetadata, FinalizeREST)
+        found = check(new, old) if write.subresource not in ("binding", "finalize") else []
         if found:
             raise errors.invalid(old["kind"], before["name"], found, resource.group)
         if not status_only:

@@ -1,8 +1,37 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The controllers of a cluster: ALL, in the order in which they start."""
+"""The controllers of a cluster: kube-controller-manager's, the scheduler, and a kubelet for all nodes."""
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Controller
+from .base import Controller
+from .deployment import DeploymentController
+from .disruption import DisruptionController
+from .endpoints import EndpointsController
+from .garbage_collector import GarbageCollector
+from .job import JobController
+from .kubelet import Kubelet
+from .namespace import NamespaceController
+from .node_lifecycle import NodeLifecycleController
+from .replicaset import ReplicaSetController
+from .scheduler import Scheduler
+from .serviceaccount import ServiceAccountController
+from .statefulset import StatefulSetController
+from .ttl_after_finished import TTLAfterFinishedController
+from .volumes import ClaimController
 
-ALL: list[type[Controller]] = []
+ALL: list[type[Controller]] = [
+    NamespaceController,
+    ServiceAccountController,
+    GarbageCollector,
+    JobController,
+    TTLAfterFinishedController,
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+    EndpointsController,
+    DisruptionController,
+    ClaimController,
+    NodeLifecycleController,
+    Scheduler,
+    Kubelet,
+]
