@@ -1,13 +1,21 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Marks on a model's field for the other forms in which manifests may write it.
+"""Marks on a model's field: the other forms in which manifests may write it, and what its JSON Schema says.
 
-The reader brings each to the field's own form before the model sees it; the JSON Schemas allow each.
+The reader brings each form to the field's own before the model sees it; the JSON Schemas allow each.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+
+class InSchema:
+    """What the JSON Schema says of a value beside its type: keywords such as pattern and minimum."""
+
+    def __init__(self, keywords: dict[str, Any]) -> None:
+        self.keywords = keywords
 
 
 class Also:

@@ -34,6 +34,7 @@ from .rules import (
     Name,
     Port,
     PositiveCount,
+    Target,
     Truth,
     Version,
     once,
@@ -308,7 +309,7 @@ class Autoscaling(Block):
         description="What is measured: cpu (per cent), gpu_utilization (per cent), or the name of a Pods metric.",
         examples=["cpu", "gpu_utilization", "vllm:num_requests_waiting"],
     )
-    target: Amount = Field(
+    target: Target = Field(
         default="",
         description="Average per copy that is aimed at; 80 for cpu and gpu_utilization.",
         examples=[80, "10"],
@@ -337,6 +338,8 @@ class Autoscaling(Block):
                 "give the average per copy",
                 "target",
             )
+        if self.metric == "cpu" and not self.target.isdecimal():
+            raise refuse_section(f"{self.target} is not a whole number of per cent", "write it in digits", "target")
         return self
 
 

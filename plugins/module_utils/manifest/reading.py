@@ -72,6 +72,8 @@ class Reading:
     problems: list[Problem] = field(default_factory=list)
     refused: set[Location] = field(default_factory=set)
     """Where a problem is known already, so that nothing more is said about it."""
+    incomplete: set[Location] = field(default_factory=set)
+    """Blocks with an unknown key: what they lack together may be just that key."""
 
     def spot(self, location: Location) -> Spot:
         """Where the data at a location was written, or the nearest block around it."""
@@ -100,7 +102,7 @@ def shown(node: Node, location: Location) -> str | None:
 
 def quoted(text: str, plain: bool = False) -> str:
     cut = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
-    return cut if plain and re.fullmatch(r"[\w.+-]+", cut) else json.dumps(cut, ensure_ascii=False)
+    return cut if plain and re.fullmatch(r"[\w./:+%@=~-]+", cut) else json.dumps(cut, ensure_ascii=False)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -143,11 +145,11 @@ class _Reader:
         if isinstance(node, ScalarNode) and node.is_null:
             return
         if key.mark(OneOrMany) and isinstance(node, ScalarNode):
-            node = ListNode((node,), node.place)
-            self._reading.spots[(*location, 0)] = Spot(path, node.items[0])
-            data[key.field] = [_text(node.items[0])]
-            return
-        if key.mark(MapForm) and isinstance(node, MapNode):
+            self._reading.spots[_below(location, 0)] = Spot(path, node)
+            data[key.field] = [node.text]
+        elif key.mark(MapForm) and isinstance(node, ListNode):
+            data[key.field] = self._block_items(node, key, key.mark(MapForm), location, path)
+        elif key.mark(MapForm) and isinstance(node, MapNode):
             data[key.field] = self._map_form(node, key, key.mark(MapForm), location, path)
         elif key.mark(NamesForm) and isinstance(node, ListNode):
             data[key.field] = self._names_form(node, location, path)
@@ -178,13 +180,31 @@ class _Reader:
         for position, item in enumerate(node.items):
             below, where = (*location, position), joined(path, position)
             self._reading.spots[below] = Spot(where, item)
-            if isinstance(item, ScalarNode) and item.is_null:
+            if below in self._reading.refused:
+                items.append(None)
+            elif isinstance(item, ScalarNode) and item.is_null:
                 remedy = 'write "" for an empty text' if isinstance(shape, Text) else "remove the item"
                 self._refuse(below, where, item, f"is empty; {remedy}")
                 items.append(None)
             else:
                 items.append(self._value(item, shape, below, where))
         return items
+
+    def _block_items(self, node: ListNode, key: Key, form: MapForm, location: Location, path: str) -> list[Any]:
+        """A list of blocks that could have been a map; `- HF_HOME: /cache` and `- HF_HOME=/cache` are neither."""
+        assert isinstance(key.shape, ListOf)
+        assert isinstance(key.shape.item, BlockOf)
+        known = key_by_spelling(key.shape.item.model)
+        for position, item in enumerate(node.items):
+            name = None
+            if isinstance(item, ScalarNode) and not item.is_null:
+                name = item.text.split("=")[0]
+            elif isinstance(item, MapNode) and len(item.entries) == 1 and item.entries[0][0].text not in known:
+                name = item.entries[0][0].text
+            if name is not None:
+                remedy = f"write `- {form.key}: {quoted(name, True)}` and `{form.value}:` below it"
+                self._refuse((*location, position), joined(path, position), item, f"has no {form.key}; {remedy}")
+        return self._items(node, key.shape.item, location, path)
 
     def _map(self, node: MapNode, shape: MapOf, location: Location, path: str) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -196,7 +216,7 @@ class _Reader:
             given[name.text] = name
             below, where = (*location, name.text), joined(path, name.text)
             self._reading.spots[below] = Spot(where, value)
-            self._reading.spots[(*below, MAP_KEY)] = Spot(where, name)
+            self._reading.spots[_below(below, MAP_KEY)] = Spot(where, name)
             empty = isinstance(value, ScalarNode) and value.is_null
             data[name.text] = {} if empty else self._value(value, shape.item, below, where)
         return data
@@ -215,13 +235,15 @@ class _Reader:
             below, where = (*location, len(entries)), joined(path, name.text)
             if isinstance(value, MapNode):
                 entry = self.block(value, key.shape.item.model, below, where)
+                if form.key in entry:
+                    self._problem(joined(where, form.key), value, "is the key of this block already; remove it")
             else:
                 self._reading.spots[below] = Spot(where, value)
                 entry = {}
                 if not (isinstance(value, ScalarNode) and value.is_null):
-                    self._reading.spots[(*below, form.value)] = Spot(where, value)
+                    self._reading.spots[_below(below, form.value)] = Spot(where, value)
                     entry[form.value] = self._value(value, Text(), (*below, form.value), where)
-            self._reading.spots[(*below, form.key)] = Spot(where, name)
+            self._reading.spots[_below(below, form.key)] = Spot(where, name)
             entries.append({**entry, form.key: name.text})
         return entries
 
@@ -236,8 +258,8 @@ class _Reader:
                 self._problem(where, item, "is given twice; keep one", quoted(item.text, True))
             else:
                 names[item.text] = {}
-                self._reading.spots[(*location, item.text)] = Spot(where, item)
-                self._reading.spots[(*location, item.text, MAP_KEY)] = Spot(where, item)
+                self._reading.spots[_below(location, item.text)] = Spot(where, item)
+                self._reading.spots[_below(location, item.text, MAP_KEY)] = Spot(where, item)
         return names
 
     def _default_entry(
@@ -252,7 +274,7 @@ class _Reader:
         name, value = given[0]
         entries = data.setdefault(key.field, {})
         if name.text in entries:
-            other = self._reading.spots[(*location, key.field, name.text)]
+            other = self._reading.spots[_below(location, key.field, name.text)]
             self._problem(joined(path, name.text), name, f"is given twice, here and as {other.path}; keep one")
             return
         single = MapNode(((name, value),), name.place)
@@ -263,13 +285,15 @@ class _Reader:
         known = key_by_spelling(model)
         kind = self._reading.kind
         block = documented_path(kind, location)
+        self._reading.incomplete.add(location)
         others = kinds_with(name.text, block)
         homes = [home for home in homes_of(name.text, kind) if home != block]
         meant = nearest(name.text, known)
         if others:
             message = f"is a key of {_listed(others)}, not of {kind}; remove it"
         elif homes:
-            message = f"is no key here; it belongs under {' or '.join(home or 'the top level' for home in homes)}"
+            places = " or ".join(f"under {home}" if home else "at the top level" for home in homes)
+            message = f"is no key here; it belongs {places}"
         elif meant is not None:
             message = f"is no known key; did you mean {_same_style(known[meant], name.text)}?"
             self._reading.refused.add((*location, known[meant].field))
@@ -310,6 +334,10 @@ class _Reader:
 
     def _problem(self, path: str, node: Node, message: str, value: str | None = None) -> None:
         self._reading.problems.append(Problem(path, message, node, value))
+
+
+def _below(location: Location, *steps: str | int) -> Location:
+    return (*location, *steps)
 
 
 def _text(node: Node) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from .. import quantity
-from ._pydantic import AfterValidator, BeforeValidator, Field, PydanticCustomError
+from ._pydantic import AfterValidator, BeforeValidator, PydanticCustomError
+from .forms import InSchema
 
 # Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
 # `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 is what every kind can bear.
@@ -31,6 +32,7 @@ IMAGE = (
     r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
+QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
 METRIC_NAME = r"[A-Za-z_:][-A-Za-z0-9_:./]*"
 INTERFACE_NAME = r"[!-~]+"
 HTTP_PATH = r"/[!-~]*"
@@ -93,7 +95,7 @@ def _whole_number(value: Any) -> Any:
     """Text to int, decimal only: YAML 1.1 would read 010 as 8 and 1:30 as 90, which nobody means."""
     text = str(value)
     if isinstance(value, bool) or re.fullmatch(r"[+-]?[0-9]+", text) is None or len(text) > LABEL_LENGTH:
-        raise refuse("is not a whole number", "write digits only, such as 4")
+        raise refuse("is not a whole number", "write it in digits")
     if re.fullmatch(r"[+-]?0[0-9]+", text):
         raise refuse("has a leading zero", f"write {int(text)}")
     return int(text)
@@ -126,6 +128,12 @@ def _quantity(example: str, zero: bool) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+def _target(value: str) -> str:
+    if value.endswith("%"):
+        raise refuse("has a per cent sign", f"write {value.rstrip('% ')}")
+    return value
 
 
 def quantity_remedy(value: str, example: str) -> str:
@@ -167,17 +175,17 @@ _DNS_REMEDY = "use lower case letters, digits and '-', and begin and end with a 
 Name = Annotated[
     str,
     _matching(DNS_LABEL, "is not a valid name", _DNS_REMEDY, JOB_NAME_LENGTH),
-    Field(json_schema_extra={"pattern": f"^{DNS_LABEL}$", "maxLength": JOB_NAME_LENGTH}),
+    InSchema({"pattern": f"^{DNS_LABEL}$", "maxLength": JOB_NAME_LENGTH}),
 ]
 DnsLabel = Annotated[
     str,
     _matching(DNS_LABEL, "is not a valid name", _DNS_REMEDY, LABEL_LENGTH),
-    Field(json_schema_extra={"pattern": f"^{DNS_LABEL}$", "maxLength": LABEL_LENGTH}),
+    InSchema({"pattern": f"^{DNS_LABEL}$", "maxLength": LABEL_LENGTH}),
 ]
 DnsSubdomain = Annotated[
     str,
     _matching(DNS_SUBDOMAIN, "is not a valid name", "use lower case letters, digits, '-' and '.'", 253),
-    Field(json_schema_extra={"pattern": f"^{DNS_SUBDOMAIN}$", "maxLength": 253}),
+    InSchema({"pattern": f"^{DNS_SUBDOMAIN}$", "maxLength": 253}),
 ]
 LabelValue = Annotated[
     str,
@@ -187,53 +195,59 @@ LabelValue = Annotated[
         "use letters, digits, '-', '_' and '.', and begin and end with a letter or digit",
         LABEL_LENGTH,
     ),
-    Field(json_schema_extra={"pattern": f"^{LABEL_VALUE}$", "maxLength": LABEL_LENGTH}),
+    InSchema({"pattern": f"^{LABEL_VALUE}$", "maxLength": LABEL_LENGTH}),
 ]
 GpuType = Annotated[LabelValue | None, BeforeValidator(_nothing_for_empty)]
 EnvName = Annotated[
     str,
     _matching(ENV_NAME, "is not a name for an environment variable", "use letters, digits and '_'", 1024),
-    Field(json_schema_extra={"pattern": f"^{ENV_NAME}$"}),
+    InSchema({"pattern": f"^{ENV_NAME}$"}),
 ]
 Image = Annotated[
     str,
     _matching(IMAGE, "is not an image reference", "write it as registry/name:tag, the name in lower case", 512),
-    Field(json_schema_extra={"pattern": f"^{IMAGE}$"}),
+    InSchema({"pattern": f"^{IMAGE}$"}),
 ]
 HttpPath = Annotated[
     str,
     _matching(HTTP_PATH, "is not an HTTP path", "start it with /, such as /health", 2048),
-    Field(json_schema_extra={"pattern": f"^{HTTP_PATH}$"}),
+    InSchema({"pattern": f"^{HTTP_PATH}$"}),
 ]
 MetricName = Annotated[
     str,
     _matching(
         METRIC_NAME, "is not the name of a metric", "give cpu, gpu_utilization or the name of a Pods metric", 253
     ),
-    Field(json_schema_extra={"pattern": f"^{METRIC_NAME}$"}),
+    InSchema({"pattern": f"^{METRIC_NAME}$"}),
 ]
 # NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
 InterfaceName = Annotated[
     str,
     _matching(INTERFACE_NAME, "is not the name of a network interface", "give one such as eth0", 255),
-    Field(json_schema_extra={"pattern": f"^{INTERFACE_NAME}$"}),
+    InSchema({"pattern": f"^{INTERFACE_NAME}$"}),
 ]
-AbsolutePath = Annotated[str, AfterValidator(_absolute_path), Field(json_schema_extra={"pattern": "^/[^:]*$"})]
+AbsolutePath = Annotated[str, AfterValidator(_absolute_path), InSchema({"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:]*$"})]
 MountPath = Annotated[AbsolutePath, AfterValidator(_mountable)]
 _Whole = BeforeValidator(_whole_number)
-Count = Annotated[int, _Whole, _between(0, 2**31 - 1, "a whole number >= 0"), Field(json_schema_extra={"minimum": 0})]
-PositiveCount = Annotated[
-    int, _Whole, _between(1, 2**31 - 1, "a whole number >= 1"), Field(json_schema_extra={"minimum": 1})
-]
+Count = Annotated[int, _Whole, _between(0, 2**31 - 1, "a whole number >= 0"), InSchema({"minimum": 0})]
+PositiveCount = Annotated[int, _Whole, _between(1, 2**31 - 1, "a whole number >= 1"), InSchema({"minimum": 1})]
 Port = Annotated[
     int,
     _Whole,
     _between(1, 65535, "a port from 1 to 65535"),
-    Field(json_schema_extra={"minimum": 1, "maximum": 65535}),
+    InSchema({"minimum": 1, "maximum": 65535}),
 ]
-Version = Annotated[str, AfterValidator(_version), Field(json_schema_extra={"enum": ["v0.1", "v1", 0.1, 1]})]
+Version = Annotated[
+    str, AfterValidator(_version), InSchema({"enum": ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]})
+]
 Truth = Annotated[bool, BeforeValidator(_truth)]
-CpuQuantity = Annotated[str, _quantity("8 or 500m", zero=False)]
-Amount = Annotated[str, _quantity("32Gi", zero=False)]
-CpuLimit = Annotated[str, _quantity("8 or 500m", zero=True)]
-AmountLimit = Annotated[str, _quantity("32Gi", zero=True)]
+CpuQuantity = Annotated[str, _quantity("8 or 500m", zero=False), InSchema({"pattern": QUANTITY, "exclusiveMinimum": 0})]
+Amount = Annotated[str, _quantity("32Gi", zero=False), InSchema({"pattern": QUANTITY, "exclusiveMinimum": 0})]
+Target = Annotated[
+    str,
+    AfterValidator(_target),
+    _quantity("10 or 500m", zero=False),
+    InSchema({"pattern": QUANTITY, "exclusiveMinimum": 0}),
+]
+CpuLimit = Annotated[str, _quantity("8 or 500m", zero=True), InSchema({"pattern": QUANTITY, "minimum": 0})]
+AmountLimit = Annotated[str, _quantity("32Gi", zero=True), InSchema({"pattern": QUANTITY, "minimum": 0})]

@@ -16,7 +16,9 @@ from .models import KINDS, Block
 
 @dataclass(frozen=True)
 class Text:
-    """One value, handed to the model as the text it was written."""
+    """One value, handed to the model as the text it was written; `annotation` is its type in the model."""
+
+    annotation: Any = str
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class ListOf:
 @dataclass(frozen=True)
 class MapOf:
     item: Shape
+    name: Text
 
 
 @dataclass(frozen=True)
@@ -139,16 +142,17 @@ def _blocks(path: str, model: type[Block]) -> Iterator[tuple[str, type[Block]]]:
 def _shape(annotation: Any) -> Shape:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _shape(arguments[0])
+        inner = _shape(arguments[0])
+        return Text(annotation) if isinstance(inner, Text) else inner
     if origin in {Union, types.UnionType}:
         return _shape(next(argument for argument in arguments if argument is not type(None)))
     if origin is list:
         return ListOf(_shape(arguments[0]))
     if origin is dict:
-        return MapOf(_shape(arguments[1]))
+        return MapOf(_shape(arguments[1]), Text(arguments[0]))
     if isinstance(annotation, type) and issubclass(annotation, Block):
         return BlockOf(annotation)
-    return Text()
+    return Text(annotation)
 
 
 def _camel(name: str) -> str:

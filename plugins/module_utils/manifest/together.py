@@ -62,11 +62,12 @@ def _text(data: Mapping[str, Any], section: str, field: str) -> str | None:
 def _error(claim: _Claim, first: Checked, second: Checked) -> ManifestError:
     spot, other = second.spots[claim.location], first.spots[claim.location]
     origin, place = second.origin, spot.node.place
+    where = f"document {first.origin.number}" if first.origin.file == origin.file else str(first.origin)
     return ManifestError(
         file=origin.file,
         document=origin.number,
         path=spot.path,
-        message=f"{claim.sentence} in {first.origin} ({other.path}) already; {claim.remedy}",
+        message=f"{claim.sentence} in {where} ({other.path}) already; {claim.remedy}",
         line=place.line,
         column=place.column,
         rank=place.rank,

@@ -15,7 +15,7 @@ from .reading import Location, Problem, Reading, Spot, nearest, quoted, read_man
 from .spelling import BlockOf, Key, ListOf, MapOf, keys_of
 from .tree import MapNode, ScalarNode
 
-_KIND_ALIASES = {"resource": "pool"}
+KIND_ALIASES = {"resource": "pool"}
 _KUBERNETES_KINDS = frozenset(
     {
         "Job",
@@ -66,8 +66,8 @@ def _kind(node: MapNode, path: str) -> str | Problem:
         return Problem(where, f"is missing; give {known}", node if value is None else value)
     if not isinstance(value, ScalarNode):
         return Problem(where, f"must be one word; give {known}", value)
-    if value.text in KINDS or value.text in _KIND_ALIASES:
-        return _KIND_ALIASES.get(value.text, value.text)
+    if value.text in KINDS or value.text in KIND_ALIASES:
+        return KIND_ALIASES.get(value.text, value.text)
     if value.text in _KUBERNETES_KINDS:
         return Problem(where, f"is a Kubernetes object, not a manifest; give {known}", value, value.text)
     meant = nearest(value.text, KINDS)
@@ -84,6 +84,8 @@ def _problem(details: Any, reading: Reading, model: type[Block]) -> Problem | No
     if details["type"] == "missing":
         return _missing(location, reading, model)
     if details["type"] == "section":
+        if location in reading.incomplete:
+            return None
         spot = _spot_within(reading, location, context["within"], model)
         return Problem(spot.path, f"{context['problem']}; {context['remedy']}", spot.node)
     spot = reading.spot(location)
