@@ -33,14 +33,8 @@ def autoscaler(manifest: Inference, scaling: Autoscaling, namespace: str) -> Obj
 
 def _metric(scaling: Autoscaling) -> Object:
     if scaling.metric == "cpu":
-        return {"type": "Resource", "resource": {"name": "cpu", "target": _cpu_target(scaling.target)}}
+        target: Object = {"type": "Utilization", "averageUtilization": int(scaling.target)}
+        return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
     metric = {"name": _POD_METRICS.get(scaling.metric, scaling.metric)}
     target = {"type": "AverageValue", "averageValue": scaling.target}
     return {"type": "Pods", "pods": {"metric": metric, "target": target}}
-
-
-def _cpu_target(target: str) -> Object:
-    """A plain number is per cent of the request; with a unit (``500m``) it is cores."""
-    if target.isdecimal():
-        return {"type": "Utilization", "averageUtilization": int(target)}
-    return {"type": "AverageValue", "averageValue": target}

@@ -42,7 +42,7 @@ def pod_template(manifest: JobManifest, namespace: str, additions: Additions) ->
     spec = {
         "containers": [container],
         "volumes": [volume.as_volume for volume in mounted],
-        "imagePullSecrets": [{"name": name} for name in dict.fromkeys(manifest.environment.image_pull_secrets)],
+        "imagePullSecrets": [{"name": name} for name in manifest.environment.image_pull_secrets],
         **scheduling.placement(manifest),
         **additions.pod,
     }
