@@ -1,30 +1,38 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Admission: plugins in Kubernetes' order, those that change objects before validation, those that judge after it."""
+"""Admission: plugins in Kubernetes' order, those that change objects before validation, those that judge after it.
+
+Source: pkg/kubeapiserver/options/plugins.go (AllOrderedPlugins). Of the plugins that are on by default, those are here
+whose doings show in what the simulated cluster serves. Not here: ServiceAccount (pods get no token), TaintNodesByCondition
+(nodes are ready when they come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer), webhooks and policies.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
-from kubesim.auth import User
-from kubesim.resources import Resource
+from kubesim.admission import (
+    default_toleration_seconds,
+    limit_ranger,
+    namespace_lifecycle,
+    pod_security,
+    priority,
+    resource_quota,
+)
+from kubesim.admission.request import AdmissionRequest
 
+__all__ = ["MUTATING", "VALIDATING", "AdmissionRequest"]
 
-@dataclass
-class AdmissionRequest:
-    operation: str  # CREATE, UPDATE, DELETE
-    resource: Resource
-    subresource: str
-    namespace: str
-    name: str
-    obj: dict[str, Any] | None
-    old: dict[str, Any] | None
-    user: User
-    dry_run: bool
-    registry: Any
-    warnings: list[str] = field(default_factory=list)
+Plugin = Callable[[AdmissionRequest], None]
 
-
-MUTATING: list[Callable[[AdmissionRequest], None]] = []
-VALIDATING: list[Callable[[AdmissionRequest], None]] = []
+MUTATING: list[Plugin] = [
+    namespace_lifecycle.admit,
+    limit_ranger.admit,
+    priority.admit,
+    default_toleration_seconds.admit,
+]
+VALIDATING: list[Plugin] = [
+    limit_ranger.validate,
+    pod_security.validate,
+    priority.validate,
+    resource_quota.validate,
+]

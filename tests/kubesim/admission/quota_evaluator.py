@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What an object uses of a quota, and which quotas it counts for: one arithmetic for admission and the controller.
+
+Sources: pkg/quota/v1/evaluator/core/{pods,services,persistent_volume_claims}.go,
+staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubesim import resources
+from kubesim.kinds.pod import qos_class
+from kubesim.kinds.pod_resources import Amounts, pod_limits, pod_requests
+from kubesim.kinds.resources import HUGE_PAGES, REQUESTS, is_extended, is_native
+from kubesim.quantity import Quantity
+
+Object = dict[str, Any]
+
+ONE = Quantity.of(1)
+
+#: Kinds that are counted under a bare name as well as under count/.
+_ALIASES = {
+    "ConfigMap": "configmaps",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ReplicationController": "replicationcontrollers",
+    "ResourceQuota": "resourcequotas",
+    "Secret": "secrets",
+    "Service": "services",
+}
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_POD_NAMES = {"count/pods", "pods", *_COMPUTE, *(f"{p}.{name}" for p in ("requests", "limits") for name in _COMPUTE)}
+_SERVICE_NAMES = {"count/services", "services", "services.nodeports", "services.loadbalancers"}
+_CLAIM_NAMES = {"count/persistentvolumeclaims", "persistentvolumeclaims", "requests.storage"}
+_CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
+#: Resources a pod has to name once a quota is about them; "it was a mistake", says the source, and stays.
+_MUST_NAME = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
+
+
+def usage(kind: str, obj: Object, now: datetime | None = None) -> Amounts:
+    """What `obj` uses, by quota resource. `now` tells whether the grace of a pod being deleted is over."""
+    used = {_count_name(kind): ONE}
+    if alias := _ALIASES.get(kind):
+        used[alias] = ONE
+    if kind == "Pod":
+        used |= _pod_usage(obj, now)
+    elif kind == "Service":
+        used |= _service_usage(obj["spec"])
+    elif kind == "PersistentVolumeClaim":
+        used |= _claim_usage(obj["spec"])
+    return used
+
+
+def matching_resources(kind: str, names: Iterable[str]) -> set[str]:
+    """Those of a quota's resources that objects of this kind count for."""
+    if kind == "Pod":
+        return {name for name in names if name in _POD_NAMES or _is_pod_resource(name)}
+    if kind == "Service":
+        return {name for name in names if name in _SERVICE_NAMES}
+    if kind == "PersistentVolumeClaim":
+        return {name for name in names if name in _CLAIM_NAMES or _CLASS_SUFFIX in name}
+    return {name for name in names if name in (_count_name(kind), _ALIASES.get(kind))}
+
+
+def matches(quota: Object, kind: str, obj: Object) -> bool:
+    """Whether the object counts for the quota: one of its resources, and all of its scopes."""
+    hard = (quota.get("status") or {}).get("hard") or quota["spec"].get("hard") or {}
+    if not matching_resources(kind, hard):
+        return False
+    return all(_matches_scope(requirement, kind, obj) for requirement in _scopes(quota["spec"]))
+
+
+def missing(kind: str, obj: Object, names: set[str]) -> str:
+    """Constraints: what the containers of a pod fail to name though the quota is about it; "" when nothing."""
+    if kind != "Pod":
+        return ""
+    lacking: dict[str, set[str]] = {}
+    for key in ("containers", "initContainers"):
+        for container in obj["spec"].get(key) or ():
+            given = container.get("resources") or {}
+            for name in names & _MUST_NAME:
+                kind_of_amount = "limits" if name.startswith("limits.") else "requests"
+                if name.rpartition(".")[2] not in (given.get(kind_of_amount) or {}):
+                    lacking.setdefault(name, set()).add(container.get("name", ""))
+    said = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(lacking.items())]
+    return f"must specify {'; '.join(said)}" if said else ""
+
+
+def _count_name(kind: str) -> str:
+    return f"count/{resources.by_kind(kind).qualified}"
+
+
+def _is_pod_resource(name: str) -> bool:
+    if name.removeprefix(REQUESTS).startswith(HUGE_PAGES):
+        return True
+    return name.startswith(REQUESTS) and not is_native(name)
+
+
+def _pod_usage(pod: Object, now: datetime | None) -> Amounts:
+    if not _is_charged(pod, now):
+        return {}
+    requests, limits = pod_requests(pod["spec"]), pod_limits(pod["spec"])
+    used = {"pods": ONE}
+    for name in _COMPUTE:
+        if name in requests:
+            used[name] = used[f"requests.{name}"] = requests[name]
+        if name in limits:
+            used[f"limits.{name}"] = limits[name]
+    for name, amount in requests.items():
+        if name.startswith(HUGE_PAGES):
+            used[name] = used[REQUESTS + name] = amount
+        elif is_extended(name):
+            used[REQUESTS + name] = amount
+    return used
+
+
+def _is_charged(pod: Object, now: datetime | None) -> bool:
+    """QuotaV1Pod: not once it has ended, nor when its time to end is over."""
+    if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+        return False
+    deleted, grace = (pod["metadata"].get(key) for key in ("deletionTimestamp", "deletionGracePeriodSeconds"))
+    if now is not None and deleted and grace is not None:
+        return now <= datetime.fromisoformat(deleted.replace("Z", "+00:00")) + timedelta(seconds=grace)
+    return True
+
+
+def _service_usage(spec: Object) -> Amounts:
+    ports, kind = spec.get("ports") or [], spec.get("type")
+    node_ports = balancers = 0
+    if kind == "NodePort":
+        node_ports = len(ports)
+    elif kind == "LoadBalancer":
+        balancers = 1
+        allocated = spec.get("allocateLoadBalancerNodePorts", True)
+        node_ports = len(ports) if allocated else sum(1 for port in ports if port.get("nodePort"))
+    return {"services.nodeports": Quantity.of(node_ports), "services.loadbalancers": Quantity.of(balancers)}
+
+
+def _claim_usage(spec: Object) -> Amounts:
+    used: Amounts = {}
+    storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    name = spec.get("storageClassName")
+    if name:
+        used[f"{name}{_CLASS_SUFFIX}persistentvolumeclaims"] = ONE
+    if storage is not None:
+        used["requests.storage"] = Quantity.parse(storage)
+        if name:
+            used[f"{name}{_CLASS_SUFFIX}requests.storage"] = used["requests.storage"]
+    return used
+
+
+def _scopes(spec: Object) -> list[Object]:
+    named = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
+    return named + ((spec.get("scopeSelector") or {}).get("matchExpressions") or [])
+
+
+def _matches_scope(requirement: Object, kind: str, obj: Object) -> bool:
+    scope, spec = requirement.get("scopeName"), obj.get("spec") or {}
+    if kind == "PersistentVolumeClaim" and scope == "VolumeAttributesClass":
+        return _matches_value(requirement, spec.get("volumeAttributesClassName", ""))
+    if kind != "Pod":
+        return False
+    match scope:
+        case "Terminating":
+            return "activeDeadlineSeconds" in spec
+        case "NotTerminating":
+            return "activeDeadlineSeconds" not in spec
+        case "BestEffort":
+            return qos_class(spec) == "BestEffort"
+        case "NotBestEffort":
+            return qos_class(spec) != "BestEffort"
+        case "PriorityClass":
+            return _matches_value(requirement, spec.get("priorityClassName", ""))
+        case "CrossNamespacePodAffinity":
+            return _reaches_across_namespaces(spec.get("affinity") or {})
+    return False
+
+
+def _matches_value(requirement: Object, value: str) -> bool:
+    values = requirement.get("values") or []
+    match requirement.get("operator"):
+        case "In":
+            return bool(value) and value in values
+        case "NotIn":
+            return not value or value not in values
+        case "Exists":
+            return bool(value)
+        case "DoesNotExist":
+            return not value
+    return False
+
+
+def _reaches_across_namespaces(affinity: Object) -> bool:
+    for key in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(key) or {}
+        terms = list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+        preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [weighted.get("podAffinityTerm") or {} for weighted in preferred]
+        if any(term.get("namespaces") or "namespaceSelector" in term for term in terms):
+            return True
+    return False
