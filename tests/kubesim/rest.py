@@ -216,11 +216,9 @@ class Rest:
         if stored is None and config["metadata"].get("uid"):
             text = f'uid mismatch: the provided object specified uid {config["metadata"]["uid"]}, and no existing object was found'
             raise errors.conflict(resource.group, resource.plural, info.name, text)
+        live = stored.obj if stored else None
         now = rfc3339(self.registry.clock.now())
-        strategy = self.registry.strategy(resource.kind)
-        new = server_side.apply(
-            stored.obj if stored else None, to_hub(config, resource), strategy, write.manager, force, now, write.subresource
-        )
+        new = server_side.apply(live, to_hub(config, resource), write.manager, force, now, write.subresource)
         if stored is None:
             return self._written(call, self.registry.admit_new(new, write, tracked=True), write, 201)
         return self._written(call, self.registry.admit_change(new, stored.obj, write, tracked=True), write)
