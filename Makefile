@@ -8,6 +8,8 @@ SHELL := /bin/sh
 # Nothing is written outside the clone, and the tools of .venv come first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
+# The copies below .cache are no part of the clone's git repository.
+export GIT_CEILING_DIRECTORIES := $(CURDIR)
 export LC_ALL ?= C.UTF-8
 
 PYTHON ?=
@@ -52,11 +54,11 @@ integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GP
 
 .PHONY: test-oldest
 test-oldest: $(VENV) ## Unit and integration tests with the lowest library versions that are supported
-	$(PY) tools/environments.py oldest $(ENVIRONMENT_TESTS) $(ARGS)
+	$(PY) -m tools.environments oldest $(ENVIRONMENT_TESTS) $(ARGS)
 
 .PHONY: test-environments
 test-environments: $(VENV) ## The same in every environment of tests/environments.yml
-	$(PY) tools/environments.py all $(ENVIRONMENT_TESTS) $(ARGS)
+	$(PY) -m tools.environments all $(ENVIRONMENT_TESTS) $(ARGS)
 
 # The simulator's own tests do not depend on the libraries that the environments vary.
 ENVIRONMENT_TESTS := -n 2 --dist loadfile --ignore tests/unit/kubesim
@@ -67,13 +69,13 @@ lint: $(VENV) collections-path tree ## Style, types, licences, YAML and document
 	mypy
 	cd $(TREE) && yamllint --strict .
 	cd $(TREE) && ansible-lint --offline
-	cd $(TREE) && reuse lint --quiet || { reuse lint; exit 1; }
+	cd $(TREE) && reuse lint --lines
 	cd $(TREE) && antsibull-changelog lint
 	cd $(TREE) && antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
 
 .PHONY: sanity
 sanity: $(VENV) ## ansible-test sanity, without Docker (ARGS="--test import" for one test)
-	$(PY) tools/sanity.py $(ARGS)
+	$(PY) -m tools.sanity $(ARGS)
 
 # ---- Make it
 
@@ -83,7 +85,7 @@ collection: $(VENV) tree ## Build the collection's tarball into build/
 
 .PHONY: schemas
 schemas: $(VENV) collections-path ## Write schemas/*.json from the manifest models
-	$(PY) tools/generate_schemas.py
+	$(PY) -m tools.generate_schemas
 
 .PHONY: changelog
 changelog: $(VENV) collections-path ## Write CHANGELOG.md from changelogs/fragments for the version in galaxy.yml
@@ -106,7 +108,7 @@ collections-path: $(VENV)
 
 .PHONY: tree
 tree: $(VENV)
-	@$(PY) tools/tree.py
+	@$(PY) -m tools.tree
 
 # A virtual environment carries its own path in its scripts: made again when the clone was moved or copied.
 ifneq ($(shell cat $(VENV) 2>/dev/null),$(CURDIR))

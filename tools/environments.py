@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run pytest in the environments of tests/environments.yml:  environments.py NAME|all [pytest arguments]
+"""Run pytest in the environments of tests/environments.yml:  python -m tools.environments NAME|all [pytest arguments]
 
 Each is a virtual environment .venvs/NAME, made when it is missing and again when the files that
 describe it have changed.

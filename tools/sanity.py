@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tree import CACHE, ROOT, lay, shipped
+from tools.tree import CACHE, ROOT, lay, shipped
 
 HOME = CACHE / "home"
 BOOTSTRAP = '''"""Stands in for get-pip.py: the pip that comes with this Python."""
