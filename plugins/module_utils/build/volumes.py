@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -110,5 +111,5 @@ def _source(workdir: Workdir) -> Object:
 
 def _host_path_type(path: str) -> str:
     """A file must exist already: creating an empty dataset would only hide that it is missing."""
-    stem, _, ending = path.rsplit("/", 1)[-1].rpartition(".")
-    return "File" if stem and ending.lower() in _FILE_ENDINGS else "DirectoryOrCreate"
+    ending = posixpath.splitext(path)[1].lstrip(".").lower()
+    return "File" if ending in _FILE_ENDINGS else "DirectoryOrCreate"
