@@ -8,11 +8,13 @@ from .deployment import DeploymentController
 from .disruption import DisruptionController
 from .endpoints import EndpointsController
 from .garbage_collector import GarbageCollector
+from .hpa import HorizontalPodAutoscalerController
 from .job import JobController
 from .kubelet import Kubelet
 from .namespace import NamespaceController
 from .node_lifecycle import NodeLifecycleController
 from .replicaset import ReplicaSetController
+from .resource_quota import ResourceQuotaController
 from .scheduler import Scheduler
 from .serviceaccount import ServiceAccountController
 from .statefulset import StatefulSetController
@@ -30,6 +32,8 @@ ALL: list[type[Controller]] = [
     StatefulSetController,
     EndpointsController,
     DisruptionController,
+    HorizontalPodAutoscalerController,
+    ResourceQuotaController,
     ClaimController,
     NodeLifecycleController,
     Scheduler,

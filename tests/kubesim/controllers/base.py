@@ -24,7 +24,7 @@ BATCH = 50
 
 
 class Controller:
-    """Subclasses name the kinds they watch, turn events into keys (observe) and bring a key's object about (reconcile)."""
+    """Subclasses name the kinds they watch, turn events into keys (observe) and act on a key (reconcile)."""
 
     name: ClassVar[str]
     watches: ClassVar[tuple[str, ...]]
@@ -126,7 +126,7 @@ def counted(**numbers: int) -> dict[str, int]:
 
 
 def set_condition(conditions: list[Object], new: Object) -> bool:
-    """Put a condition into the list, by its type; lastTransitionTime stays when the status does. True when it changed."""
+    """Put a condition into the list by its type, with its lastTransitionTime if its status stays; True if changed."""
     for index, old in enumerate(conditions):
         if old["type"] != new["type"]:
             continue
@@ -141,6 +141,7 @@ def set_condition(conditions: list[Object], new: Object) -> bool:
 
 
 def find_condition(obj: Object, condition_type: str) -> Object | None:
+    condition: Object
     for condition in obj.get("status", {}).get("conditions") or ():
         if condition["type"] == condition_type:
             return condition

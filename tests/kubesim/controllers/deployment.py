@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The deployment controller: a ReplicaSet per pod template, and the ways from one to the next.
 
-Source: pkg/controller/deployment/deployment_controller.go (syncDeployment), sync.go, rolling.go, recreate.go, progress.go,
-util/deployment_util.go.
+Source: pkg/controller/deployment/deployment_controller.go (syncDeployment), sync.go, rolling.go, recreate.go,
+progress.go, util/deployment_util.go.
 """
 
 from __future__ import annotations
@@ -139,7 +139,9 @@ class Rollout:
         assert self.new is not None
         self.new = self._modify_set(self.new, refresh)
         name = self.new["metadata"]["name"]
-        self._record_revision(self.new["metadata"]["annotations"][REVISION], "FoundNewReplicaSet", f'Found new replica set "{name}"')
+        self._record_revision(
+            self.new["metadata"]["annotations"][REVISION], "FoundNewReplicaSet", f'Found new replica set "{name}"'
+        )
 
     def _create_new(self, revision: str) -> None:
         status = self.deployment.get("status") or {}
@@ -219,9 +221,9 @@ class Rollout:
 
     def roll(self) -> None:
         self.find_new(create=True)
-        if not self._grow_new() and not self._shrink_old():
-            if self._complete(self.deployment.get("status") or {}):
-                self.clean_up()
+        moved = self._grow_new() or self._shrink_old()
+        if not moved and self._complete(self.deployment.get("status") or {}):
+            self.clean_up()
         self.write_rollout_status()
 
     def _grow_new(self) -> bool:
@@ -272,9 +274,7 @@ class Rollout:
 
     def _old_pods_left(self) -> bool:
         index = owner_index(self.registry)
-        return any(
-            not is_terminal(pod) for one in self.old for pod in index.dependents(one["metadata"]["uid"], "Pod")
-        )
+        return any(not is_terminal(pod) for one in self.old for pod in index.dependents(one["metadata"]["uid"], "Pod"))
 
     def was_scaled(self) -> bool:
         for one in self.sets:
@@ -313,7 +313,7 @@ class Rollout:
             left -= share
             sizes.append(_size(one) + share)
         sizes[0] = max(0, sizes[0] + left)
-        for one, size in zip(ordered, sizes):
+        for one, size in zip(ordered, sizes, strict=True):
             self.resize(one, size)
 
     def resize(self, replica_set: Object, size: int) -> bool:
@@ -345,7 +345,11 @@ class Rollout:
         old = sorted((one for one in self.old if "deletionTimestamp" not in one["metadata"]), key=_revision)
         for one in old[: max(0, len(old) - limit)]:
             status = one.get("status", {})
-            if not _size(one) and not status.get("replicas") and status.get("observedGeneration", 0) >= one["metadata"]["generation"]:
+            if (
+                not _size(one)
+                and not status.get("replicas")
+                and status.get("observedGeneration", 0) >= one["metadata"]["generation"]
+            ):
                 self.registry.delete("ReplicaSet", *key_of(one))
 
     # -- status ----------------------------------------------------------------------------------------------------
@@ -357,11 +361,16 @@ class Rollout:
         condition = find_condition(self.deployment, "Progressing")
         if condition is not None and condition["reason"] == "ProgressDeadlineExceeded":
             return
-        paused, noted = bool(self.spec.get("paused")), condition is not None and condition["reason"] == "DeploymentPaused"
+        paused, noted = (
+            bool(self.spec.get("paused")),
+            condition is not None and condition["reason"] == "DeploymentPaused",
+        )
         if paused == noted:
             return
         status = copy.deepcopy(self.deployment.get("status") or {})
-        reason, message = ("DeploymentPaused", "Deployment is paused") if paused else ("DeploymentResumed", "Deployment is resumed")
+        reason, message = (
+            ("DeploymentPaused", "Deployment is paused") if paused else ("DeploymentResumed", "Deployment is resumed")
+        )
         self._set_condition(status, "Progressing", "Unknown", reason, message)
         self.write_status(status)
 
@@ -407,19 +416,27 @@ class Rollout:
         settled = current is not None and current["reason"] == "NewReplicaSetAvailable"
         if settled and status.get("replicas", 0) == status.get("updatedReplicas", 0):
             return
-        subject = f'ReplicaSet "{self.new["metadata"]["name"]}"' if self.new else f'Deployment "{self.deployment["metadata"]["name"]}"'
+        subject = (
+            f'ReplicaSet "{self.new["metadata"]["name"]}"'
+            if self.new
+            else f'Deployment "{self.deployment["metadata"]["name"]}"'
+        )
         if self._complete(status):
-            self._set_condition(status, "Progressing", "True", "NewReplicaSetAvailable", f"{subject} has successfully progressed.")
+            self._set_condition(
+                status, "Progressing", "True", "NewReplicaSetAvailable", f"{subject} has successfully progressed."
+            )
         elif self._progressed(status):
             condition = self._new_condition("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing.")
             if current is not None and current["status"] == "True":
                 condition["lastTransitionTime"] = current["lastTransitionTime"]
             status["conditions"] = [c for c in status["conditions"] if c["type"] != "Progressing"] + [condition]
         elif self._timed_out(current):
-            self._set_condition(status, "Progressing", "False", "ProgressDeadlineExceeded", f"{subject} has timed out progressing.")
+            self._set_condition(
+                status, "Progressing", "False", "ProgressDeadlineExceeded", f"{subject} has timed out progressing."
+            )
 
     def _complete(self, status: Object) -> bool:
-        return (
+        return bool(
             status.get("updatedReplicas", 0) == self.replicas
             and status.get("replicas", 0) == self.replicas
             and status.get("availableReplicas", 0) == self.replicas
@@ -435,7 +452,8 @@ class Rollout:
         old_before = count(before, "replicas") - count(before, "updatedReplicas")
         old_now = count(status, "replicas") - count(status, "updatedReplicas")
         grown = any(
-            count(status, name) > count(before, name) for name in ("updatedReplicas", "readyReplicas", "availableReplicas")
+            count(status, name) > count(before, name)
+            for name in ("updatedReplicas", "readyReplicas", "availableReplicas")
         )
         return grown or old_now < old_before
 

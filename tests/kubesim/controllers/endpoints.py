@@ -102,7 +102,9 @@ class EndpointsController(Controller):
         for one in spare:
             self.registry.delete("EndpointSlice", *key_of(one))
 
-    def _put_slice(self, service: Object, ports: list[Object], endpoints: list[Object], spare: list[Object]) -> list[Object]:
+    def _put_slice(
+        self, service: Object, ports: list[Object], endpoints: list[Object], spare: list[Object]
+    ) -> list[Object]:
         labels = dict(service["metadata"].get("labels") or {}) | {
             SERVICE: service["metadata"]["name"],
             MANAGED_BY: SLICE_MANAGER,
@@ -183,6 +185,6 @@ def _hostname(service: Object, pod: Object) -> Object:
     return {"hostname": spec["hostname"]} if named else {}
 
 
-def _endpoint_facts(pod: Object) -> tuple:
+def _endpoint_facts(pod: Object) -> tuple[Any, ...]:
     status, metadata = pod.get("status", {}), pod["metadata"]
     return metadata.get("labels"), status.get("podIP"), is_ready(pod), is_terminal(pod), is_deleted(pod)

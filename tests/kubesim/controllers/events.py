@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubesim.clock import rfc3339, rfc3339_micro
 from kubesim.errors import ApiError
@@ -169,7 +169,7 @@ def new_event(
     }
 
 
-def forget_oldest(cache: dict) -> None:
+def forget_oldest(cache: dict[Any, Any]) -> None:
     """Bound a cache that is kept in order of insertion (lru.New(4096) in the correlator)."""
     while len(cache) > CACHE_MAX:
         del cache[next(iter(cache))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The garbage collector: what has no owner left goes; owners wait for dependents (foreground) or let go of them (orphan).
+"""The garbage collector: what has no owner left goes; owners wait for dependents or let go of them.
 
 Source: pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, processDeletingDependentsItem,
 orphanDependents).
@@ -36,7 +36,9 @@ class GarbageCollector(Controller):
             return
         owners = metadata.get("ownerReferences")
         waits = waits_for_collector(obj)
-        if waits or (owners and (event == "ADDED" or owners != ((old or {}).get("metadata") or {}).get("ownerReferences"))):
+        if waits or (
+            owners and (event == "ADDED" or owners != ((old or {}).get("metadata") or {}).get("ownerReferences"))
+        ):
             self.enqueue((kind, metadata.get("namespace", ""), metadata["name"]))
 
     def _enqueue_owner(self, owner: Object, namespace: str) -> None:
@@ -67,7 +69,9 @@ class GarbageCollector(Controller):
         """Dependents are deleted; the owner goes when none is left that blocks it."""
         uid, blocked = obj["metadata"]["uid"], False
         for dependent in list(self.index.dependents(uid)):
-            blocks = any(o["uid"] == uid and o.get("blockOwnerDeletion") for o in dependent["metadata"]["ownerReferences"])
+            blocks = any(
+                o["uid"] == uid and o.get("blockOwnerDeletion") for o in dependent["metadata"]["ownerReferences"]
+            )
             if "deletionTimestamp" not in dependent["metadata"]:
                 namespace, name = dependent["metadata"].get("namespace", ""), dependent["metadata"]["name"]
                 self._collect((dependent["kind"], namespace, name), dependent)
@@ -110,7 +114,7 @@ class GarbageCollector(Controller):
                 raise
 
     def _owners_by_state(self, obj: Object) -> tuple[set[str] | None, set[str], set[str]]:
-        """The uids of owners that are there, that wait for their dependents, that are gone. None: it cannot be known."""
+        """The uids of owners that are there, that wait for their dependents, that are gone. None: not to be known."""
         solid: set[str] = set()
         waiting: set[str] = set()
         gone: set[str] = set()

@@ -38,7 +38,7 @@ class Backoff:
     def remaining(self, now: datetime) -> float:
         if not self.failures or self.last is None:
             return 0.0
-        delay = min(BACKOFF_BASE * 2 ** min(self.failures - 1, 30), BACKOFF_MAX)
+        delay: float = min(BACKOFF_BASE * 2 ** min(self.failures - 1, 30), BACKOFF_MAX)
         return max(0.0, delay - (now - self.last).total_seconds())
 
 
@@ -141,7 +141,9 @@ class JobController(Controller):
         active, ready = len(sync.active), sum(map(is_ready, sync.active))
         terminating = sum(map(is_terminating, sync.pods))
         if sync.finished is not None:
-            active, ready, terminating = self._remove(sync, sync.active, active, ready, terminating, keep_finalizer=True)
+            active, ready, terminating = self._remove(
+                sync, sync.active, active, ready, terminating, keep_finalizer=True
+            )
         else:
             manage = "deletionTimestamp" not in job["metadata"]
             if manage:
@@ -200,12 +202,12 @@ class JobController(Controller):
             if index is None or not sync.failed(pod):
                 continue
             verdict = judge_failure(sync.policy, pod)
-            if verdict.action == "FailIndex" or (
-                verdict.counts and indexes.failure_counts(pod)[0] >= sync.per_index
-            ):
+            if verdict.action == "FailIndex" or (verdict.counts and indexes.failure_counts(pod)[0] >= sync.per_index):
                 sync.failed_indexes.add(index)
         settled = sync.succeeded_indexes | sync.failed_indexes | {indexes.index_of(pod) for pod in sync.active}
-        for pod in sorted(filter(sync.failed, tracked_pods), key=lambda pod: (sum(indexes.failure_counts(pod)), finish_time(pod))):
+        for pod in sorted(
+            filter(sync.failed, tracked_pods), key=lambda pod: (sum(indexes.failure_counts(pod)), finish_time(pod))
+        ):
             index = indexes.index_of(pod)
             if index is not None and index not in settled:
                 sync.delayed[index] = pod
@@ -296,7 +298,7 @@ class JobController(Controller):
     def _wanted_active(self, sync: Sync, active: int) -> int:
         if sync.suspended:
             return 0
-        parallelism = sync.spec["parallelism"]
+        parallelism: int = sync.spec["parallelism"]
         if sync.completions is None:
             return active if sync.succeeded else parallelism
         return max(0, min(parallelism, sync.completions - sync.succeeded))
@@ -349,7 +351,7 @@ class JobController(Controller):
         free = indexes.first_free(missing, sync.completions or 0, taken)  # type: ignore[arg-type]
         if sync.per_index is None:
             return free, 0.0
-        waits = {index: 0.0 for index in free}
+        waits = dict.fromkeys(free, 0.0)
         for index in free:
             last = sync.delayed.get(index)
             if last is not None:
@@ -370,7 +372,7 @@ class JobController(Controller):
     # -- tracking --------------------------------------------------------------------------------------------------
 
     def _track(self, key: Key, sync: Sync, terminating: int) -> None:
-        """Count finished pods exactly once: first note them in the status, then take off their finalizer, then count."""
+        """Count finished pods once: first note them in the status, then take off their finalizer, then count."""
         countable = [pod for pod in sync.pods if tracked(pod) and self._may_untrack(sync, pod)]
         for pod in countable:
             self._note_uncounted(sync, pod)
@@ -414,9 +416,10 @@ class JobController(Controller):
         if pod.get("status", {}).get("phase") == "Succeeded":
             if not sync.indexed:  # an index is counted once by itself
                 uncounted.setdefault("succeeded", []).append(uid)
-        elif sync.failed(pod) or (sync.finished is not None and sync.finished["type"] != "SuccessCriteriaMet"):
-            if judge_failure(sync.policy, pod).counts:
-                uncounted.setdefault("failed", []).append(uid)
+            return
+        ended_badly = sync.finished is not None and sync.finished["type"] != "SuccessCriteriaMet"
+        if (sync.failed(pod) or ended_badly) and judge_failure(sync.policy, pod).counts:
+            uncounted.setdefault("failed", []).append(uid)
 
     def _ending(self, sync: Sync) -> Object:
         met = sync.finished or {}
@@ -462,6 +465,7 @@ def tracked(pod: Object) -> bool:
 
 
 def finished_condition(job: Object) -> Object | None:
+    condition: Object
     for condition in job.get("status", {}).get("conditions") or ():
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
             return condition
@@ -473,8 +477,8 @@ def restarted_too_often(sync: Sync) -> bool:
     if sync.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     phases = ("Running", "Pending")
-    total = sum(restarts(pod) for pod in sync.pods if pod.get("status", {}).get("phase") in phases)
-    return total >= max(1, sync.spec["backoffLimit"])
+    total: int = sum(restarts(pod) for pod in sync.pods if pod.get("status", {}).get("phase") in phases)
+    return total >= max(1, int(sync.spec["backoffLimit"]))
 
 
 def next_backoff(backoff: Backoff, successes: list[Object], failures: list[Object]) -> Backoff:

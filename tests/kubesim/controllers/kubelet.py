@@ -45,6 +45,11 @@ class ContainerRun:
     def running(self) -> bool:
         return self.started is not None and self.ended is None
 
+    def after(self, seconds: float) -> datetime:
+        """So long after its start (which must have been)."""
+        assert self.started is not None
+        return self.started + timedelta(seconds=seconds)
+
 
 @dataclass
 class PodRun:
@@ -267,7 +272,7 @@ class Kubelet(Controller):
             one = run.containers[container["name"]]
             self._start_if_due(pod, run, container, orders, now)
             if orders.run_seconds is not None and one.running:
-                end = one.started + timedelta(seconds=orders.run_seconds)  # type: ignore[operator]
+                end = one.after(orders.run_seconds)
                 if now >= end:
                     finish(one, orders.final_exit_code, orders.reason, now)
                 else:
@@ -279,7 +284,7 @@ class Kubelet(Controller):
                 if due is not None:
                     coming.append(due)
             if one.running and orders.ready_seconds:
-                coming.append(one.started + timedelta(seconds=orders.ready_seconds))  # type: ignore[operator]
+                coming.append(one.after(orders.ready_seconds))
         return min((moment for moment in coming if moment > now), default=None)
 
     def _start_if_due(self, pod: Object, run: PodRun, container: Object, orders: Orders, now: datetime) -> None:
@@ -298,12 +303,12 @@ class Kubelet(Controller):
     ) -> datetime | None:
         """End a container after its time and plan its restart; when the next of the two is due."""
         if one.running:
-            end = one.started + timedelta(seconds=after)  # type: ignore[operator]
+            end = one.after(after)
             if now < end:
                 return end
             finish(one, code, reason, now)
             policy = pod["spec"]["restartPolicy"]
-            if policy == "Never" or code == 0 and (policy == "OnFailure" or is_init(pod, container)):
+            if policy == "Never" or (code == 0 and (policy == "OnFailure" or is_init(pod, container))):
                 return None
             wait = min(BACKOFF_FIRST * 2 ** (one.restarts - 1), BACKOFF_MAX) if one.restarts else 0.0
             one.restart_at = now + timedelta(seconds=wait)
@@ -401,7 +406,9 @@ def render(pod: Object, run: PodRun, orders: Orders, now: datetime, phase: str =
         "phase": phase,
         "conditions": [
             condition("PodReadyToStartContainers", any(one.started for one in run.containers.values()), now),
-            condition("Initialized", initialized, now, *(() if initialized else ("ContainersNotInitialized", init_detail))),
+            condition(
+                "Initialized", initialized, now, *(() if initialized else ("ContainersNotInitialized", init_detail))
+            ),
             condition("Ready", ready, now, why, detail),
             condition("ContainersReady", ready, now, why, detail),
             find_condition(pod, "PodScheduled") or condition("PodScheduled", True, now),
@@ -451,12 +458,10 @@ def container_status(pod: Object, container: Object, run: PodRun, orders: Orders
         if pending_init:
             reason, message = "PodInitializing", ""
         state = {"waiting": {"reason": reason} | ({"message": message} if message else {})}
-    ready_at = one.started + timedelta(seconds=orders.ready_seconds) if one.started is not None else now
+    ready_at = one.after(orders.ready_seconds) if one.started is not None else now
     sidecar = container.get("restartPolicy") == "Always"
-    if init and not sidecar:
-        ready = succeeded(one)
-    else:
-        ready = one.running and (init or (orders.ready and now >= ready_at))
+    up = one.running and (init or (orders.ready and now >= ready_at))
+    ready = succeeded(one) if init and not sidecar else up
     last = one.ended if "waiting" in state and one.ended is not None else one.last
     return {
         "name": container["name"],
@@ -549,7 +554,7 @@ def missing_volume(registry: Any, pod: Object) -> str:
 
 
 def pull_problem(image: str, ordered: str) -> str:
-    """Why an image cannot be pulled: because a test says so, or its name does (…does-not-exist…, registry.invalid/…)."""
+    """Why an image cannot be pulled: a test says so, or its name does (…does-not-exist…, registry.invalid/…)."""
     if ordered and ordered.lower() not in ("true", "1", "yes"):
         return ordered
     reference = image if ":" in image.rpartition("/")[2] else f"{image}:latest"

@@ -93,7 +93,7 @@ def _pod_field(pod: Object, path: str, pod_ip: str, host_ip: str) -> str:
     subscript = _SUBSCRIPT.fullmatch(path)
     if subscript:
         return str((pod["metadata"].get(subscript[1]) or {}).get(subscript[2], ""))
-    special = {
+    special: dict[str, str] = {
         "status.podIP": pod_ip,
         "status.podIPs": pod_ip,
         "status.hostIP": host_ip,

@@ -14,7 +14,9 @@ Line = tuple[datetime, str]
 STEPS = 10
 
 
-def written_at_start(pod: Object, container: Object, env: dict[str, str], orders: Orders, start: datetime) -> list[Line]:
+def written_at_start(
+    pod: Object, container: Object, env: dict[str, str], orders: Orders, start: datetime
+) -> list[Line]:
     """What a container logs when it starts: what it was told to, else its environment and ten steps."""
     if orders.log:
         texts = orders.log.removesuffix("\n").split("\n")

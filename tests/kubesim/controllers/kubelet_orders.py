@@ -25,7 +25,9 @@ class Orders:
     pull_error: str = ""  #: its images cannot be pulled, with this message ("true": the usual one)
     init_seconds: float = 0.0  #: how long each init container runs
     init_exit_code: int = 0  #: how init containers end
-    run_seconds: float | None = None  #: the pod ends after this time, whatever its restartPolicy; without it, it runs on
+    run_seconds: float | None = (
+        None  #: the pod ends after this time, whatever its restartPolicy; without it, it runs on
+    )
     crash_seconds: float | None = None  #: its containers exit after this time and are restarted as restartPolicy says
     exit_code: int | None = None  #: of its containers then (run_seconds: 0 by default, crash_seconds: 1)
     reason: str = ""  #: why its containers ended, e.g. OOMKilled (exit code 137 by default)

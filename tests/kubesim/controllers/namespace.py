@@ -85,7 +85,10 @@ def conditions_of(left: dict[str, list[Object]]) -> dict[str, tuple[str, str, st
         resource = resources.by_kind(kind)
         counts.append(f"{resource.plural}.{resource.group} has {len(objects)} resource instances")
     finalizers = Counter(
-        finalizer for objects in left.values() for obj in objects for finalizer in obj["metadata"].get("finalizers") or ()
+        finalizer
+        for objects in left.values()
+        for obj in objects
+        for finalizer in obj["metadata"].get("finalizers") or ()
     )
     held = [f"{finalizer} in {number} resource instances" for finalizer, number in finalizers.items()]
     content = "Some resources are remaining: " + ", ".join(sorted(counts))

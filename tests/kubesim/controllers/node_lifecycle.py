@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Taints from what is true of nodes, and eviction of pods that do not tolerate a NoExecute taint.
 
-Source: pkg/controller/nodelifecycle/node_lifecycle_controller.go (doNoScheduleTaintingPass), pkg/controller/tainteviction.
+Source: pkg/controller/nodelifecycle/node_lifecycle_controller.go (doNoScheduleTaintingPass),
+pkg/controller/tainteviction.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Reference = tuple[str, str, str]  # kind, namespace, name
 
 
 class OwnerIndex:
-    """For each uid the objects that name it as an owner; for each namespace the pods and so on that no controller has."""
+    """For each uid the objects that name it as an owner; for each namespace those that no controller has."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -89,6 +89,7 @@ def owner_index(registry: Registry) -> OwnerIndex:
 
 
 def controller_of(obj: Object) -> Object | None:
+    owner: Object
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return owner

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubesim.clock import parse_time
 from kubesim.errors import ApiError
@@ -73,7 +73,7 @@ def deletion_order(pods: Iterable[Object], crowding: Callable[[Object], int] = l
     """Pods, those to be deleted first in front: unassigned, pending, not ready, cheap (pod-deletion-cost), on crowded
     nodes, ready for a short time, restarted often, young. Times are compared by their order of magnitude."""
 
-    def rank(pod: Object) -> tuple:
+    def rank(pod: Object) -> tuple[Any, ...]:
         since = ready_since(pod)
         cost = pod["metadata"].get("annotations", {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
         return (

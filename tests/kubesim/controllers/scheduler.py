@@ -101,7 +101,7 @@ class Scheduler(Controller):
             pod[part] == old[part] if part == "spec" else pod[part].get("labels") == old[part].get("labels")
             for part in ("spec", "metadata")
         )
-        if unchanged and key in self._parked or pod["spec"].get("schedulingGates"):
+        if (unchanged and key in self._parked) or pod["spec"].get("schedulingGates"):
             return
         self._parked.pop(key, None)
         if key not in self._queue:
@@ -328,6 +328,6 @@ def _claims(pod: Object) -> bool:
     return any("persistentVolumeClaim" in volume for volume in pod["spec"].get("volumes") or ())
 
 
-def _relevant(node: Object) -> tuple:
+def _relevant(node: Object) -> tuple[Any, ...]:
     status, spec = node.get("status", {}), node.get("spec", {})
     return node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"), status.get("allocatable")

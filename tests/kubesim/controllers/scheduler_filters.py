@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether a pod may go to a node, and the scheduler's words for why not, plugin by plugin in their order.
 
-Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodeports,noderesources,
-podtopologyspread,interpodaffinity}; component-helpers scheduling/corev1.
+Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodeports,
+noderesources,podtopologyspread,interpodaffinity}; component-helpers scheduling/corev1.
 """
 
 from __future__ import annotations
@@ -142,13 +142,14 @@ def _requirement_holds(requirement: Object, labels: dict[str, str]) -> bool:
 def preference(pod: Object, node: NodeInfo) -> int:
     """The weight of the preferred node affinity that a node meets, less its PreferNoSchedule taints."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    score = sum(
+    score: int = sum(
         term["weight"]
         for term in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         if term_matches(term["preference"], node)
     )
     tolerations = pod["spec"].get("tolerations") or []
-    return score - 100 * sum(t["effect"] == "PreferNoSchedule" and not tolerated(t, tolerations) for t in node.taints)
+    avoided = [t for t in node.taints if t["effect"] == "PreferNoSchedule" and not tolerated(t, tolerations)]
+    return score - 100 * len(avoided)
 
 
 # -- rules between pods ------------------------------------------------------------------------------------------------
@@ -201,7 +202,9 @@ def pod_rules(pod: Object, snapshot: Snapshot, without: frozenset[Key] = frozens
                 continue
             if term["topologyKey"] in node.labels:
                 rules.kept_off.append((term["topologyKey"], node.labels[term["topologyKey"]]))
-    spread = [c for c in pod["spec"].get("topologySpreadConstraints") or () if c["whenUnsatisfiable"] == "DoNotSchedule"]
+    spread = [
+        c for c in pod["spec"].get("topologySpreadConstraints") or () if c["whenUnsatisfiable"] == "DoNotSchedule"
+    ]
     near, away = pod_affinity(pod), anti_affinity(pod)
     if not (near or away or spread):
         return rules
@@ -218,7 +221,9 @@ def pod_rules(pod: Object, snapshot: Snapshot, without: frozenset[Key] = frozens
         rules.away.append((term["topologyKey"], _values(term, pod, placed)))
     for constraint in spread:
         key = constraint["topologyKey"]
-        counts = {info.labels[key]: 0 for info in snapshot.nodes.values() if key in info.labels and node_matches(pod, info)}
+        counts = {
+            info.labels[key]: 0 for info in snapshot.nodes.values() if key in info.labels and node_matches(pod, info)
+        }
         for other, info in placed:
             same = other["metadata"]["namespace"] == namespace
             if same and info.labels.get(key) in counts and _labels_match(constraint, other):

@@ -160,7 +160,6 @@ class Snapshot:
         elif name is not None:
             self._early.get(name, {}).pop(key, None)
 
-
     def nominate(self, key: Key, pod: Object) -> None:
         self._nominated.pop(key, None)
         if (pod.get("status") or {}).get("nominatedNodeName"):

@@ -30,7 +30,7 @@ def best_candidate(pod: Object, nodes: list[NodeInfo], snapshot: Snapshot) -> Ca
     return min(candidates, key=_loss, default=None)
 
 
-def _loss(candidate: Candidate) -> tuple:
+def _loss(candidate: Candidate) -> tuple[int, int, int, float]:
     """The highest priority lost, their sum, their number, and then the one that started last."""
     priorities = [priority(victim) for victim in candidate.victims]
     highest = max(priorities)
@@ -39,7 +39,7 @@ def _loss(candidate: Candidate) -> tuple:
 
 
 def _victims(pod: Object, node: NodeInfo, snapshot: Snapshot) -> list[Object]:
-    """The fewest and least important pods of lower priority: all of them go in thought, then come back while it fits."""
+    """The fewest and least important pods of lower priority: all go in thought, then come back while it fits."""
     lower = [other for other in node.pods.values() if priority(other) < priority(pod)]
     if not lower or not _fits(pod, node, snapshot, lower):
         return []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The StatefulSet controller.
 
-Source: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet), stateful_set_utils.go (identity, storage),
-stateful_pod_control.go (events), pkg/controller/history (revisions).
+Source: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet), stateful_set_utils.go (identity,
+storage), stateful_pod_control.go (events), pkg/controller/history (revisions).
 """
 
 from __future__ import annotations
@@ -225,7 +225,9 @@ class SetPass:
             self.recorder.event(self.live, "Warning", "FailedCreate", message)
             raise
         self.pods[ordinal] = created
-        self.recorder.event(self.live, "Normal", "SuccessfulCreate", f"create Pod {name} in StatefulSet {set_name} successful")
+        self.recorder.event(
+            self.live, "Normal", "SuccessfulCreate", f"create Pod {name} in StatefulSet {set_name} successful"
+        )
 
     def _pod(self, ordinal: int) -> Object:
         """The pod of an ordinal, at the revision it has to have (newVersionedStatefulSetPod)."""
@@ -248,9 +250,7 @@ class SetPass:
             pod["spec"]["subdomain"] = self.spec["serviceName"]
         claims = {claim["metadata"]["name"]: claim for claim in self.spec.get("volumeClaimTemplates") or ()}
         if claims:
-            own = [
-                {"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}} for volume in claims
-            ]
+            own = [{"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}} for volume in claims]
             others = [volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in claims]
             pod["spec"]["volumes"] = own + others
         return pod
@@ -283,7 +283,12 @@ class SetPass:
             return
 
         def own(claim: Object) -> None:
-            reference = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+            reference = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": pod["metadata"]["name"],
+                "uid": pod["metadata"]["uid"],
+            }
             claim["metadata"]["ownerReferences"] = [reference]
 
         for template in self.spec.get("volumeClaimTemplates") or ():

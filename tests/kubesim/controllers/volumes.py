@@ -56,7 +56,9 @@ class ClaimController(Controller):
 
     def _fitting_volume(self, claim: Object) -> Object | None:
         fitting = [volume for volume in self.registry.list("PersistentVolume") if fits(volume, claim)]
-        return min(fitting, key=lambda volume: Quantity.parse(volume["spec"]["capacity"]["storage"]).amount, default=None)
+        return min(
+            fitting, key=lambda volume: Quantity.parse(volume["spec"]["capacity"]["storage"]).amount, default=None
+        )
 
     def _bind(self, key: Key, claim: Object, volume: Object) -> None:
         volume_name = volume["metadata"]["name"]

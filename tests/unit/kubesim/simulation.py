@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A cluster without server and thread, for tests of controllers: time moves, and work is done, when the test says so."""
+"""A cluster without server and thread, for tests of controllers: time and work move when the test says so."""
 
 from __future__ import annotations
 
 import copy
 from collections import deque
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from kubesim import admission
@@ -48,14 +49,14 @@ class Simulation:
 
     def advance(self, seconds: float) -> None:
         """Let time pass; what becomes due is done at its time."""
-        from datetime import timedelta
-
         limit = self.clock.now() + timedelta(seconds=seconds)
         self.settle()
         while self.clock.next_due(limit):
             self.settle()
 
-    def create(self, kind: str, name: str, spec: Object | None = None, *, namespace: str = "default", **more: Any) -> Object:
+    def create(
+        self, kind: str, name: str, spec: Object | None = None, *, namespace: str = "default", **more: Any
+    ) -> Object:
         metadata = {"name": name, **more.pop("metadata", {})} | ({"namespace": namespace} if namespace else {})
         body = {"metadata": metadata, **({"spec": spec} if spec is not None else {}), **more}
         created = self.registry.create(kind, copy.deepcopy(body))
@@ -67,7 +68,9 @@ class Simulation:
         assert found is not None, f"no {kind} {namespace}/{name}"
         return found
 
-    def change(self, kind: str, name: str, fn: Callable[[Object], object], namespace: str = "default", **more: Any) -> None:
+    def change(
+        self, kind: str, name: str, fn: Callable[[Object], object], namespace: str = "default", **more: Any
+    ) -> None:
         self.registry.modify(kind, namespace, name, fn, **more)
         self.settle()
 
