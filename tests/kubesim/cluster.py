@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import importlib
 import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
+
+import yaml
 
 from kubesim.auth import Authenticator, Authorizer, User
 from kubesim.clock import Clock
 from kubesim.faults import Faults
 from kubesim.http import Server
+from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
 from kubesim.nodes import fake_node
 from kubesim.registry import Registry
 from kubesim.request_log import RequestLog
@@ -75,8 +80,26 @@ class Cluster:
     def _furnish(self) -> None:
         for name in NAMESPACES:
             self.registry.create("Namespace", {"metadata": {"name": name}})
+        for priority_class in SYSTEM_PRIORITY_CLASSES:
+            self.registry.create("PriorityClass", copy.deepcopy(priority_class), manager="kube-apiserver")
         for number in range(1, self._nodes + 1):
             self.registry.create("Node", fake_node(f"node-{number}", self.clock.now()))
+
+    def kubeconfig(self, path: str | Path) -> Path:
+        """Write a kubeconfig that leads here as admin, and return its path."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "kubesim",
+            "clusters": [{"name": "kubesim", "cluster": {"server": self.url}}],
+            "users": [{"name": "kubesim", "user": {"token": self.token}}],
+            "contexts": [{"name": "kubesim", "context": {"cluster": "kubesim", "user": "kubesim"}}],
+        }
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(config))
+        path.chmod(0o600)
+        return path
 
     async def stop(self) -> None:
         for controller in self.controllers.values():

@@ -23,6 +23,7 @@ from kubesim import deletion, errors, resources, schema
 from kubesim.apply import managed_fields
 from kubesim.auth import SYSTEM, User
 from kubesim.clock import Clock, rfc3339
+from kubesim.field import invalid as invalid_field
 from kubesim.resources import Resource
 from kubesim.selectors import LabelSelector
 from kubesim.store import Event, Store, Stored
@@ -186,6 +187,10 @@ class Registry:
         if not tracked:
             managed_fields.track_update(old, new, write.manager, self._now(), write.subresource)
         self._admit("UPDATE", new, old, write, self.admission.MUTATING)
+        if not meta.get("resourceVersion") and not strategy.allows_unconditional_update:
+            # Of kind and resource Kubernetes names the wrong one here, and the version as a number.
+            missing = invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
+            raise errors.invalid(resource.plural, before["name"], [missing], resource.group)
         if meta.setdefault("resourceVersion", before["resourceVersion"]) not in ("0", before["resourceVersion"]):
             raise errors.conflict(resource.group, resource.plural, before["name"])
         _keep_system_fields(meta, before)

@@ -22,6 +22,20 @@ from kubesim.quantity import parse_list
 NAME_LABEL = "kubernetes.io/metadata.name"
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+#: What the API server itself creates when it starts (pkg/apis/scheduling/v1/helpers.go).
+SYSTEM_PRIORITY_CLASSES = tuple(
+    {"metadata": {"name": name}, "value": SYSTEM_PRIORITIES[name], "description": description}
+    for name, description in (
+        (
+            "system-node-critical",
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+        (
+            "system-cluster-critical",
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+    )
+)
 
 
 class NamespaceStrategy(Strategy):

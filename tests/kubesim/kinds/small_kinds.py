@@ -23,6 +23,7 @@ class ServiceAccountStrategy(Strategy):
 
 class LeaseStrategy(Strategy):
     kind = "Lease"
+    allows_unconditional_update = False
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {})
@@ -87,6 +88,7 @@ class EndpointSliceStrategy(Strategy):
 
 class PodDisruptionBudgetStrategy(Strategy):
     kind = "PodDisruptionBudget"
+    allows_unconditional_update = False
     generation_of = "spec"
     has_status = True
 

@@ -40,6 +40,8 @@ class Strategy:
     has_status = False
     delete_default_propagation = "Background"
     graceful_deletion = False
+    #: Whether a PUT without a resourceVersion replaces whatever is there.
+    allows_unconditional_update = True
 
     def prepare_create(self, obj: Object, ctx: Context) -> None:
         if self.generation_of:
