@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Facts that stand in more than one file of the collection agree."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.runwhere.gpuctl.plugins.doc_fragments.connection import ModuleDocFragment
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+    ENVIRONMENT,
+    PROXY_HEADERS,
+    connection_argument_spec,
+)
+
+from tools.environments import declared
+from tools.tree import ROOT, files
+
+COLLECTION = "runwhere.gpuctl"
+PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
+MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
+CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
+FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
+INFO_FRAGMENTS = ["connection", "attributes", "attributes.info_module", "attributes.actiongroup_gpuctl"]
+
+
+def load(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+# ---- Modules
+
+
+def test_the_action_group_is_all_modules() -> None:
+    assert load("meta/runtime.yml")["action_groups"] == {"gpuctl": MODULES}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_takes_the_fragments(module: str) -> None:
+    documentation = yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{module}").DOCUMENTATION)
+    wanted = INFO_FRAGMENTS if module.endswith("_info") else FRAGMENTS
+    assert documentation["extends_documentation_fragment"] == [f"{COLLECTION}.{name}" for name in wanted]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_argument_spec_is_the_documented_one(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    documented = _documentation(module)["options"]
+    assert _comparable(_argument_spec(module, monkeypatch), "options") == _comparable(documented, "suboptions")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_states_its_requirements_as_requirements_txt_does(module: str) -> None:
+    stated = {line.replace(" ", "") for line in _documentation(module)["requirements"]}
+    assert stated == {f"{name}>={lowest}" for name, lowest in _lower_bounds().items()}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_starts_without_the_heavy_libraries(module: str) -> None:
+    """A module's process starts anew for each task: wrong arguments shall not pay for libraries that take a second."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT / '.cache' / 'collections')!r}); import {PLUGINS}.modules.{module}; "
+        "print(sorted({'kubernetes', 'pydantic', 'requests', 'urllib3', 'yaml'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_typed_api_of_the_client_library_is_not_imported() -> None:
+    """It costs a second to load in kubernetes 37, because all its models are built."""
+    typed = re.compile(r"\b\w+V\d\w*Api\b")
+    assert [name for name in files(ROOT) if name.startswith("plugins/") and typed.search(_text(name))] == []
+
+
+def _documentation(module: str) -> dict[str, Any]:
+    """The documentation with its fragments, as ansible-doc puts it together."""
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections")}
+    command = [str(Path(sys.executable).parent / "ansible-doc"), "--json", "-t", "module", f"{COLLECTION}.{module}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    documentation: dict[str, Any] = json.loads(done.stdout)[f"{COLLECTION}.{module}"]["doc"]
+    return documentation
+
+
+class _Stop(Exception):
+    pass
+
+
+def _argument_spec(module: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the module's main() hands to AnsibleModule."""
+    spec: dict[str, Any] = {}
+
+    def capture(argument_spec: dict[str, Any], **_rest: Any) -> None:
+        spec.update(argument_spec)
+        raise _Stop
+
+    imported = importlib.import_module(f"{PLUGINS}.modules.{module}")
+    monkeypatch.setattr(imported, "AnsibleModule", capture)
+    with pytest.raises(_Stop):
+        imported.main()
+    return spec
+
+
+def _comparable(options: dict[str, Any], inner: str) -> dict[str, Any]:
+    """Options of an argument spec or of a documentation, without what only one of the two has."""
+    facts = ("type", "elements", "choices", "default", "aliases", "required")
+    return {
+        name: {
+            **{fact: option[fact] for fact in facts if option.get(fact) not in (None, [], False)},
+            **({"options": _comparable(option[inner], inner)} if option.get(inner) else {}),
+        }
+        for name, option in options.items()
+    }
+
+
+# ---- Connection options
+
+
+def test_the_connection_fragment_documents_the_argument_spec() -> None:
+    assert _comparable(CONNECTION, "suboptions") == _comparable(connection_argument_spec(), "options")
+
+
+@pytest.mark.parametrize("option", ENVIRONMENT)
+def test_an_option_names_its_environment_variables(option: str) -> None:
+    assert _variables(CONNECTION[option]) == {f"K8S_AUTH_{name}" for name in ENVIRONMENT[option]}
+
+
+@pytest.mark.parametrize("option", PROXY_HEADERS)
+def test_a_proxy_header_names_its_environment_variable(option: str) -> None:
+    documented = CONNECTION["proxy_headers"]["suboptions"][option]
+    assert _variables(documented) == {f"K8S_AUTH_PROXY_HEADERS_{option.upper()}"}
+
+
+def _variables(option: dict[str, Any]) -> set[str]:
+    return set(re.findall(r"E\((K8S_AUTH_\w+)\)", " ".join(option["description"])))
+
+
+# ---- Versions
+
+
+def test_the_oldest_environment_is_what_is_promised() -> None:
+    packages = dict(package.split("==") for package in declared()["oldest"]["packages"])
+    ansible = packages.pop("ansible-core").replace(".*", ".0")
+    assert load("meta/runtime.yml")["requires_ansible"] == f">={ansible}"
+    assert {name: _version(version) for name, version in packages.items()} == {
+        name: _version(lowest) for name, lowest in _lower_bounds().items()
+    }
+
+
+def test_the_changelog_has_the_version() -> None:
+    version = load("galaxy.yml")["version"]
+    assert version in load("changelogs/changelog.yaml")["releases"]
+    assert f"v{version}" in _text("CHANGELOG.md").replace("\\", "")
+
+
+def _lower_bounds() -> dict[str, str]:
+    return dict(re.findall(r"^([\w-]+)>=([\d.]+)", _text("requirements.txt"), re.MULTILINE))
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """2.7.0 and 2.7 are the same version."""
+    numbers = [int(part) for part in text.split(".")]
+    while numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+# ---- Every file
+
+
+@pytest.mark.parametrize("name", [name for name in files(ROOT) if name.endswith(".py")])
+def test_a_python_file_says_its_licence(name: str) -> None:
+    """Plugins use Ansible's code and share its licence; others may reuse the rest (Ansible's rule for module_utils)."""
+    is_plugin = name.startswith("plugins/") and not name.startswith("plugins/module_utils/")
+    identifier = "GPL-3.0-or-later" if is_plugin else "BSD-2-Clause"
+    text = _text(name)
+    if text:  # ansible-test wants package files empty
+        assert f"# SPDX-License-Identifier: {identifier}\n" in "".join(text.splitlines(keepends=True)[:5])
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_has_the_header_of_ansible(module: str) -> None:
+    assert _text(f"plugins/modules/{module}.py").splitlines()[:4] == [
+        "#!/usr/bin/python",
+        "# Copyright (c) 2026, runwhere.gpuctl contributors",
+        "# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
+        "# SPDX-License-Identifier: GPL-3.0-or-later",
+    ]
+
+
+def test_the_readme_lists_what_the_collection_has() -> None:
+    plugins = [f"{COLLECTION}.{path.stem}" for path in (ROOT / "plugins" / "filter").glob("*.py")]
+    playbooks = [f"{COLLECTION}.{path.stem}" for path in (ROOT / "playbooks").glob("*.yml")]
+    modules = [f"{COLLECTION}.{module}" for module in MODULES]
+    readme = _text("README.md")
+    assert [name for name in modules + plugins + playbooks if f"`{name}`" not in readme] == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    documents = [name for name in files(ROOT) if name.endswith(".md") and name != "CHANGELOG.md"]
+    broken = [
+        f"{name}: {target}"
+        for name in documents
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", _text(name))
+        if not ((ROOT / name).parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_no_file_depends_on_the_machine_it_was_written_on() -> None:
+    foreign = re.compile("|".join(("/" + "work/main", "/" + "work/shared", r"\.\./" + "shared/", "/" + "root/")))
+    assert [name for name in files(ROOT) if foreign.search(_text(name))] == []
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8", errors="replace")
