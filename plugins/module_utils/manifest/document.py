@@ -31,7 +31,7 @@ class Origin:
 class Written:
     """A manifest as a tree; `path` is where it stands in its document, '' for all of it."""
 
-    node: Node
+    node: Node = field(repr=False)
     origin: Origin
     path: str = ""
 
@@ -52,11 +52,11 @@ class Document:
 class Checked:
     """A manifest after validation: the document if it is valid, and what is known of it if it is not.
 
-    `data` is by field names and not validated; `spots` say where each piece of it was written.
+    `data` is by field names and not validated; `spots` say where each piece of it was written. Both have secrets.
     """
 
     origin: Origin
     document: Document | None = None
-    data: Mapping[str, Any] = field(default_factory=dict)
-    spots: Mapping[tuple[str | int, ...], Spot] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    spots: Mapping[tuple[str | int, ...], Spot] = field(default_factory=dict, repr=False)
     errors: tuple[ManifestError, ...] = ()

@@ -167,8 +167,11 @@ class Environment(Block):
     )
 
     def __repr_args__(self) -> Any:
+        # One line of both: a flag may end the command and its value begin the args.
+        line = redact_arguments([*self.command, *self.args])
+        shown = {"command": line[: len(self.command)], "args": line[len(self.command) :]}
         for name, value in super().__repr_args__():
-            yield name, redact_arguments(value) if name in {"command", "args"} else value
+            yield name, shown.get(name or "", value)
 
 
 class Resources(Block):

@@ -15,40 +15,60 @@ from typing import Any
 
 MASK = "********"
 
-# Whole words of a name: `tokenizer`, `keyboard`, `max_tokens` and `secretKeyRef` are none.
+# Whole words of a name, so that `tokenizer`, `keyboard` and `max_tokens` are none.
 _SECRET_WORDS = frozenset(
     {
         "token", "password", "passwd", "passphrase", "pwd", "pass", "secret", "secrets", "credential", "credentials",
-        "apikey", "accesskey", "secretkey", "privatekey", "authorization", "auth", "bearer",
+        "apikey", "accesskey", "secretkey", "privatekey", "authorization", "auth", "bearer", "key",
     }
 )  # fmt: skip
-_KEY_OWNERS = frozenset({"api", "access", "secret", "private", "ssh", "encryption", "signing", "license", "account"})
+# `PASSWORD_FILE` and `TOKEN_URL` say where a secret is, not what it is.
+_POINTERS = frozenset(
+    {"file", "path", "dir", "name", "url", "uri", "ref", "type", "length", "len", "count", "size", "ttl", "timeout"}
+)
+# Words before `token` and `key` with which a machine learning or database tool means something else.
+_HARMLESS_OWNERS = frozenset(
+    {
+        "eos", "bos", "pad", "unk", "mask", "sep", "cls", "special", "stop", "image", "video", "audio", "text", "label",
+        "input", "output", "prompt", "response", "target", "feature", "data", "dataset", "model", "metric", "column",
+        "field", "primary", "foreign", "sort", "partition", "group", "public", "cache", "index", "row", "join",
+    }
+)  # fmt: skip
+# Values that are everywhere: searching texts for them would mask everything and hide nothing.
+_SHORTEST = 4
+_COMMON = frozenset({"true", "false", "none", "null"})
 _FLAG_WITH_VALUE = re.compile(r"(?P<flag>-{0,2}[A-Za-z][\w.\-]*)=(?P<value>.*)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}[A-Za-z][\w.\-]*")
+_WORD = re.compile(r"[^\s;&|\"']+")
+_WHOLE = re.compile(r".+", re.DOTALL)
 _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.\-]*://[^/\s:@]*:(?P<value>[^/\s@]+)@", re.IGNORECASE)
 
 
 def looks_secret(name: str) -> bool:
     """Whether a variable, flag or key of that name holds a secret: HF_TOKEN, --api-key, dbPassword."""
     words = _words(name)
-    owned_key = any(word in {"key", "keys"} and owner in _KEY_OWNERS for owner, word in itertools.pairwise(words))
-    return owned_key or words == ["key"] or not _SECRET_WORDS.isdisjoint(words)
+    if not words or words[-1] in _POINTERS:
+        return False
+    return any(
+        word in _SECRET_WORDS and not (word in {"token", "key"} and owner in _HARMLESS_OWNERS)
+        for owner, word in itertools.pairwise(["", *words])
+    )
 
 
 def secret_values(model: Any) -> set[str]:
     """The secrets of a manifest (any model of models.py): values to pass to no_log and to `redact`.
 
-    Empty for pools and quotas. Empty strings are left out: masking them would mask everything.
+    Empty for pools and quotas. Left out are texts of fewer than four characters and words like true.
     """
     environment = getattr(model, "environment", None)
     if environment is None:
         return set()
-    found = {entry.value for entry in environment.env if entry.value and looks_secret(entry.name)}
-    for text in [entry.value for entry in environment.env if entry.value]:
-        found |= _url_passwords(text)
+    named = {entry.value for entry in environment.env if entry.value and looks_secret(entry.name)}
+    in_urls = {text for entry in environment.env if entry.value for text in _url_passwords(entry.value)}
     # One line of both: a flag may end the command and its value begin the args.
-    found |= _argument_secrets([*environment.command, *environment.args])
-    return found
+    line = [*environment.command, *environment.args]
+    on_the_line = {line[position][start:end] for position, start, end in _secret_spans(line)}
+    return {text for text in named | in_urls | on_the_line if len(text) >= _SHORTEST and text.lower() not in _COMMON}
 
 
 def redact(data: Any, secrets: Iterable[str]) -> Any:
@@ -59,29 +79,38 @@ def redact(data: Any, secrets: Iterable[str]) -> Any:
 
 def redact_arguments(arguments: Sequence[str]) -> list[str]:
     """A command line with the values of its secret flags masked."""
-    secrets = _argument_secrets(arguments)
-    return [_mask_whole(argument, secrets) for argument in arguments]
+    masked = list(arguments)
+    for position, start, end in sorted(_secret_spans(arguments), reverse=True):
+        masked[position] = masked[position][:start] + MASK + masked[position][end:]
+    return masked
 
 
 def _words(name: str) -> list[str]:
-    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    return [word.lower() for word in re.split(r"[^A-Za-z0-9]+", spaced) if word]
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    return [word.lower() for word in re.split(r"[^A-Za-z]+", spaced) if word]
 
 
-def _argument_secrets(arguments: Sequence[str]) -> set[str]:
-    found: set[str] = set()
+def _secret_spans(arguments: Sequence[str]) -> set[tuple[int, int, int]]:
+    """Where the secrets of a command line stand: position of the argument, start and end in it."""
+    spans: set[tuple[int, int, int]] = set()
+    flagged = False
     for position, argument in enumerate(arguments):
-        found |= _url_passwords(argument)
-        joined = _FLAG_WITH_VALUE.fullmatch(argument)
-        if joined:
-            if looks_secret(joined["flag"]):
-                found.add(joined["value"])
-        elif _FLAG.fullmatch(argument) and looks_secret(argument) and position + 1 < len(arguments):
-            value = arguments[position + 1]
-            if not _FLAG.fullmatch(value):
-                found.add(value)
-    found.discard("")
-    return found
+        # An argument with spaces is a script (`sh -c "TOKEN=… run"`) and read word by word.
+        words = _WORD.finditer(argument) if re.search(r"\s", argument) and not flagged else _WHOLE.finditer(argument)
+        for word in words:
+            joined = _FLAG_WITH_VALUE.fullmatch(word[0])
+            is_flag = _FLAG.fullmatch(word[0]) is not None
+            if flagged and not is_flag:
+                spans.add((position, word.start(), word.end()))
+            elif joined and looks_secret(joined["flag"]):
+                spans.add((position, word.start() + joined.start("value"), word.end()))
+            else:
+                urls = _URL_PASSWORD.finditer(word[0])
+                spans |= {
+                    (position, word.start() + url.start("value"), word.start() + url.end("value")) for url in urls
+                }
+            flagged = is_flag and looks_secret(word[0])
+    return {span for span in spans if span[1] < span[2]}
 
 
 def _url_passwords(text: str) -> set[str]:
@@ -101,8 +130,3 @@ def _redacted(data: Any, pattern: re.Pattern[str]) -> Any:
     if isinstance(data, (list, tuple)):
         return [_redacted(item, pattern) for item in data]
     return data
-
-
-def _mask_whole(argument: str, secrets: set[str]) -> str:
-    pattern = _pattern(secrets)
-    return pattern.sub(MASK, argument) if pattern else argument

@@ -12,7 +12,9 @@ from .secrets import MASK, looks_secret
 _WIDTH = 96
 _CONFLICT_MARK = re.compile(r"^(<{7}|>{7}|={7})( |$)")
 _ENTRY = re.compile(r"^(?P<head>\s*(?:- +)*(?P<key>[\w.\-\"']+)\s*:\s+)(?P<value>\S.*)$")
-_FLAG_VALUE = re.compile(r"(?P<head>--?(?P<flag>[A-Za-z][\w.\-]*)(?:=|[\"']?\s*,?\s+))(?P<value>[^\s,\]\"']+)")
+_FLAG_VALUE = re.compile(
+    r"(?P<head>--?(?P<flag>[A-Za-z][\w.\-]*)(?:=[\"']?|[\"']?\s*,?\s+[\"']?))(?P<value>[^\s,\]\"']+)"
+)
 
 
 class Fault(Exception):

@@ -55,10 +55,12 @@ def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDoc
     while start < len(text):
         first_line = text.count("\n", 0, start)
         composed = _compose(text[start:], number, first_line)
-        documents.extend(composed.finished)
         if composed.fault is None:
+            documents.extend(composed.finished)
             break
         number = max(number, composed.number)
+        # A fault behind what seemed the end of a document is a fault of that document.
+        documents.extend(document for document in composed.finished if document.number < number)
         errors.append(_error(composed.fault, file, number, text))
         start = _next_document(text, max(composed.fault.line, composed.start_line + 1))
         number += 1
@@ -200,7 +202,7 @@ class _Composer:
 
     def _check_depth(self, event: Any, below: int) -> None:
         if len(self._stack) + below > MAX_DEPTH:
-            raise self._fault(event, f"it is nested more than {MAX_DEPTH} levels deep; a manifest needs far fewer")
+            raise self._fault(event, f"this is nested more than {MAX_DEPTH} levels deep; a manifest needs far fewer")
 
     def _scalar(self, event: Any) -> ScalarNode:
         tag = event.tag
@@ -214,12 +216,13 @@ class _Composer:
         pairs = []
         for key, value in zip(frame.children[::2], frame.children[1::2], strict=True):
             if not isinstance(key, ScalarNode):
-                raise Fault(
-                    "a map or list stands where a key is expected; if {{ … }} is a template: manifest files are not "
-                    "rendered, pass the manifest as definition instead",
-                    self._line(frame.event),
-                    frame.event.start_mark.column,
-                )
+                message = "a list stands where a key is expected; write a text"
+                if isinstance(key, MapNode):
+                    message = (
+                        "{ opens a map here and a text is expected; {{ templates }} are not rendered in manifest "
+                        "files, render them in the playbook and pass the result as definition"
+                    )
+                raise Fault(message, self._line(frame.event), frame.event.start_mark.column)
             pairs.append((key, value))
         return pairs
 
@@ -242,8 +245,8 @@ class _Composer:
         if event.tag == "!vault":
             remedy = "keep the secret in a vaulted variable and pass the manifest as definition"
         else:
-            remedy = "remove it; a manifest has only maps, lists, texts and numbers"
-        return self._fault(event, f"the tag {event.tag} is not allowed; {remedy}")
+            remedy = "remove it, for a manifest has only maps, lists, texts and numbers"
+        return self._fault(event, f"the tag {event.tag.replace(_CORE_TAG, '!!')} is not allowed; {remedy}")
 
     def _fault(self, event: Any, message: str) -> Fault:
         return Fault(message, self._line(event), event.start_mark.column)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The forms a definition may have: maps, lists of maps and texts, YAML text, and lists within documents."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
+
+
+def job(name: str, **blocks: Any) -> dict[str, Any]:
+    return {
+        "kind": "training",
+        "job": {"name": name},
+        "environment": {"image": "nginx"},
+        "resources": {"cpu": 1, "memory": "1Gi"},
+        **blocks,
+    }
+
+
+TEXT = "kind: training\njob: {name: NAME}\nenvironment: {image: x}\nresources: {cpu: 1, memory: 1Gi}\n"
+
+FORMS: list[tuple[str, Any, list[tuple[str, int]]]] = [
+    ("a map", job("a"), [("a", 1)]),
+    ("a list of maps", [job("a"), job("b")], [("a", 1), ("b", 2)]),
+    ("a text", TEXT.replace("NAME", "a"), [("a", 1)]),
+    ("a text of two documents", TEXT.replace("NAME", "a") + "---\n" + TEXT.replace("NAME", "b"), [("a", 1), ("b", 2)]),
+    (
+        "empty documents count and hold nothing",
+        "---\n# nothing\n---\n" + TEXT.replace("NAME", "a") + "---\n",
+        [("a", 2)],
+    ),
+    (
+        "a list of texts and maps counts on",
+        [TEXT.replace("NAME", "a") + "---\n" + TEXT.replace("NAME", "b"), job("c"), TEXT.replace("NAME", "d")],
+        [("a", 1), ("b", 2), ("c", 3), ("d", 4)],
+    ),
+    ("a Kubernetes List", {"kind": "List", "items": [job("a"), job("b")]}, [("a", 1), ("b", 1)]),
+    ("a list as a document", "- " + TEXT.replace("NAME", "a").replace("\n", "\n  "), [("a", 1)]),
+    ("no definition", None, []),
+]
+
+
+@pytest.mark.parametrize(("definition", "expected"), [form[1:] for form in FORMS], ids=[form[0] for form in FORMS])
+def test_a_definition_holds_these_jobs(definition: Any, expected: list[tuple[str, int]]) -> None:
+    documents = load(definition=definition)
+    assert [(document.model.job.name, document.origin.number) for document in documents] == expected  # type: ignore[union-attr]
+    assert {document.origin.file for document in documents} <= {"definition"}
+
+
+def test_values_of_python_are_written_as_yaml_would_write_them() -> None:
+    values = [1, 2e-5, 1.5, True, False, "NO", datetime.date(2024, 1, 1), ""]
+    (document,) = load(definition=job("a", environment={"image": "x", "command": values}))
+    command = document.model.environment.command  # type: ignore[union-attr]
+    assert command == ["1", "2e-05", "1.5", "true", "false", "NO", "2024-01-01", ""]
+
+
+REFUSED: list[tuple[str, Any, list[str]]] = [
+    ("an empty text", "", ["definition: holds no manifest; write one or leave it out."]),
+    ("an empty list", [], ["definition: holds no manifest; write one or leave it out."]),
+    ("a number", 42, ["definition, document 1: this is no manifest; write its keys, beginning with `kind:`."]),
+    (
+        "a type that YAML has not",
+        job("a", storage={"workdirs": {1, 2}}),
+        ["definition, document 1: this is no manifest: "
+         "a value of type set is neither text, number, true, false, list nor map."],
+    ),
+    (
+        "an error in the item of a List",
+        {"kind": "List", "items": [job("a"), job("B")]},
+        ["definition, document 1, items[1].job.name: \"B\" is not a valid name; "
+         "use lower case letters, digits and '-', and begin and end with a letter or digit."],
+    ),
+    (
+        "a job twice in a List",
+        {"kind": "List", "items": [job("a"), job("a")]},
+        ["definition, document 1, items[1].job.name: a job of this name in namespace default is in document 1 "
+         "(items[0].job.name) already; give each its own name."],
+    ),
+    (
+        "an error in a later text",
+        [job("a"), TEXT.replace("NAME", "b") + "---\nkind: cake\n", {"kind": "cookie"}],
+        ["definition, document 3, kind: cake is no known kind; "
+         "give training, inference, notebook, compute, pool or quota.",
+         "definition, document 4, kind: \"cookie\" is no known kind; "
+         "give training, inference, notebook, compute, pool or quota."],
+    ),
+    (
+        "a text too large",
+        "# " + "x" * 1024 * 1024,
+        ["definition: is larger than 1024 KiB; split it into several files."],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("definition", "expected"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_a_definition_is_refused_in_these_words(definition: Any, expected: list[str]) -> None:
+    with pytest.raises(ManifestErrors) as raised:
+        load(definition=definition)
+    assert [str(error) for error in raised.value.errors] == expected
+
+
+def test_a_definition_that_holds_itself_ends() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ManifestErrors, match="nested more than 32 levels deep"):
+        load(definition={"kind": "training", "storage": endless})
