@@ -14,16 +14,64 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.secrets i
     secret_values,
 )
 
-SECRET_NAMES = """
-    token HF_TOKEN --token --hf-token NotebookApp.token HUGGING_FACE_HUB_TOKEN token2 PASSWORD_PROD password dbPassword
-    MYSQL_PWD DB_PASS secret CLIENT_SECRET AWS_SECRET_ACCESS_KEY api-key API_KEY OPENAI_API_KEY APIKEY OPENAI_KEY
-    WANDB_API_KEY privateKey ssh_key key credentials AUTHORIZATION BASIC_AUTH
-""".split()
-PLAIN_NAMES = """
-    tokenizer max_tokens --max-new-tokens keyboard monkey PATH HOME HF_HOME passthrough compass author
-    eos_token --pad-token image_token primary_key sort-key --input_key --label-key public_key
-    TOKEN_URL PASSWORD_FILE SECRET_NAME token_length model_name_or_path NCCL_DEBUG -m --stage
-""".split()
+SECRET_NAMES = [
+    "token",
+    "HF_TOKEN",
+    "--token",
+    "--hf-token",
+    "NotebookApp.token",
+    "HUGGING_FACE_HUB_TOKEN",
+    "token2",
+    "PASSWORD_PROD",
+    "password",
+    "dbPassword",
+    "MYSQL_PWD",
+    "DB_PASS",
+    "secret",
+    "CLIENT_SECRET",
+    "AWS_SECRET_ACCESS_KEY",
+    "api-key",
+    "API_KEY",
+    "OPENAI_API_KEY",
+    "APIKEY",
+    "OPENAI_KEY",
+    "WANDB_API_KEY",
+    "privateKey",
+    "ssh_key",
+    "key",
+    "credentials",
+    "AUTHORIZATION",
+    "BASIC_AUTH",
+]
+PLAIN_NAMES = [
+    "tokenizer",
+    "max_tokens",
+    "--max-new-tokens",
+    "keyboard",
+    "monkey",
+    "PATH",
+    "HOME",
+    "HF_HOME",
+    "passthrough",
+    "compass",
+    "author",
+    "eos_token",
+    "--pad-token",
+    "image_token",
+    "primary_key",
+    "sort-key",
+    "--input_key",
+    "--label-key",
+    "public_key",
+    "TOKEN_URL",
+    "PASSWORD_FILE",
+    "SECRET_NAME",
+    "token_length",
+    "model_name_or_path",
+    "NCCL_DEBUG",
+    "-m",
+    "--stage",
+]
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Quantities as the API server reads and writes them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils import quantity
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import QuantityError, ceil_gib, parse, same
+
+TABLE = yaml.safe_load(Path(__file__).with_name("quantities.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case["text"])
+def test_a_quantity_has_this_value_and_canonical_text(case: dict[str, str]) -> None:
+    found = parse(case["text"])
+    assert (found.value, str(found)) == (Fraction(case["value"]), case["canonical"])
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case["text"])
+def test_the_canonical_text_has_the_same_value(case: dict[str, str]) -> None:
+    assert same(case["canonical"], case["text"])
+
+
+@pytest.mark.parametrize(
+    ("number", "canonical"), [(8, "8"), (0.5, "500m"), (1.5, "1500m"), (2000, "2k"), (1e-05, "10e-6")]
+)
+def test_a_number_is_read_by_its_decimal_notation(number: float, canonical: str) -> None:
+    assert quantity.canonical(number) == canonical
+
+
+WRONG = ["", " ", "Gi", ".", "+", "1.2.3", "1 Gi", "1gi", "1GI", "1GB", "1K", "1e", "1e1.5", "1e+", "0x10", "1_000", "NaN",
+         "inf", "1,5", "١", "1e99999999999", "1e31", "--1"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_the_api_server_refuses_is_no_quantity(text: str) -> None:
+    with pytest.raises(QuantityError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "gib"),
+    [("1", 1), ("1Mi", 1), ("1Gi", 1), ("1025Mi", 2), ("2Gi", 2), ("2.5Gi", 3), ("1G", 1), ("2G", 2), ("0", 0)],
+)
+def test_whole_gib_are_rounded_up(text: str, gib: int) -> None:
+    assert ceil_gib(text) == gib
+
+
+def test_quantities_compare_by_value() -> None:
+    assert parse("1Gi") == parse("1024Mi")
+    assert parse("1G") < parse("1Gi")
+    assert sorted(map(parse, ["2", "1500m", "1"]))[1].text == "1500m"
+    assert {parse("1"), parse("1000m")} == {parse("1.0")}
+    assert parse("1") != "1"
+    assert not same("1", "1k")
