@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from kubesim import bootstrap_rbac
 from kubesim.auth import Authenticator, Authorizer, User
 from kubesim.clock import Clock
 from kubesim.faults import Faults
@@ -45,8 +46,8 @@ class Cluster:
         self.store = Store()
         kinds, admission = importlib.import_module("kubesim.kinds"), importlib.import_module("kubesim.admission")
         self.registry = Registry(self.store, self.clock, kinds.STRATEGIES, admission)
-        self.authorizer = Authorizer()
-        self.rest = Rest(self.registry, lambda: self.controllers.get("kubelet"))
+        self.authorizer = Authorizer(self.registry.get, self.registry.list)
+        self.rest = Rest(self.registry, self.authenticator, self.authorizer, lambda: self.kubelet)
         self.requests = RequestLog()
         self.faults = Faults()
         self.control: Any = SimpleNamespace()
@@ -80,6 +81,8 @@ class Cluster:
     def _furnish(self) -> None:
         for name in NAMESPACES:
             self.registry.create("Namespace", {"metadata": {"name": name}})
+        for kind, obj in bootstrap_rbac.objects():
+            self.registry.create(kind, obj)
         for priority_class in SYSTEM_PRIORITY_CLASSES:
             self.registry.create("PriorityClass", copy.deepcopy(priority_class), manager="kube-apiserver")
         for number in range(1, self._nodes + 1):

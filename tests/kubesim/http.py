@@ -8,7 +8,8 @@ Source of the order: apiserver pkg/server/config.go (DefaultBuildHandlerChain).
 from __future__ import annotations
 
 import asyncio
-import inspect
+import contextlib
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -64,6 +65,7 @@ class Server:
         try:
             await self.cluster.faults.strike(request, info)
             identity = self.cluster.authenticator.identify(request.headers)
+            identity = self.cluster.authorizer.impersonate(identity, request.headers)
             user = identity.name
             self.cluster.authorizer.require(identity, info)
             response = await self._dispatch(request, info, Query(query), identity)
@@ -72,26 +74,25 @@ class Server:
         self._log(request, info, query, user, response.status)
         if isinstance(response, _Stream):
             return await response.send(request, self.watches)
+        if isinstance(response, _Log):
+            return await response.send(request)
         return response
 
     async def _dispatch(
         self, request: web.Request, info: RequestInfo, query: Query, user: auth.User
     ) -> web.StreamResponse:
         if not info.is_resource:
-            return await discovery.answer(self.cluster, request, query)
+            return discovery.answer(self.cluster, info.path, request.headers.get("Accept", ""))
         resource = resources.find(info.group, info.version, info.plural)
         if resource is None:
-            if (info.group, info.version) in resources.GROUP_VERSIONS or any(g == info.group for g, _ in resources.GROUP_VERSIONS):
+            if any(group == info.group for group, _ in resources.GROUP_VERSIONS):
                 raise errors.no_such_path()
             return discovery.page_not_found()
         form = media.negotiate(request.headers.get("Accept", ""))
         agent, kind = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")
         body = await request.read() if request.can_read_body else b""
         call = Call(info, resource, query, form, user, agent, body, kind)
-        answer = self.cluster.rest.handle(call)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return _respond(answer, form)
+        return _respond(self.cluster.rest.handle(call), form)
 
     def _log(self, request: web.Request, info: RequestInfo, query: dict[str, Any], user: str, status: int) -> None:
         self.cluster.requests.add(
@@ -116,6 +117,8 @@ def _respond(answer: Answer, form: Form) -> web.StreamResponse:
     warnings = [f"299 - {go_quote(text)}" for text in answer.warnings]
     if isinstance(answer.body, Watch):
         return _Stream(answer.body, answer.watch_seconds)
+    if isinstance(answer.body, AsyncIterator):
+        return _Log(answer.body)
     if answer.content_type:
         return web.Response(body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type})
     body = answer.body if isinstance(answer.body, bytes) else media.dump(answer.body, form)
@@ -149,4 +152,20 @@ class _Stream(web.StreamResponse):
         finally:
             self.watch.stop()
             open_watches.discard(self.watch)
+        return self
+
+
+class _Log(web.StreamResponse):
+    """A log that is followed."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Content-Type": "text/plain"})
+        self.pieces = pieces
+
+    async def send(self, request: web.Request) -> web.StreamResponse:
+        with contextlib.suppress(ConnectionResetError):
+            await self.prepare(request)
+            async for piece in self.pieces:
+                await self.write(piece)
+            await self.write_eof()
         return self

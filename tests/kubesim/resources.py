@@ -78,10 +78,8 @@ def _core(plural: str, kind: str, **more: object) -> Resource:
 
 _POD_SUBRESOURCES = (
     Subresource("binding", "Binding", CREATE_ONLY),
-    Subresource("ephemeralcontainers"),
     Subresource("eviction", "Eviction", CREATE_ONLY, "policy", "v1"),
     Subresource("log", "Pod", ("get",)),
-    Subresource("resize"),
     STATUS,
 )
 _POD_FIELDS = {
@@ -112,7 +110,6 @@ _NEW_EVENT_FIELDS = {
 }  # fmt: skip
 
 RESOURCES: tuple[Resource, ...] = (
-    _core("bindings", "Binding", verbs=CREATE_ONLY),
     _core("configmaps", "ConfigMap", short_names=("cm",)),
     _core("endpoints", "Endpoints", short_names=("ep",), create_on_update=True),
     _core("events", "Event", short_names=("ev",), field_labels=_EVENT_FIELDS, create_on_update=True),

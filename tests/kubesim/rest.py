@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubesim import deletion, errors, media, pagination, schema, selectors, subresources
+from kubesim import deletion, errors, media, pagination, reviews, schema, selectors, subresources
 from kubesim.apply import server_side
-from kubesim.auth import User
+from kubesim.auth import Authenticator, Authorizer, User
 from kubesim.clock import rfc3339
 from kubesim.conversion import from_hub, to_hub
 from kubesim.field import invalid
@@ -60,8 +60,13 @@ class Answer:
 
 
 class Rest:
-    def __init__(self, registry: Registry, kubelet: Callable[[], Any]) -> None:
+    """`kubelet` gives the one that knows logs: it is there once the cluster has started."""
+
+    def __init__(
+        self, registry: Registry, authenticator: Authenticator, authorizer: Authorizer, kubelet: Callable[[], Any]
+    ) -> None:
         self.registry, self.store = registry, registry.store
+        self.authenticator, self.authorizer = authenticator, authorizer
         self.kubelet = kubelet
 
     def handle(self, call: Call) -> Answer:
@@ -73,11 +78,8 @@ class Rest:
                 raise errors.no_such_path()
             if info.verb not in sub.verbs:
                 raise errors.method_not_allowed()
-            special = subresources.HANDLERS.get((resource.kind, info.subresource)) or subresources.HANDLERS.get(
-                ("", info.subresource)
-            )
-            if special:
-                answer: Answer = special(self, call)
+            answer = subresources.handle(self, call)
+            if answer is not None:
                 return answer
         elif info.verb not in resource.verbs or not _fits_path(call):
             raise errors.method_not_allowed()
@@ -168,6 +170,8 @@ class Rest:
         options = read_write_options(call.query, "CreateOptions", call.user_agent)
         resource = call.resource
         obj, problems = self._read_body(call, options.validation)
+        if resource.kind in reviews.HANDLERS:
+            return Answer(reviews.answer(self, call, obj), 201, problems)
         _match_namespace(obj, call)
         write = Write(resource, call.user, options.manager, "", options.dry_run, list(problems))
         return self._written(call, self.registry.admit_new(to_hub(obj, resource), write), write, 201)

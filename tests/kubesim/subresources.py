@@ -1,8 +1,344 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Subresources that are not simply a part of their object."""
+"""Subresources that are not simply a part of their object: scale, log, eviction, binding, token.
+
+Source: pkg/registry/apps/*/storage (ScaleREST), pkg/registry/core/pod/rest/log.go, pkg/registry/core/pod/storage
+(BindingREST, EvictionREST), pkg/registry/core/serviceaccount/storage/token.go.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-HANDLERS: dict[tuple[str, str], Any] = {}
+from kubesim import deletion, errors, media
+from kubesim.apply import server_side
+from kubesim.auth import service_account
+from kubesim.clock import parse_time, rfc3339
+from kubesim.field import FieldError, forbidden, invalid
+from kubesim.options import read_write_options
+from kubesim.registry import Write
+from kubesim.resources import Resource
+from kubesim.selectors import matches_label_selector, selector_text
+
+if TYPE_CHECKING:
+    from kubesim.rest import Answer, Call, Rest
+
+Object = dict[str, Any]
+SCALE_RESOURCE = Resource("autoscaling", "v1", "scales", "Scale")
+SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+#: Seconds between two looks at a log that is followed.
+FOLLOW_SECONDS = 0.1
+
+
+def handle(rest: Rest, call: Call) -> Answer | None:
+    """The answer, or None when the subresource is an ordinary part of its object."""
+    handler = _HANDLERS.get(call.info.subresource)
+    return handler(rest, call) if handler else None
+
+
+# --- scale ------------------------------------------------------------------------------------------------------------
+
+
+def scale_of(obj: Object) -> Object:
+    """autoscaling/v1 Scale of a workload; numbers that are 0 are left out as in every int32 with omitempty."""
+    meta, replicas = obj["metadata"], obj["spec"].get("replicas", 0)
+    status: Object = {"replicas": obj.get("status", {}).get("replicas", 0)}
+    selector = selector_text(obj["spec"].get("selector"))
+    if selector:
+        status["selector"] = selector
+    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: meta[name] for name in names if name in meta},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def _scale(rest: Rest, call: Call) -> Answer:
+    from kubesim.rest import Answer, patched
+
+    resource, info = call.resource, call.info
+    stored = rest.registry.require(resource, info.namespace, info.name)
+    current = scale_of(stored.obj)
+    if info.verb == "get":
+        return Answer(current)
+    kind = media.PATCH_TYPES.get(call.content_type.partition(";")[0].strip()) if info.verb == "patch" else "put"
+    if kind is None:
+        raise errors.ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    options_kind = "UpdateOptions" if kind == "put" else "PatchOptions"
+    options = read_write_options(call.query, options_kind, call.user_agent, apply=kind == "apply")
+    write = Write(resource, call.user, options.manager, "scale", options.dry_run)
+    if kind == "apply":
+        return _apply_scale(rest, call, stored.obj, write, options.force)
+    if kind == "put":
+        new, write.warnings = media.read_object(
+            call.body, call.content_type, SCALE_RESOURCE, "Scale", "autoscaling/v1", options.validation
+        )
+    else:
+        new, write.warnings = patched(current, kind, call, options.validation)
+    changed = copy.deepcopy(stored.obj)
+    changed["spec"]["replicas"] = _checked_replicas(new, info.name)
+    version = new["metadata"].get("resourceVersion")
+    if version:
+        changed["metadata"]["resourceVersion"] = version
+    return Answer(scale_of(rest.registry.admit_change(changed, stored.obj, write)), warnings=write.warnings)
+
+
+def _checked_replicas(scale: Object, name: str) -> int:
+    """autoscaling validation.ValidateScale."""
+    replicas: int = scale.get("spec", {}).get("replicas", 0)
+    if replicas < 0:
+        found = [invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
+        raise errors.invalid("Scale", name, found, "autoscaling")
+    return replicas
+
+
+def _apply_scale(rest: Rest, call: Call, live: Object, write: Write, force: bool) -> Answer:
+    """An applied Scale owns spec.replicas of the workload, through the subresource."""
+    from kubesim.rest import Answer
+
+    config, write.warnings = server_side.read_configuration(call.body, SCALE_RESOURCE, "Warn")
+    workload = {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "metadata": {"name": call.info.name, "namespace": call.info.namespace},
+        "spec": {"replicas": _checked_replicas(config, call.info.name)},
+    }
+    now = rfc3339(rest.registry.clock.now())
+    new = server_side.apply(live, workload, write.manager, force, now, "scale")
+    return Answer(scale_of(rest.registry.admit_change(new, live, write, tracked=True)), warnings=write.warnings)
+
+
+# --- log --------------------------------------------------------------------------------------------------------------
+
+
+def _log(rest: Rest, call: Call) -> Answer:
+    from kubesim.rest import Answer
+
+    pod = rest.registry.require(call.resource, call.info.namespace, call.info.name).obj
+    query = call.query
+    numbers = {name: query.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds")}
+    found = _log_errors(numbers, query.text("sinceTime"))
+    if found:
+        raise errors.invalid("PodLogOptions", call.info.name, found)
+    container = _log_container(pod, query.text("container"))
+    if not pod["spec"].get("nodeName"):
+        return Answer(b"", 204, content_type="text/plain")
+    since = None
+    if numbers["sinceSeconds"] is not None:
+        since = rest.registry.clock.now() - timedelta(seconds=numbers["sinceSeconds"])
+    elif query.text("sinceTime"):
+        since = parse_time(query.text("sinceTime"))
+    kubelet, follow = rest.kubelet(), query.flag("follow")
+
+    def read(tail: int | None, after: datetime | None) -> str:
+        text: str = kubelet.logs(
+            pod,
+            container,
+            previous=query.flag("previous"),
+            tail=tail,
+            since=after,
+            timestamps=query.flag("timestamps"),
+            limit_bytes=numbers["limitBytes"],
+        )
+        return text
+
+    first = read(numbers["tailLines"], since)
+    if not follow:
+        return Answer(first.encode(), content_type="text/plain")
+    return Answer(_followed(rest, pod, first, lambda: read(None, None)), content_type="text/plain")
+
+
+async def _followed(rest: Rest, pod: Object, first: str, read: Callable[[], str]) -> AsyncIterator[bytes]:
+    """The log so far, then what comes, until the pod has ended or is gone."""
+    meta = pod["metadata"]
+    seen = len(read())
+    yield first.encode()
+    while True:
+        current = rest.registry.get("Pod", meta["namespace"], meta["name"])
+        gone = current is None or current["metadata"]["uid"] != meta["uid"]
+        if not gone:
+            whole = read()
+            if len(whole) > seen:
+                yield whole[seen:].encode()
+                seen = len(whole)
+        if gone or (current or {}).get("status", {}).get("phase") in ("Succeeded", "Failed"):
+            return
+        await asyncio.sleep(FOLLOW_SECONDS)
+
+
+def _log_errors(numbers: dict[str, int | None], since_time: str) -> list[FieldError]:
+    """core validation.ValidatePodLogOptions."""
+    found = []
+    tail, limit, since = numbers["tailLines"], numbers["limitBytes"], numbers["sinceSeconds"]
+    if tail is not None and tail < 0:
+        found.append(invalid("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        found.append(invalid("limitBytes", limit, "must be greater than 0"))
+    if since is not None and since_time:
+        found.append(forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    elif since is not None and since < 1:
+        found.append(invalid("sinceSeconds", since, "must be greater than 0"))
+    return found
+
+
+def _log_container(pod: Object, wanted: str) -> str:
+    """LogLocation: the only container when none is named; ApiError 400 when the choice is not clear."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    plain = [c["name"] for c in spec["containers"]]
+    init = [c["name"] for c in spec.get("initContainers") or ()]
+    if wanted:
+        if wanted not in (*plain, *init):
+            raise errors.bad_request(f"container {wanted} is not valid for pod {name}")
+        return wanted
+    if len(plain) == 1:
+        return str(plain[0])
+    text = f"a container name must be specified for pod {name}, choose one of: [{' '.join(plain)}]"
+    if init:
+        text += f" or one of the init containers: [{' '.join(init)}]"
+    raise errors.bad_request(text)
+
+
+# --- eviction, binding, token -----------------------------------------------------------------------------------------
+
+
+def _eviction(rest: Rest, call: Call) -> Answer:
+    from kubesim.rest import Answer
+
+    options = read_write_options(call.query, "CreateOptions", call.user_agent)
+    eviction, _ = media.read_object(
+        call.body,
+        call.content_type,
+        Resource("policy", "v1", "evictions", "Eviction"),
+        "Eviction",
+        "policy/v1",
+        options.validation,
+    )
+    if eviction["metadata"].get("name", call.info.name) != call.info.name:
+        raise errors.bad_request("name in URL does not match name in Eviction object")
+    stored = rest.registry.require(call.resource, call.info.namespace, call.info.name)
+    given = eviction.get("deleteOptions") or {}
+    dry_run = options.dry_run or bool(given.get("dryRun"))
+    _spend_disruption_budget(rest, stored.obj, dry_run)
+    if not dry_run:
+        _mark_evicted(rest, stored.obj)
+        stored = rest.registry.require(call.resource, call.info.namespace, call.info.name)
+    wanted = deletion.DeleteOptions(
+        given.get("gracePeriodSeconds"), given.get("propagationPolicy"), given.get("preconditions") or {}
+    )
+    rest.registry.delete_stored(stored, wanted, Write(call.resource, call.user, dry_run=dry_run))
+    return Answer(dict(SUCCESS), 201)
+
+
+def _mark_evicted(rest: Rest, pod: Object) -> None:
+    """addConditionAndDeletePod: the condition DisruptionTarget says why the pod goes."""
+    moment = rfc3339(rest.registry.clock.now())
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": moment,
+    }
+
+    def change(obj: Object) -> None:
+        conditions = obj.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [c for c in conditions if c["type"] != "DisruptionTarget"] + [condition]
+
+    meta = pod["metadata"]
+    if not meta.get("deletionTimestamp"):
+        rest.registry.modify("Pod", meta["namespace"], meta["name"], change, subresource="status")
+
+
+def _spend_disruption_budget(rest: Rest, pod: Object, dry_run: bool) -> None:
+    """EvictionREST.checkAndDecrement; ApiError 429 when the budget allows no disruption."""
+    meta, status = pod["metadata"], pod.get("status", {})
+    budgets = [
+        budget
+        for budget in rest.registry.list("PodDisruptionBudget", meta["namespace"])
+        if matches_label_selector(budget["spec"].get("selector"), meta.get("labels", {}))
+    ]
+    if not budgets or status.get("phase") in ("Succeeded", "Failed", "Pending") or meta.get("deletionTimestamp"):
+        return
+    if len(budgets) > 1:
+        text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise errors.ApiError(500, "InternalError", text, {"causes": [{"message": text}]})
+    budget = budgets[0]
+    counts = budget.get("status", {})
+    if not _is_ready(pod):
+        always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+        if always or counts.get("currentHealthy", 0) >= max(counts.get("desiredHealthy", 0), 1):
+            return
+    if counts.get("disruptionsAllowed", 0) <= 0:
+        name, wanted, have = budget["metadata"]["name"], counts.get("desiredHealthy", 0), counts.get("currentHealthy", 0)
+        why = f"The disruption budget {name} needs {wanted} healthy pods and has {have} currently"
+        text = "Cannot evict pod as it would violate the pod's disruption budget."
+        raise errors.too_many_requests(text, 0, [{"reason": "DisruptionBudget", "message": why}])
+    if dry_run:
+        return
+    moment = rfc3339(rest.registry.clock.now())
+
+    def spend(obj: Object) -> None:
+        obj["status"]["disruptionsAllowed"] -= 1
+        obj["status"].setdefault("disruptedPods", {})[meta["name"]] = moment
+
+    place = budget["metadata"]
+    rest.registry.modify("PodDisruptionBudget", place["namespace"], place["name"], spend, subresource="status")
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def _binding(rest: Rest, call: Call) -> Answer:
+    from kubesim.rest import Answer
+
+    options = read_write_options(call.query, "CreateOptions", call.user_agent)
+    binding, _ = media.read_object(
+        call.body, call.content_type, Resource("", "v1", "bindings", "Binding"), "Binding", "v1", options.validation
+    )
+    stored = rest.registry.require(call.resource, call.info.namespace, call.info.name)
+    node = binding.get("target", {}).get("name", "")
+    bound = stored.obj["spec"].get("nodeName")
+    if bound:
+        why = f'pod {call.info.name} is already assigned to node "{bound}"'
+        raise errors.conflict("", "pods/binding", call.info.name, why)
+    changed = copy.deepcopy(stored.obj)
+    changed["spec"]["nodeName"] = node
+    write = Write(call.resource, call.user, options.manager, "binding", options.dry_run)
+    rest.registry.admit_change(changed, stored.obj, write)
+    return Answer(dict(SUCCESS), 201)
+
+
+def _token(rest: Rest, call: Call) -> Answer:
+    from kubesim.rest import Answer
+
+    request = media.load(call.body, call.content_type) if call.body else {}
+    meta = rest.registry.require(call.resource, call.info.namespace, call.info.name).obj["metadata"]
+    seconds = (request.get("spec") or {}).get("expirationSeconds", 3600)
+    expires = rfc3339(rest.registry.clock.now() + timedelta(seconds=seconds))
+    token = rest.authenticator.issue(service_account(meta["namespace"], meta["name"], meta["uid"]))
+    body = {
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
+        "spec": {"audiences": ["https://kubernetes.default.svc"], **(request.get("spec") or {})},
+        "status": {"token": token, "expirationTimestamp": expires},
+    }
+    body["spec"]["expirationSeconds"] = seconds
+    return Answer(body, 201)
+
+
+_HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
+    "scale": _scale,
+    "log": _log,
+    "eviction": _eviction,
+    "binding": _binding,
+    "token": _token,
+}
