@@ -2,8 +2,9 @@
 """Admission: plugins in Kubernetes' order, those that change objects before validation, those that judge after it.
 
 Source: pkg/kubeapiserver/options/plugins.go (AllOrderedPlugins). Of the plugins that are on by default, those are here
-whose doings show in what the simulated cluster serves. Not here: ServiceAccount (pods get no token), TaintNodesByCondition
-(nodes are ready when they come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer), webhooks and policies.
+whose doings show in what the simulated cluster serves. Not here: ServiceAccount (pods get no token),
+TaintNodesByCondition (nodes are ready when they come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer),
+webhooks and policies.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Source: plugin/pkg/admission/limitranger/admission.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kubesim.admission.request import AdmissionRequest, Object
 from kubesim.kinds.pod_resources import Amounts, pod_limits, pod_requests
@@ -24,6 +24,7 @@ def admit(request: AdmissionRequest) -> None:
 def validate(request: AdmissionRequest) -> None:
     if request.obj is None:
         return
+    check: Callable[[Object, list[Object]], Iterator[str]]
     if request.concerns("Pod", "CREATE") or request.concerns("Pod", "UPDATE", subresource="resize"):
         check = _pod_violations
     elif request.concerns("PersistentVolumeClaim", "CREATE", "UPDATE"):

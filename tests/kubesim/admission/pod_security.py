@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """PodSecurity: the levels baseline and restricted, as the labels of a namespace ask for them.
 
-Sources: staging/src/k8s.io/pod-security-admission/{api/helpers.go,admission/admission.go}; the checks: pod_security_checks.py.
+Sources: staging/src/k8s.io/pod-security-admission/{api/helpers.go,admission/admission.go}; the checks are in
+pod_security_checks.py.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ Object = dict[str, Any]
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 
 _CAPABILITIES = {
-    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID",
-    "SETPCAP", "SETUID", "SYS_CHROOT",
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+    "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 }  # fmt: skip
 _SYSCTLS = {
     "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
@@ -116,9 +116,9 @@ def _host_probes(spec: Object) -> Violation | None:
     for container in _every_container(spec):
         handlers = [container.get(probe) or {} for probe in PROBES]
         handlers += [(container.get("lifecycle") or {}).get(hook) or {} for hook in ("postStart", "preStop")]
-        hosts = {(h.get(kind) or {}).get("host", "") for h in handlers for kind in ("httpGet", "tcpSocket")} - {""}
-        if hosts:
-            used[container.get("name", "")] = hosts
+        found = {(h.get(kind) or {}).get("host", "") for h in handlers for kind in ("httpGet", "tcpSocket")} - {""}
+        if found:
+            used[container.get("name", "")] = found
     hosts = sorted(set().union(*used.values()))
     verb = "uses" if len(used) == 1 else "use"
     text = f"{verb} {_plural('probe or lifecycle host', hosts)} {_quoted(hosts)}"
@@ -147,8 +147,8 @@ def _restricted_volumes(spec: Object) -> Violation | None:
         return None
     kinds = sorted(set().union(*bad.values()))
     verb = "uses" if len(names) == 1 else "use"
-    text = f"{_plural('volume', names)} {_quoted(names)} {verb} restricted volume {_plural('type', kinds)} {_quoted(kinds)}"
-    return Violation("restricted volume types", text)
+    forbidden = f"restricted volume {_plural('type', kinds)} {_quoted(kinds)}"
+    return Violation("restricted volume types", f"{_plural('volume', names)} {_quoted(names)} {verb} {forbidden}")
 
 
 def _run_as_non_root(spec: Object) -> Violation | None:
@@ -199,10 +199,10 @@ def _restricted_seccomp(spec: Object) -> Violation | None:
 
     def is_bad(context: Object) -> bool:
         found = _seccomp(context)
-        bad = found is not None and found not in allowed
-        if bad:
-            bad_types.add(found)
-        return bad
+        if found is None or found in allowed:
+            return False
+        bad_types.add(found)
+        return True
 
     setters = _setters(spec, is_bad)
     if setters:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What an admission plugin is asked about. Source: staging/src/k8s.io/apiserver/pkg/admission/{attributes,errors}.go."""
+"""What an admission plugin is asked about.
+
+Source: staging/src/k8s.io/apiserver/pkg/admission/{attributes,errors}.go.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """v1 Namespace and Node, scheduling.k8s.io/v1 PriorityClass.
 
-Sources: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go, pkg/registry/core/{namespace,node}/strategy.go,
-pkg/apis/scheduling/{v1/defaults.go,validation/validation.go}.
+Sources: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go,
+pkg/registry/core/{namespace,node}/strategy.go, pkg/apis/scheduling/{v1/defaults.go,validation/validation.go}.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ SYSTEM_PRIORITY_CLASSES = tuple(
         ),
         (
             "system-cluster-critical",
-            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+            "Used for system critical pods that must run in the cluster, but "
+            "can be moved to another node if necessary.",
         ),
     )
 )

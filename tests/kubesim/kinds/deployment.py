@@ -73,12 +73,12 @@ class DeploymentStrategy(Strategy):
 
 
 def _rollout_strategy(strategy: Object, path: str) -> Iterator[FieldError]:
-    rolling = strategy.get("rollingUpdate")
+    rolling: Object | None = strategy.get("rollingUpdate")
     if strategy["type"] == "Recreate":
         if rolling is not None:
             text = "may not be specified when strategy `type` is 'Recreate'"
             yield field.forbidden(f"{path}.rollingUpdate", text)
-    elif strategy["type"] == "RollingUpdate":
+    elif strategy["type"] == "RollingUpdate" and rolling is not None:
         unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
         yield from int_or_percent(unavailable, f"{path}.rollingUpdate.maxUnavailable")
         yield from int_or_percent(surge, f"{path}.rollingUpdate.maxSurge")

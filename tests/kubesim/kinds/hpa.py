@@ -91,10 +91,9 @@ def _reference(ref: Object, path: str, needs_group: bool = True) -> Iterator[Fie
     version = ref.get("apiVersion", "")
     if version.count("/") > 1:
         yield field.invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
-    elif needs_group and not version.rpartition("/")[0]:
-        # The one core kind with a scale is the ReplicationController.
-        if (version, ref.get("kind")) != ("v1", "ReplicationController"):
-            yield field.invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
+    elif needs_group and "/" not in version and (version, ref.get("kind")) != ("v1", "ReplicationController"):
+        # The one kind without a group that has a scale is the ReplicationController.
+        yield field.invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
 
 
 def _metric(metric: Object, path: str) -> Iterator[FieldError]:

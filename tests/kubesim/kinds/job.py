@@ -103,11 +103,10 @@ class JobStrategy(Strategy):
         if spec.get("completionMode") == "Indexed":
             completions, parallelism = spec.get("completions") or 0, spec.get("parallelism") or 0
             if completions > MANY_COMPLETIONS and parallelism > MAX_WITH_MANY_COMPLETIONS:
-                text = (
-                    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
-                )
                 texts.append(
-                    f"spec.completions: {text}Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+                    "spec.completions: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism "
+                    "higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of "
+                    "indexes fail"
                 )
         old_template = old["spec"]["template"] if old else None
         return texts + template_warnings(spec["template"], "spec.template", old_template)
@@ -360,9 +359,8 @@ def _count_indexes(text: str, completions: int) -> int:
     for interval in text.split(","):
         limits = interval.split("-")
         if len(limits) > 2:
-            raise ValueError(
-                f"the fragment \"{interval}\" violates the requirement that an index interval can have at most two parts separated by '-'"
-            )
+            rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
+            raise ValueError(f'the fragment "{interval}" {rule}')
         numbers = []
         for limit in limits:
             if not limit.isdigit():

@@ -191,8 +191,9 @@ def _scope_selector(spec: Object, selector: Object, path: str) -> Iterator[Field
         yield from _scope_fits(spec, scope, path, selector)
         if scope in _ONLY_EXISTS and operator != "Exists":
             text = (
-                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
-                "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort "
+                "or ResourceQuotaScopeCrossNamespacePodAffinity"
             )
             yield field.invalid(f"{path}.operator", operator, text)
         if operator in ("In", "NotIn"):

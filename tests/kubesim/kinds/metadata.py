@@ -77,7 +77,7 @@ def not_negative(parent: dict[str, Any], key: str, path: str) -> Iterator[FieldE
         yield field.invalid(f"{path}.{key}", value, NOT_NEGATIVE)
 
 
-def labels(values: dict[str, str] | None, path: str) -> Iterator[FieldError]:
+def validate_labels(values: dict[str, str] | None, path: str) -> Iterator[FieldError]:
     """ValidateLabels: keys and values are reported under the same path."""
     for key, value in (values or {}).items():
         for text in names.label_key(key):
@@ -86,7 +86,7 @@ def labels(values: dict[str, str] | None, path: str) -> Iterator[FieldError]:
             yield field.invalid(path, value, text)
 
 
-def annotations(values: dict[str, str] | None, path: str) -> Iterator[FieldError]:
+def validate_annotations(values: dict[str, str] | None, path: str) -> Iterator[FieldError]:
     values = values or {}
     for key in values:
         for text in names.label_key(key.lower()):
@@ -102,7 +102,7 @@ def label_name(key: str, path: str) -> Iterator[FieldError]:
 
 def label_selector(selector: dict[str, Any], path: str) -> Iterator[FieldError]:
     """ValidateLabelSelector."""
-    yield from labels(selector.get("matchLabels"), f"{path}.matchLabels")
+    yield from validate_labels(selector.get("matchLabels"), f"{path}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions", ())):
         here = f"{path}.matchExpressions[{index}]"
         operator, values = expression.get("operator", ""), expression.get("values") or []
@@ -149,8 +149,8 @@ def _expression_matches(expression: dict[str, Any], values: dict[str, str]) -> b
 def _maps_and_lists(meta: dict[str, Any], path: str, update: bool = False) -> Iterator[FieldError]:
     if not update:
         yield from not_negative(meta, "generation", path)
-    yield from labels(meta.get("labels"), f"{path}.labels")
-    yield from annotations(meta.get("annotations"), f"{path}.annotations")
+    yield from validate_labels(meta.get("labels"), f"{path}.labels")
+    yield from validate_annotations(meta.get("annotations"), f"{path}.annotations")
     yield from _owner_references(meta.get("ownerReferences") or [], f"{path}.ownerReferences")
     if not update:
         yield from _finalizers(meta.get("finalizers") or [], f"{path}.finalizers")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Pod specs and pod templates: the order of their rules. Source: ValidatePodSpec, pkg/apis/core/validation/validation.go."""
+"""Pod specs and pod templates: the order of their rules.
+
+Source: ValidatePodSpec, pkg/apis/core/validation/validation.go.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from kubesim.kinds.container_validation import (
     validate_image_whitespace,
     validate_init_containers,
 )
-from kubesim.kinds.metadata import annotations, label_name, labels
+from kubesim.kinds.metadata import label_name, validate_annotations, validate_labels
 from kubesim.kinds.resources import pod_level_resource_name, resource_requirements
 from kubesim.kinds.scheduling_validation import validate_affinity, validate_tolerations, validate_topology_spread
 from kubesim.kinds.volume_validation import usable_volumes, validate_volumes
@@ -33,8 +36,8 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 def validate_template(template: Object, path: str) -> Iterator[FieldError]:
     """ValidatePodTemplateSpec."""
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
-    yield from labels(meta.get("labels"), f"{path}.labels")
-    yield from annotations(meta.get("annotations"), f"{path}.annotations")
+    yield from validate_labels(meta.get("labels"), f"{path}.labels")
+    yield from validate_annotations(meta.get("annotations"), f"{path}.annotations")
     yield from pod_annotations(meta.get("annotations") or {}, spec, f"{path}.annotations")
     yield from validate_pod_spec(spec, f"{path}.spec", is_pod=False)
     if spec.get("ephemeralContainers"):
@@ -69,7 +72,7 @@ def validate_pod_spec(spec: Object, path: str, *, is_pod: bool) -> Iterator[Fiel
         yield from resource_requirements(spec["resources"], f"{path}.resources", claims, pod_level_resource_name)
     yield from _host_network_ports(spec, path, is_pod)
     yield from _enumerations(spec, path)
-    yield from labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    yield from validate_labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
     yield from _security_context(spec, path)
     if affinity := spec.get("affinity"):
         yield from validate_affinity(affinity, f"{path}.affinity")
@@ -152,11 +155,12 @@ def _dns_config(spec: Object, path: str) -> Iterator[FieldError]:
             text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
             yield field.required(f"{path}.nameservers", text)
             return
-    for index, server in enumerate((config or {}).get("nameservers") or ()):
+    servers = (config or {}).get("nameservers") or []
+    for index, server in enumerate(servers):
         for text in names.ip(server):
             yield field.invalid(f"{path}.nameservers[{index}]", server, text)
-    if len((config or {}).get("nameservers") or ()) > 3:
-        yield field.invalid(f"{path}.nameservers", config["nameservers"], "must not have more than 3 nameservers")
+    if len(servers) > 3:
+        yield field.invalid(f"{path}.nameservers", servers, "must not have more than 3 nameservers")
 
 
 def _scheduling_gates(gates: list[Object], path: str) -> Iterator[FieldError]:

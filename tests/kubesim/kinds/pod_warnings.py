@@ -122,7 +122,8 @@ def _hidden_variables(variables: list[Object], path: str) -> Iterator[str]:
         name, value = variable.get("name", ""), variable.get("value", "")
         reference = f"$({name})"
         if name in seen and ("valueFrom" in variable or value == reference or reference not in value):
-            yield f"{path}[{index}]: hides previous definition of {go_quote(name)}, which may be dropped when using apply"
+            hidden = f"hides previous definition of {go_quote(name)}, which may be dropped when using apply"
+            yield f"{path}[{index}]: {hidden}"
         seen.add(name)
 
 

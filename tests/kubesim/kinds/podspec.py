@@ -146,7 +146,9 @@ def _round_resources(parent: Object, key: str) -> None:
 
 def _round_list(resources: dict[str, str] | None) -> None:
     """SetDefaults_ResourceList: quantities finer than a thousandth are rounded up."""
-    for name, value in (resources or {}).items():
+    if resources is None:
+        return
+    for name, value in resources.items():
         resources[name] = str(Quantity.parse(value).round_up_to_milli())
 
 

@@ -119,11 +119,12 @@ def resource_requirements(
         yield from _resource(name, limit, f"{path}.limits[{name}]", name_rule)
     for name, request in requests.items():
         yield from _resource(name, request, f"{path}.requests[{name}]", name_rule)
-        limit = limits.get(name)
-        if limit is None:
+        if name not in limits:
             if not is_overcommit_allowed(name):
                 yield field.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
-        elif request != limit and not is_overcommit_allowed(name):
+            continue
+        limit = limits[name]
+        if request != limit and not is_overcommit_allowed(name):
             yield field.invalid(f"{path}.requests", str(request), f"must be equal to {name} limit of {limit}")
         elif request > limit:
             text = f"must be less than or equal to {name} limit of {limit}"

@@ -17,12 +17,12 @@ from kubesim import errors, field
 from kubesim.field import FieldError
 from kubesim.kinds import names
 from kubesim.kinds.container_validation import PROTOCOLS, port_number_or_name
-from kubesim.kinds.metadata import label_name, labels, object_meta_update
+from kubesim.kinds.metadata import label_name, object_meta_update, validate_labels
 from kubesim.kinds.strategy import Context, Object, Strategy
 
 SERVICE_RANGE = ipaddress.ip_network("10.0.0.0/16")
 NODE_PORTS = range(30000, 32768)
-#: Where the server looks for a free one first; what is below is for those who choose by themselves (KEP-3070, KEP-3668).
+#: Where the server looks for a free one first; what is below is for those who choose themselves (KEP-3070, KEP-3668).
 FIRST_DYNAMIC_IP = 256
 FIRST_DYNAMIC_PORT = 30086
 
@@ -89,7 +89,7 @@ class ServiceStrategy(Strategy):
         seen: set[str] = set()
         for index, port in enumerate(ports):
             yield from _port(port, f"spec.ports[{index}]", len(ports) > 1, seen)
-        yield from labels(spec.get("selector"), "spec.selector")
+        yield from validate_labels(spec.get("selector"), "spec.selector")
         yield from _session_affinity(spec)
         yield from _cluster_ips(spec)
         yield from _external_ips(spec)
@@ -259,7 +259,7 @@ def _is_headless(spec: Object) -> bool:
 
 
 def _is_load_balancer(spec: Object) -> bool:
-    return spec["type"] == "LoadBalancer"
+    return bool(spec["type"] == "LoadBalancer")
 
 
 def _is_external(spec: Object) -> bool:
@@ -270,11 +270,13 @@ def _is_external(spec: Object) -> bool:
 
 
 def _needs_node_ports(spec: Object) -> bool:
-    return spec["type"] == "NodePort" or (_is_load_balancer(spec) and spec.get("allocateLoadBalancerNodePorts", True))
+    if _is_load_balancer(spec):
+        return bool(spec.get("allocateLoadBalancerNodePorts", True))
+    return bool(spec["type"] == "NodePort")
 
 
 def _needs_health_check(spec: Object) -> bool:
-    return _is_load_balancer(spec) and spec.get("externalTrafficPolicy") == "Local"
+    return _is_load_balancer(spec) and bool(spec.get("externalTrafficPolicy") == "Local")
 
 
 # --- validation ---

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Kinds with few rules: service accounts, leases, events, endpoints, disruption budgets, RBAC and the like.
 
-Sources: pkg/apis/<group>/v1/defaults.go and pkg/apis/<group>/validation/ (core, coordination, policy, rbac, apps, batch).
+Sources: pkg/apis/<group>/v1/defaults.go and pkg/apis/<group>/validation/validation.go.
 """
 
 from __future__ import annotations

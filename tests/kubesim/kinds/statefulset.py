@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """apps/v1 StatefulSet.
 
-Sources: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation/validation.go, pkg/registry/apps/statefulset/strategy.go.
+Sources: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation/validation.go,
+pkg/registry/apps/statefulset/strategy.go.
 """
 
 from __future__ import annotations
@@ -93,9 +94,8 @@ class StatefulSetStrategy(Strategy):
         spec, old_template = obj["spec"], old["spec"]["template"] if old else None
         texts = template_warnings(spec["template"], "spec.template", old_template)
         if old is None and spec.get("revisionHistoryLimit", 0) < 0:
-            texts.append(
-                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
-            )
+            text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+            texts.append(f"spec.revisionHistoryLimit: {text}")
         return texts
 
 

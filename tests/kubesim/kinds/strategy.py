@@ -105,7 +105,7 @@ class Strategy:
         """Give back what the object holds."""
 
     def _common_update(self, obj: Object, old: Object) -> Iterator[FieldError]:
-        """rest.validateCommonFields: run for every kind before its own rules, so errors in metadata come up repeatedly."""
+        """rest.validateCommonFields: for every kind, before its own rules; errors in metadata come up repeatedly."""
         yield from object_meta(obj["metadata"], "metadata", names.path_segment, self.namespaced)
         yield from object_meta_update(obj["metadata"], old["metadata"], "metadata")
 

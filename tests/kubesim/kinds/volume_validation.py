@@ -185,10 +185,10 @@ def _token(token: Object, path: str, here: str) -> Iterator[FieldError]:
 
 #: In the order in which Kubernetes looks at them: the order decides which of two is reported as one too many.
 _SOURCE_ORDER = (
-    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi", "glusterfs",
-    "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume", "configMap",
-    "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO",
-    "csi", "ephemeral", "image",
+    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
+    "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc",
+    "flexVolume", "configMap", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk",
+    "storageos", "projected", "scaleIO", "csi", "ephemeral", "image",
 )  # fmt: skip
 _SOURCES: dict[str, Callable[[Object, str], Iterator[FieldError]]] = {
     "emptyDir": _empty_dir,
@@ -234,9 +234,9 @@ def field_ref(ref: Object, path: str, supported: tuple[str, ...]) -> Iterator[Fi
 
 #: ConvertDownwardAPIFieldLabel, pkg/apis/core/pods/helpers.go
 _KNOWN_FIELD_PATHS = {
-    "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
-    "spec.restartPolicy", "spec.serviceAccountName", "spec.schedulerName", "status.phase", "status.hostIP", "status.hostIPs",
-    "status.podIP", "status.podIPs",
+    "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid",
+    "spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "spec.schedulerName",
+    "status.phase", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
 }  # fmt: skip
 
 
