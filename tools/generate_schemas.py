@@ -83,10 +83,12 @@ def _kind_schema(kind: str) -> Schema:
     return {"$schema": DRAFT, "title": f"Manifest: {kind}", **schema, "$defs": dict(sorted(definitions.items()))}
 
 
-def _block_schema(model: type[Block], definitions: dict[str, Schema], pointer: str) -> Schema:
+def _block_schema(model: type[Block], definitions: dict[str, Schema], pointer: str, without: str = "") -> Schema:
     properties: dict[str, Schema] = {}
     needed: list[Schema] = []
     for key in keys_of(model):
+        if key.field == without:
+            continue
         properties[key.documented] = _key_schema(key, model, definitions)
         for spelling in key.spellings[1:]:
             properties[spelling] = {"$ref": f"{pointer}/properties/{key.documented}", "doNotSuggest": True}
@@ -110,10 +112,7 @@ def _block_schema(model: type[Block], definitions: dict[str, Schema], pointer: s
 
 def _key_schema(key: Key, model: type[Block], definitions: dict[str, Schema]) -> Schema:
     info = model.model_fields[key.field]
-    schema = _shape_schema(key.shape, definitions)
-    for mark in key.marks:
-        if isinstance(mark, InSchema):
-            schema = {**schema, **mark.keywords}
+    schema = _own_form(key, definitions)
     other = _other_form(key, definitions)
     if other is not None:
         schema = {"anyOf": [schema, other]}
@@ -129,13 +128,25 @@ def _key_schema(key: Key, model: type[Block], definitions: dict[str, Schema]) ->
     return {**notes, **schema}
 
 
+def _own_form(key: Key, definitions: dict[str, Schema]) -> Schema:
+    schema = _shape_schema(key.shape, definitions)
+    for mark in key.marks:
+        if isinstance(mark, InSchema):
+            schema = {**schema, **mark.keywords}
+    return schema
+
+
 def _other_form(key: Key, definitions: dict[str, Schema]) -> Schema | None:
     """The schema of the form, other than the field's own, in which the key may be written."""
     if key.mark(OneOrMany) and isinstance(key.shape, ListOf):
         return _shape_schema(key.shape.item, definitions)
-    if key.mark(MapForm):
-        block = {"type": "object", "not": {"required": [key.mark(MapForm).key]}}
-        return {"type": "object", "additionalProperties": {"anyOf": [{"type": [*_ANY_TEXT, "null"]}, block]}}
+    form = key.mark(MapForm)
+    if form and isinstance(key.shape, ListOf) and isinstance(key.shape.item, BlockOf):
+        model = key.shape.item.model
+        entry = f"{model.__name__}Entry"
+        definitions[entry] = _block_schema(model, definitions, f"#/$defs/{entry}", without=form.key)
+        names = next(_own_form(inner, definitions) for inner in keys_of(model) if inner.field == form.key)
+        return _map_schema(names, {"anyOf": [{"type": [*_ANY_TEXT, "null"]}, {"$ref": f"#/$defs/{entry}"}]})
     if key.mark(NamesForm) and isinstance(key.shape, MapOf):
         return {"type": "array", "items": _value_schema(key.shape.name.annotation)}
     return None
@@ -151,10 +162,13 @@ def _shape_schema(shape: Shape, definitions: dict[str, Schema]) -> Schema:
     if isinstance(shape, ListOf):
         return {"type": "array", "items": _shape_schema(shape.item, definitions)}
     if isinstance(shape, MapOf):
-        names = {keyword: value for keyword, value in _value_schema(shape.name.annotation).items() if keyword != "type"}
-        item = _optional(_shape_schema(shape.item, definitions))
-        return {"type": "object", "propertyNames": names, "additionalProperties": item}
+        return _map_schema(_value_schema(shape.name.annotation), _optional(_shape_schema(shape.item, definitions)))
     return _value_schema(shape.annotation)
+
+
+def _map_schema(name: Schema, item: Schema) -> Schema:
+    names = {keyword: value for keyword, value in name.items() if keyword != "type"}
+    return {"type": "object", "propertyNames": names, "additionalProperties": item}
 
 
 def _value_schema(annotation: Any) -> Schema:

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The examples that newcomers copy load, without a warning, each and all together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, JobManifest, Pool
+
+EXAMPLES = Path(__file__).parents[5] / "examples" / "manifests"
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.iterdir()), ids=lambda file: file.name)
+def test_an_example_loads_and_is_named_after_its_kind(file: Path) -> None:
+    documents = load([str(file)])
+    assert {document.model.kind for document in documents} == {file.stem.split("-")[0].rstrip("s")}
+    assert [document.warnings for document in documents] == [()] * len(documents)
+
+
+def test_the_examples_go_together() -> None:
+    models = [document.model for document in load([str(EXAMPLES)])]
+    assert {model.kind for model in models} == set(KINDS)
+    pools = {model.pool.name for model in models if isinstance(model, Pool)}
+    assert {model.resources.pool for model in models if isinstance(model, JobManifest)} <= pools

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The JSON Schemas say what the models say: generated from them, they take what loads and refuse what does not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS
+from referencing import Registry, Resource
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMAS = ROOT / "schemas"
+TABLES = ROOT / "tests" / "unit" / "plugins" / "module_utils" / "manifest"
+
+
+def imported(path: Path) -> Any:
+    """A Python file outside of packages, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATED = imported(ROOT / "tools" / "generate_schemas.py").schemas()
+CASES = imported(TABLES / "manifest_cases.py")
+STORED = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(SCHEMAS.glob("*.json"))}
+VALIDATOR = jsonschema.Draft202012Validator(
+    STORED["manifest.schema.json"],
+    registry=Registry().with_resources(
+        (name, Resource.from_contents(schema)) for name, schema in STORED.items() if name != "manifest.schema.json"
+    ),
+)
+
+
+def documents(text: str) -> list[Any]:
+    """What an editor sees: YAML 1.1 as PyYAML reads it, dates as text."""
+    return [json.loads(json.dumps(document, default=str)) for document in yaml.safe_load_all(text) if document]
+
+
+def test_the_stored_schemas_are_those_of_the_models() -> None:
+    assert STORED == GENERATED, "run `make schemas`"
+
+
+@pytest.mark.parametrize("name", ["manifest.schema.json", *(f"{kind}.schema.json" for kind in KINDS)])
+def test_a_schema_is_a_schema(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(STORED[name])
+
+
+EXAMPLES = sorted([*(ROOT / "examples" / "manifests").iterdir(), *CASES.FIXTURES.glob("valid/*.yaml")])
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_an_example_is_valid(file: Path) -> None:
+    for document in documents(file.read_text(encoding="utf-8")):
+        VALIDATOR.validate(document)
+
+
+@pytest.mark.parametrize("case", CASES.table("accepted"), ids=lambda case: case["name"])
+def test_what_loads_is_valid(case: dict[str, Any]) -> None:
+    for document in documents(CASES.manifest_text(case)):
+        VALIDATOR.validate(document)
+
+
+# What a schema cannot say: values that depend on each other, a key twice, what YAML makes of the text before.
+BEYOND_SCHEMAS = {
+    "a key twice",
+    "a key twice in two spellings",
+    "a block twice",
+    "a GPU number that YAML would read as octal",
+    "a GPU number that YAML would read as sexagesimal",
+    "an environment variable twice",
+    "an environment variable with two sources",
+    "an environment variable from nowhere",
+    "a pull secret twice",
+    "the root as a workdir",
+    "a workdir twice",
+    "a claim with a type",
+    "shared memory twice",
+    "autoscaling from many to few",
+    "autoscaling by a metric of one's own needs a target",
+    "autoscaling by cpu to a fraction of a per cent",
+    "kueue needs a queue",
+    "a queue needs a backend",
+    "a pool named twice",
+    "a node twice in a list",
+    "a node twice in a map",
+    "a quota's namespaces twice",
+    "a quota's default twice",
+}
+
+
+@pytest.mark.parametrize("case", CASES.table("errors"), ids=lambda case: case["name"])
+def test_what_does_not_load_is_invalid_as_far_as_a_schema_can_say(case: dict[str, Any]) -> None:
+    valid = all(VALIDATOR.is_valid(document) for document in documents(CASES.manifest_text(case)))
+    assert valid == (case["name"] in BEYOND_SCHEMAS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_key_is_described(kind: str) -> None:
+    schema = STORED[f"{kind}.schema.json"]
+    for block in [schema, *schema["$defs"].values()]:
+        assert block["description"]
+        for name, key in block["properties"].items():
+            assert key.get("description") or key.get("$ref"), name
