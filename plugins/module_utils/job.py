@@ -74,18 +74,19 @@ def _requested(task: Task) -> list[_Job]:
     default_namespace = task.params["namespace"] or "default"
     if task.params["name"]:
         return [_Job(default_namespace, task.params["name"], task.params["kind"])]
-    return _unique(_built(task, default_namespace))
+    return _built(task, default_namespace)
 
 
-def _built(task: Task, default_namespace: str) -> list[tuple[_Job, str]]:
+def _built(task: Task, default_namespace: str) -> list[_Job]:
     from .build.job import build
     from .manifest.load import load
+    from .manifest.models import Pool, Quota
     from .manifest.secrets import secret_values
 
     jobs, others = [], []
-    for document in load(src=task.params["src"] or (), definition=task.params["definition"]):
+    for document in load(task.params["src"] or (), task.params["definition"], default_namespace):
         model = document.model
-        if model.kind not in JOB_KINDS:
+        if isinstance(model, (Pool, Quota)):
             others.append(f"{document.origin} ({model.kind})")
             continue
         task.hide(secret_values(model))
@@ -93,8 +94,7 @@ def _built(task: Task, default_namespace: str) -> list[tuple[_Job, str]]:
         built = build(model, namespace)
         for warning in (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)):
             task.warn(warning)
-        job = _Job(namespace, model.job.name, model.kind, tuple(built.objects), built.priority_class)
-        jobs.append((job, str(document.origin)))
+        jobs.append(_Job(namespace, model.job.name, model.kind, tuple(built.objects), built.priority_class))
     if not jobs:
         raise TaskFailed(
             f"there is no job in what was given, only: {', '.join(others)}. Job kinds are {', '.join(JOB_KINDS)}; "
@@ -103,26 +103,15 @@ def _built(task: Task, default_namespace: str) -> list[tuple[_Job, str]]:
     return jobs
 
 
-def _unique(jobs: list[tuple[_Job, str]]) -> list[_Job]:
-    """Refuse two manifests for one job, which the default namespace can bring about."""
-    origins: dict[tuple[str, str], str] = {}
-    for job, origin in jobs:
-        if job.id in origins:
-            raise TaskFailed(
-                f"{origin}: the job {job.name} in namespace {job.namespace} is already declared in {origins[job.id]}; "
-                f"rename one of them or give it another namespace."
-            )
-        origins[job.id] = origin
-    return [job for job, _ in jobs]
-
-
 def _present(task: Task, jobs: list[_Job]) -> dict[str, Any]:
     from .engine.live import existing_priority_classes, read_jobs
     from .engine.plan import plan_present, plan_priority_class
     from .engine.prove import prove
+    from .manifest.secrets import live_secret_values
 
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
+    task.hide(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
     classes = existing_priority_classes(client)
     plans = []
     for job in jobs:
@@ -131,7 +120,7 @@ def _present(task: Task, jobs: list[_Job]) -> dict[str, Any]:
             plan = replace(plan, prerequisites=(plan_priority_class(job.priority_class),))
             classes.add(job.priority_class["metadata"]["name"])
         plans.append(plan)
-    plans = prove(plans, client, on_immutable=task.params["on_immutable"])
+    plans = prove(plans, client, on_immutable=task.params["on_immutable"], check_mode=task.check_mode)
     return _carry_out(task, plans)
 
 
@@ -180,12 +169,13 @@ def _carry_out(task: Task, plans: list[Any]) -> dict[str, Any]:
     if task.params["wait"] and not task.check_mode and problem is None:
         late = _wait(task, outcomes)
     result = _report(task, outcomes)
+    done = {name: result[name] for name in ("changed", "results", "diff")}
     if problem is not None:
         undone = len(plans) - len(outcomes) - 1
         rest = f" {len(outcomes)} jobs before it are done, {undone} after it were not tried." if len(plans) > 1 else ""
-        raise TaskFailed(problem + rest, **result)
+        raise TaskFailed(problem + rest, **done)
     if late:
-        raise TaskFailed(_too_late(task, late, result["results"]), **result)
+        raise TaskFailed(_too_late(task, late, result["results"]), **done)
     return result
 
 
@@ -203,7 +193,7 @@ def _wait(task: Task, outcomes: list[Any]) -> list[str]:
         workload = workloads.get((outcome.plan.namespace, outcome.plan.name))
         if workload:
             outcome.objects[workload["kind"], workload["metadata"]["name"]] = workload
-    return [name for _, name in sorted(missed)]
+    return [job[1] for job in sorted(missed)]
 
 
 def _too_late(task: Task, late: list[str], results: list[dict[str, Any]]) -> str:
@@ -260,7 +250,7 @@ def _reasons(task: Task, outcomes: list[Any]) -> dict[tuple[str, str], str]:
     client = task.client()
     try:
         pods = read_pods(client, stuck)
-        events = read_events(client, {namespace for namespace, _ in stuck})
+        events = read_events(client, {job[0] for job in stuck})
     except ApiError as error:
         if error.status == 403:
             return {}  # Who may submit jobs need not be allowed to look at pods and events.
@@ -277,7 +267,7 @@ def _node_address(task: Task, outcomes: list[Any]) -> str | None:
     from .kube.errors import ApiError
     from .kube.resources import NODE
 
-    services = [obj for outcome in outcomes for (kind, _), obj in outcome.objects.items() if kind == "Service"]
+    services = [obj for outcome in outcomes for obj in outcome.objects.values() if obj["kind"] == "Service"]
     if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
         return None
     try:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ansible.module_utils.basic import missing_required_lib
+
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
@@ -63,10 +65,11 @@ def run_module(module: AnsibleModule, core: Callable[[Task], dict[str, Any]]) ->
 
     task = Task(module.params, module.check_mode, module.warn, module.no_log_values.update)
     task.hide(connection_secrets(module.params))
+    _require_libraries(module)
     try:
         module.exit_json(**core(task))
-    except ImportError as problem:
-        _missing_library(module, problem)
+    except ImportError as problem:  # of the kubernetes library, which is only imported to connect
+        module.fail_json(msg=missing_required_lib(str(problem.name)), exception=traceback.format_exc())
     except TaskFailed as problem:
         module.fail_json(msg=str(problem), **problem.result)
     except expected_problems() as problem:
@@ -81,11 +84,9 @@ def expected_problems() -> tuple[type[Exception], ...]:
     return KubeError, ManifestErrors
 
 
-def _missing_library(module: AnsibleModule, problem: ImportError) -> None:
-    from ansible.module_utils.basic import missing_required_lib
+def _require_libraries(module: AnsibleModule) -> None:
+    """The libraries that manifests need; without them their modules import stand-ins."""
+    from .manifest.load import missing_libraries
 
-    library = (problem.name or str(problem)).partition(".")[0]
-    module.fail_json(msg=missing_required_lib(_DISTRIBUTIONS.get(library, library)), exception=traceback.format_exc())
-
-
-_DISTRIBUTIONS = {"yaml": "PyYAML"}
+    for library in missing_libraries():
+        module.fail_json(msg=missing_required_lib(library.name), exception=library.traceback)

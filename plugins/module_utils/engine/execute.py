@@ -15,7 +15,7 @@ from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from .fields import ABSENT, applied_by
 from .plan import WORKLOAD_KINDS, Action, JobPlan, Step, with_owner
-from .prove import describe
+from .remedies import describe, remedied
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
 
@@ -35,7 +35,7 @@ class Outcome:
     @property
     def workload(self) -> dict[str, Any] | None:
         """The live workload; None after a deletion, or where check mode could not predict it."""
-        return next((obj for (kind, _), obj in self.objects.items() if kind in WORKLOAD_KINDS), None)
+        return next((obj for obj in self.objects.values() if obj["kind"] in WORKLOAD_KINDS), None)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Executor:
                 if result is not None:
                     outcome.objects[step.kind, step.name] = result
         except ApiError as error:
-            raise Failed(f"{describe(plan)}: {_remedied(error, plan)}") from error
+            raise Failed(f"{describe(plan)}: {remedied(error, plan)}") from error
         finally:
             outcome.seconds = time.monotonic() - started
         return outcome
@@ -179,21 +179,3 @@ def _is_takeback(error: ApiError, plan: JobPlan) -> bool:
         step.action is Action.DELETE and step.kind == "HorizontalPodAutoscaler" for step in plan.steps
     )
     return removes_autoscaler and all(cause.field == ".spec.replicas" for cause in error.causes)
-
-
-def _remedied(error: ApiError, plan: JobPlan) -> str:
-    """The server's refusal, with what to do about it where that is known."""
-    if error.is_field_conflict:
-        held = "; ".join(f"{cause.field.lstrip('.')} ({cause.message})" for cause in error.causes)
-        return (
-            f"fields were changed by others since, and the manifest wants other values: {held}. "
-            f"Set force_conflicts to true to take them over, or put their values into the manifest."
-        )
-    if error.status == 404 and f'namespaces "{plan.namespace}" not found' in error.message:
-        return (
-            f"the namespace {plan.namespace} does not exist. Create it (kubectl create namespace {plan.namespace}) "
-            f"or name another one as job.namespace or the option namespace."
-        )
-    if error.status == 403 and "priorityclasses" in error.message:
-        return f"{error}. An admin has to create the PriorityClasses gpuctl-high, gpuctl-medium and gpuctl-low once."
-    return str(error)

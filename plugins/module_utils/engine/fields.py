@@ -72,7 +72,7 @@ def path_text(path: Path) -> str:
     text = ""
     for step in path:
         if isinstance(step, tuple):
-            text += f"[{','.join(str(value) for _, value in step)}]"
+            text += f"[{','.join(str(value) for dummy, value in step)}]"
         elif "." in step or "/" in step:
             text += f"[{step}]"
         else:
@@ -152,7 +152,7 @@ def _same_quantity(desired: Any, live: Any) -> bool:
 
 def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> Iterator[Change]:
     """What we hold by an earlier apply and the desired object does not name any more."""
-    held_keys = {name for name, _ in path[-1]} if path and isinstance(path[-1], tuple) else set()
+    held_keys = {key[0] for key in path[-1]} if path and isinstance(path[-1], tuple) else set()
     for step, below in fields.items():
         name, ours, theirs = _descend(step, desired, live, path)
         if name is None or theirs is ABSENT or name in held_keys:
@@ -201,7 +201,7 @@ def _extract(fields: Mapping[str, Any], live: Any) -> Any:
         return entries
     extracted = {}
     for step, children in below.items():
-        name, _, value = _descend(step, None, live, ())
+        name, _ours, value = _descend(step, None, live, ())
         if isinstance(name, str) and value is not ABSENT:
             extracted[name] = _extract(children, value)
     return extracted

@@ -81,9 +81,9 @@ def _by_job(
 
     found: dict[JobId, list[dict[str, Any]]] = {(place, name): [] for place in names for name in names[place]}
     with ThreadPoolExecutor(max_workers=min(8, len(questions) or 1)) as pool:
-        for (_, namespace), objects in zip(questions, pool.map(ask, questions), strict=True):
+        for objects in pool.map(ask, questions):
             for obj in objects:
-                found.get((namespace, job_name_of(obj) or ""), []).append(obj)
+                found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
     return found
 
 

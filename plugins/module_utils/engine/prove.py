@@ -17,26 +17,32 @@ from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from .live import WORKLOADS
 from .plan import Action, JobPlan, Step
+from .remedies import describe, remedied
 
 
 class Refused(KubeError):
     """The plan cannot be carried out; nothing was written."""
 
 
-def prove(plans: Iterable[JobPlan], client: Client, *, on_immutable: str) -> list[JobPlan]:
+def prove(plans: Iterable[JobPlan], client: Client, *, on_immutable: str, check_mode: bool) -> list[JobPlan]:
     """The plans with every uncertain update settled as update or recreation.
 
-    Raises Refused with one line for each obstacle: a foreign object of the same name, a change that needs a recreation
-    under ``on_immutable=fail``, a new object that the server would not accept.
+    Raises Refused with one line for each obstacle: a foreign object of the same name, a namespace that is not there or
+    closed to us, a change that needs a recreation under ``on_immutable=fail``, a new object that the server would not
+    accept.
     """
     plans = list(plans)
     obstacles = _foreign_objects(plans, client)
+    if not check_mode:  # which sends every write as a dry run anyway
+        obstacles += _closed_namespaces(plans, client)
     settled = []
     for plan in plans:
         try:
             settled.append(plan.with_steps(_settle(step, client, on_immutable) for step in plan.steps))
-        except (Refused, ApiError) as problem:
+        except Refused as problem:
             obstacles.append(f"{describe(plan)}: {problem}")
+        except ApiError as problem:
+            obstacles.append(f"{describe(plan)}: {remedied(problem, plan)}")
     if obstacles:
         raise Refused("\n".join([*obstacles, "Nothing was changed."]))
     return settled
@@ -60,11 +66,6 @@ def refuse_foreign_workloads(plans: Iterable[JobPlan], client: Client) -> None:
         raise Refused("\n".join([*obstacles, "Nothing was changed."]))
 
 
-def describe(plan: JobPlan) -> str:
-    """How messages name a job."""
-    return f"{plan.job_kind or 'job'} {plan.name} in namespace {plan.namespace}"
-
-
 def _names(client: Client, resource: Resource, namespace: str, wanted: Collection[str]) -> set[str]:
     """The names of all objects of a kind in a namespace, or of the one wanted."""
     only = f"metadata.name={next(iter(wanted))}" if len(wanted) == 1 else ""
@@ -82,14 +83,28 @@ def _foreign_objects(plans: list[JobPlan], client: Client) -> list[str]:
                 wanted[step.kind, plan.namespace][step.name] = (plan, step)
     obstacles = []
     for (kind, namespace), steps in wanted.items():
-        _, sample = next(iter(steps.values()))
+        sample = next(iter(steps.values()))[1]
         for name in steps.keys() & _names(client, resource_of(dict(sample.identity)), namespace, steps):
-            plan, _ = steps[name]
+            plan = steps[name][0]
             obstacles.append(
                 f"{describe(plan)}: {kind} {name} exists there and does not belong to gpuctl, so it was not touched. "
                 f"Give the job another name, or delete it with: kubectl delete {kind.lower()} {name} -n {namespace}"
             )
     return sorted(obstacles)
+
+
+def _closed_namespaces(plans: list[JobPlan], client: Client) -> list[str]:
+    """Namespaces in which nothing can be created (missing, terminating, forbidden), found by one dry run in each."""
+    obstacles = []
+    for plan in {plan.namespace: plan for plan in reversed(plans) if plan.steps[0].action is Action.CREATE}.values():
+        workload = plan.steps[0]
+        if workload.live:
+            continue
+        try:
+            client.apply(workload.desired, dry_run=True)
+        except ApiError as error:
+            obstacles.append(f"{describe(plan)}: {remedied(error, plan)}")
+    return obstacles
 
 
 def _settle(step: Step, client: Client, on_immutable: str) -> Step:

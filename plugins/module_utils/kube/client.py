@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import proxy_bypass_environment
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # public, but not in typeshed
 
 from ..labels import FIELD_MANAGER
 from .connection import Connection
@@ -117,9 +117,12 @@ class Client:
         }
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
+        if dry_run:
+            # Not in the query: the server reads that only when there is no body (apiserver endpoints/handlers/delete.go).
+            options["dryRun"] = ["All"]
         path = resource.path(metadata.get("namespace"), metadata["name"])
         try:
-            self._request("DELETE", path, _dry({}, dry_run), options)
+            self._request("DELETE", path, None, options)
         except ApiError as error:
             gone = error.status == 404 or (error.status == 409 and "UID in the precondition" in error.message)
             if not gone:
@@ -185,7 +188,8 @@ class Client:
     def _broken(self) -> type[Exception]:
         from urllib3.exceptions import HTTPError
 
-        return HTTPError
+        broken: type[Exception] = HTTPError
+        return broken
 
     def _headers(self, accept: str, content_type: str | None) -> Any:
         from urllib3 import HTTPHeaderDict
@@ -259,7 +263,7 @@ def _delay(attempt: int, retry_after: str | None = None) -> float:
     """Seconds until the next try: what the server asks for, else doubling with jitter so that clients spread out."""
     if retry_after and retry_after.isdigit():
         return min(float(retry_after), _LONGEST_DELAY)
-    return min(_FIRST_DELAY * 2**attempt, _LONGEST_DELAY) * random.uniform(0.5, 1.0)
+    return min(_FIRST_DELAY * 2.0**attempt, _LONGEST_DELAY) * random.uniform(0.5, 1.0)
 
 
 def _is_certificate_problem(problem: Exception) -> bool:

@@ -63,12 +63,18 @@ def secret_values(model: Any) -> set[str]:
     environment = getattr(model, "environment", None)
     if environment is None:
         return set()
-    named = {entry.value for entry in environment.env if entry.value and looks_secret(entry.name)}
-    in_urls = {text for entry in environment.env if entry.value for text in _url_passwords(entry.value)}
+    variables = [(entry.name, entry.value) for entry in environment.env]
     # One line of both: a flag may end the command and its value begin the args.
-    line = [*environment.command, *environment.args]
-    on_the_line = {line[position][start:end] for position, start, end in _secret_spans(line)}
-    return {text for text in named | in_urls | on_the_line if len(text) >= _SHORTEST and text.lower() not in _COMMON}
+    return _secrets_among(variables, [*environment.command, *environment.args])
+
+
+def live_secret_values(workload: Mapping[str, Any]) -> set[str]:
+    """The same of a Kubernetes workload: what a new manifest replaces must not show in a diff either."""
+    found: set[str] = set()
+    for container in workload.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or ():
+        variables = [(entry["name"], entry.get("value")) for entry in container.get("env") or ()]
+        found |= _secrets_among(variables, [*(container.get("command") or ()), *(container.get("args") or ())])
+    return found
 
 
 def redact(data: Any, secrets: Iterable[str]) -> Any:
@@ -83,6 +89,13 @@ def redact_arguments(arguments: Sequence[str]) -> list[str]:
     for position, start, end in sorted(_secret_spans(arguments), reverse=True):
         masked[position] = masked[position][:start] + MASK + masked[position][end:]
     return masked
+
+
+def _secrets_among(variables: Sequence[tuple[str, str | None]], line: Sequence[str]) -> set[str]:
+    named = {value for name, value in variables if value and looks_secret(name)}
+    in_urls = {text for dummy, value in variables if value for text in _url_passwords(value)}
+    on_the_line = {line[position][start:end] for position, start, end in _secret_spans(line)}
+    return {text for text in named | in_urls | on_the_line if len(text) >= _SHORTEST and text.lower() not in _COMMON}
 
 
 def _words(name: str) -> list[str]:

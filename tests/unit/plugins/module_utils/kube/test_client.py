@@ -100,6 +100,18 @@ def test_deletion_names_the_uid_and_the_propagation():
         assert client(url).delete(JOB, TRAIN["metadata"], propagation="Foreground", grace_seconds=0) is True
 
 
+def test_a_dry_run_of_a_deletion_is_asked_for_in_the_body_where_the_server_looks():
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": "u-1"},
+        "dryRun": ["All"],
+    }
+    with conversation(Exchange("DELETE", f"{JOBS}/train", sent=options)) as url:
+        client(url).delete(JOB, TRAIN["metadata"], propagation="Background", dry_run=True)
+
+
 @pytest.mark.parametrize(
     ("status", "body"),
     [

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Run the real ansible-playbook and ansible, and read what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+MODULE = "runwhere.gpuctl.gpuctl_job"
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task as Ansible saw it."""
+
+    task: str
+    outcome: str
+    result: dict[str, Any]
+    diff: Any
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.result.get("changed"))
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome == "failed"
+
+    @property
+    def message(self) -> str:
+        return str(self.result.get("msg", ""))
+
+    @property
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """The entries of ``results`` by the name of their job."""
+        return {job["name"]: job for job in self.result["results"]}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of the command line: exit status, everything printed, and the result of each task."""
+
+    status: int
+    output: str
+    tasks: list[TaskResult]
+
+
+@dataclass(frozen=True)
+class Ansible:
+    """The command line tools in a directory of their own, with the connection in the environment."""
+
+    directory: Path
+    environment: dict[str, str]
+
+    def job(self, *, check: bool = False, arguments: tuple[str, ...] = (), **options: Any) -> TaskResult:
+        """One gpuctl_job task; ``options`` are the module's."""
+        (task,) = self.play([{"name": "job", MODULE: options}], check=check, arguments=arguments).tasks
+        return task
+
+    def play(self, tasks: list[dict[str, Any]], *, check: bool = False, arguments: tuple[str, ...] = ()) -> Run:
+        """A play on localhost with the given tasks. A task that fails does not end it."""
+        play = {
+            "hosts": "localhost",
+            "gather_facts": False,
+            "tasks": [{**task, "ignore_errors": True} for task in tasks],
+        }
+        path = self.directory / "playbook.yml"
+        path.write_text(yaml.safe_dump([play], sort_keys=False, allow_unicode=True))
+        return self.run("ansible-playbook", str(path), "--diff", *(["--check"] if check else []), *arguments)
+
+    def run(self, tool: str, *arguments: str) -> Run:
+        """Any tool of ansible-core, as a user would type it."""
+        results = self.directory / "results.jsonl"
+        results.unlink(missing_ok=True)
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH_", "KUBECONFIG"))},
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback_plugins")),
+            "ANSIBLE_CALLBACKS_ENABLED": "record",
+            "ANSIBLE_LOCALHOST_WARNING": "false",
+            "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
+            "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
+            "ANSIBLE_NOCOLOR": "true",
+            "GPUCTL_TEST_RESULTS": str(results),
+            "HOME": str(self.directory),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            **self.environment,
+        }
+        done = subprocess.run(
+            [str(BIN / tool), *arguments],
+            cwd=self.directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        lines = results.read_text().splitlines() if results.exists() else []
+        return Run(done.returncode, done.stdout, [TaskResult(**json.loads(line)) for line in lines])

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tests' own eyes and hands on the cluster: bare requests, not the code under test."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import urllib3
+from kubernetes import config
+from kubernetes.client import Configuration
+
+PATHS = {
+    "namespace": "/api/v1/namespaces",
+    "node": "/api/v1/nodes",
+    "priorityclass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "configmap": "/api/v1/namespaces/{}/configmaps",
+    "deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "hpa": "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
+    "job": "/apis/batch/v1/namespaces/{}/jobs",
+    "pod": "/api/v1/namespaces/{}/pods",
+    "service": "/api/v1/namespaces/{}/services",
+    "statefulset": "/apis/apps/v1/namespaces/{}/statefulsets",
+}
+
+
+class Api:
+    """A cluster by its kubeconfig; ``call`` returns status and body."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        settings = Configuration()
+        config.load_kube_config(kubeconfig, client_configuration=settings)
+        self.server = settings.host.rstrip("/")
+        token = settings.get_api_key_with_prefix("authorization") or settings.get_api_key_with_prefix("BearerToken")
+        self.headers = {"Authorization": token} if token else {}
+        self.pool = urllib3.PoolManager(
+            maxsize=16,
+            cert_reqs="CERT_REQUIRED" if settings.verify_ssl else "CERT_NONE",
+            ca_certs=settings.ssl_ca_cert,
+            cert_file=settings.cert_file,
+            key_file=settings.key_file,
+        )
+
+    def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, Any]:
+        headers = {**self.headers, "Content-Type": content_type, "User-Agent": "someone-else"}
+        payload = None if body is None else json.dumps(body)
+        response = self.pool.request(method, self.server + path, body=payload, headers=headers)
+        return response.status, json.loads(response.data or b"null")
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Any:
+        status, body = self.call("GET", f"{PATHS[kind].format(namespace)}/{name}")
+        return body if status == 200 else None
+
+    def list(self, kind: str, namespace: str = "", labels: str = "") -> list[dict[str, Any]]:
+        status, body = self.call("GET", f"{PATHS[kind].format(namespace)}?labelSelector={labels}")
+        assert status == 200, body
+        return list(body["items"])
+
+    def create(self, kind: str, body: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+        status, answer = self.call("POST", PATHS[kind].format(namespace), body)
+        assert status == 201, answer
+        return dict(answer)
+
+    def patch(self, kind: str, name: str, body: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+        """A strategic merge patch, as ``kubectl edit`` and ``kubectl set image`` send it."""
+        path = f"{PATHS[kind].format(namespace)}/{name}"
+        status, answer = self.call("PATCH", path, body, "application/strategic-merge-patch+json")
+        assert status == 200, answer
+        return dict(answer)
+
+    def delete(self, kind: str, name: str, namespace: str = "") -> None:
+        self.call("DELETE", f"{PATHS[kind].format(namespace)}/{name}", {"propagationPolicy": "Background"})
+
+
+def eventually(what: Callable[[], Any], seconds: float = 30) -> Any:
+    """Ask until the answer is true, and return it."""
+    deadline = time.monotonic() + seconds
+    while not (answer := what()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {answer!r}"
+        time.sleep(0.1)
+    return answer

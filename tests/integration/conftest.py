@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A cluster for the integration tests: the simulated one, or the one that GPUCTL_TEST_KUBECONFIG names.
+
+Every test works in a namespace of its own that goes away after it, and through a proxy that counts requests.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubesim.cluster import Cluster
+
+from . import recorder as recording
+from .ansible import Ansible
+from .api import Api, eventually
+from .recorder import Recorder
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    given = os.environ.get("GPUCTL_TEST_KUBECONFIG")
+    if given:
+        yield Path(given).resolve()
+        return
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with Cluster(nodes=4).running() as cluster:
+        cluster.kubeconfig(path)
+        yield path
+
+
+@pytest.fixture(scope="session")
+def api(kubeconfig: Path) -> Api:
+    return Api(str(kubeconfig))
+
+
+@pytest.fixture(scope="session")
+def _recorder(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    recorder, server = recording.start(api, tmp_path_factory.mktemp("recorder"))
+    yield recorder
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def recorder(_recorder: Recorder) -> Recorder:
+    _recorder.clear()
+    return _recorder
+
+
+@pytest.fixture
+def namespace(api: Api) -> Iterator[str]:
+    name = f"gpuctl-test-{secrets.token_hex(4)}"
+    api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    api.delete("namespace", name)
+    eventually(lambda: api.get("namespace", name) is None, 120)
+
+
+@pytest.fixture
+def ansible(tmp_path: Path, recorder: Recorder) -> Ansible:
+    """Ansible whose tasks reach the cluster through the recorder."""
+    return Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(recorder.kubeconfig)})

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A proxy that stands before the cluster and writes down every request, so that any cluster's can be counted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+from urllib3 import HTTPHeaderDict
+
+from .api import Api
+
+
+_PASSED = frozenset({"accept", "content-type", "impersonate-group", "impersonate-user", "user-agent"})
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    dry_run: bool
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}{' (dry run)' if self.dry_run else ''}"
+
+
+@dataclass
+class Recorder:
+    """``kubeconfig`` leads through the proxy; ``requests`` is what came through since the last ``clear()``."""
+
+    kubeconfig: Path
+    url: str
+    requests: list[Request] = field(default_factory=list)
+
+    @property
+    def writes(self) -> list[str]:
+        return [str(request) for request in self.requests if request.method != "GET" and not request.dry_run]
+
+    @property
+    def dry_runs(self) -> list[str]:
+        return [str(request) for request in self.requests if request.dry_run]
+
+    def clear(self) -> None:
+        self.requests.clear()
+
+
+def start(api: Api, directory: Path) -> tuple[Recorder, ThreadingHTTPServer]:
+    """Serve on a free port of this machine, with the cluster's own credentials."""
+    recorder = Recorder(directory / "recorded.kubeconfig", "")
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Answers are small: without this the kernel holds each back for up to 40 ms (Nagle and delayed ACK).
+        disable_nagle_algorithm = True
+
+        def forward(self) -> None:
+            split = urlsplit(self.path)
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length) if length else None
+            # Where a deletion has a body, the server reads its options from there alone.
+            in_body = self.command == "DELETE" and body is not None
+            dry_run = bool(json.loads(body or b"{}").get("dryRun")) if in_body else "dryRun" in parse_qs(split.query)
+            recorder.requests.append(Request(self.command, split.path, dry_run))
+            passed = HTTPHeaderDict(api.headers)
+            for name, value in self.headers.items():
+                if name.lower() in _PASSED:
+                    passed.add(name, value)
+            answer = api.pool.request(
+                self.command,
+                api.server + self.path,
+                body=body,
+                headers=passed,
+                retries=False,
+            )
+            self.send_response(answer.status)
+            for name in ("Content-Type", "Retry-After"):
+                if name in answer.headers:
+                    self.send_header(name, answer.headers[name])
+            self.send_header("Content-Length", str(len(answer.data)))
+            self.end_headers()
+            self.wfile.write(answer.data)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = forward
+
+        def log_message(self, format: str, *args: object) -> None:
+            """The record is the log."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.block_on_close = False
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    recorder.url = f"http://127.0.0.1:{server.server_port}"
+    recorder.kubeconfig.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "recorded",
+                "clusters": [{"name": "recorded", "cluster": {"server": recorder.url}}],
+                "users": [{"name": "recorded", "user": {"token": "the-proxy-has-its-own"}}],
+                "contexts": [{"name": "recorded", "context": {"cluster": "recorded", "user": "recorded"}}],
+            }
+        )
+    )
+    return recorder, server

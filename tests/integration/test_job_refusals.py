@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_job with bad input: one clear message, nothing half done, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .ansible import Ansible
+from .manifests import compute, training
+from .recorder import Recorder
+
+FIVE_MISTAKES = """\
+kind: training
+job:
+  name: Not_A_Name
+  gpu: 4
+environment:
+  image: registry.example.com/ml:v1
+  command: python train.py
+resources:
+  gpu: -1
+  cpu: lots
+  memory: 1Gi
+"""
+
+
+def test_five_mistakes_are_five_located_messages_and_no_request(ansible: Ansible, recorder: Recorder):
+    path = ansible.directory / "training.yaml"
+    path.write_text(FIVE_MISTAKES)
+    result = ansible.job(src=str(path))
+
+    assert result.failed
+    lines = result.message.splitlines()
+    assert "5 errors" in lines[0]
+    for place, value in {
+        "job.name": "Not_A_Name",
+        "job.gpu": "resources",
+        "environment.command": '["python", "train.py"]',
+        "resources.gpu": "-1",
+        "resources.cpu": "lots",
+    }.items():
+        (line,) = [line for line in lines if f"{place}:" in line]
+        assert "training.yaml" in line
+        assert "document 1" in line
+        assert value in line
+    assert recorder.requests == []
+
+
+CASES = {
+    "no input": ({}, ["src", "definition", "name"]),
+    "two inputs": ({"src": "a.yaml", "definition": {}}, ["mutually exclusive"]),
+    "a name is not enough to create": ({"name": "x"}, ["state is present", "src"]),
+    "nothing at that path": ({"src": "nowhere/*.yaml"}, ["nowhere/*.yaml"]),
+    "the same job twice": (
+        {"definition": [training(), training(job={"namespace": "gpuctl-x"})], "namespace": "gpuctl-x"},
+        ["document 2, job.name", "namespace gpuctl-x", "document 1"],
+    ),
+    "only a pool": (
+        {"definition": {"kind": "pool", "pool": {"name": "a"}, "nodes": ["node-1"]}},
+        ["no job", "pool"],
+    ),
+    "a namespace that is not there": (
+        {"definition": training(), "namespace": "gpuctl-nowhere"},
+        ["training train in namespace gpuctl-nowhere", "kubectl create namespace gpuctl-nowhere"],
+    ),
+    "a kubeconfig that is not there": (
+        {"definition": training(), "kubeconfig": "/nowhere/kubeconfig"},
+        ["/nowhere/kubeconfig", "K8S_AUTH_KUBECONFIG"],
+    ),
+    "a context that is not there": ({"definition": training(), "context": "nowhere"}, ["context nowhere"]),
+    "a server that is not there": (
+        {"definition": training(), "host": "http://127.0.0.1:1", "api_key": "t-0p5ecret", "retries": 0},
+        ["cannot reach the API server http://127.0.0.1:1", "refused"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check"])
+def test_bad_input(ansible: Ansible, recorder: Recorder, options: dict, words: list[str], check: bool):
+    result = ansible.job(**options, check=check)
+    assert result.failed
+    for word in words:
+        assert word in result.message
+    assert "Traceback" not in result.message
+    assert "exception" not in result.result or "Traceback" not in str(result.result["exception"])
+    assert recorder.writes == []
+
+
+def test_who_may_not_write_is_told_what(ansible: Ansible, namespace: str, recorder: Recorder):
+    """Nobody may act as a user without rights but an admin: impersonation is how to be one on any cluster."""
+    result = ansible.job(definition=compute(), namespace=namespace, impersonate_user="gpuctl-test-nobody")
+    assert result.failed
+    assert "forbidden" in result.message
+    assert recorder.writes == []
+
+
+def test_a_token_of_the_options_never_shows(ansible: Ansible, tmp_path: Path):
+    token = "t-2f8e91c7"
+    run = ansible.play(
+        [
+            {
+                "name": "job",
+                "runwhere.gpuctl.gpuctl_job": {
+                    "definition": training(),
+                    "host": "http://127.0.0.1:1",
+                    "api_key": token,
+                },
+            }
+        ],
+        arguments=("-vvv",),
+    )
+    assert run.tasks[0].failed
+    assert token not in run.output
