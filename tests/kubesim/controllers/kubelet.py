@@ -78,6 +78,7 @@ class Kubelet(Controller):
         self.recorder = EventRecorder(registry, self.name)
         self.rules: list[Rule] = []
         self._runs: dict[Key, PodRun] = {}
+        self._homeless: dict[str, dict[Key, None]] = {}  # pods that wait for their node to be there
         self._addresses = itertools.count(2)
         self._rule_numbers = itertools.count(1)
 
@@ -146,10 +147,8 @@ class Kubelet(Controller):
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         if kind == "Node":
-            if event == "ADDED":
-                for pod in self.registry.list("Pod"):
-                    if pod["spec"].get("nodeName") == obj["metadata"]["name"]:
-                        self.enqueue(key_of(pod))
+            for key in self._homeless.pop(obj["metadata"]["name"], ()):
+                self.enqueue(key)
         elif event == "DELETED":
             self._runs.pop(key_of(obj), None)
         elif obj["spec"].get("nodeName"):
@@ -175,6 +174,7 @@ class Kubelet(Controller):
             return run
         node = self.registry.get("Node", "", pod["spec"].get("nodeName", ""))
         if node is None:
+            self._homeless.setdefault(pod["spec"]["nodeName"], {})[key] = None
             return None
         status = pod.get("status") or {}
         addresses = {one["type"]: one["address"] for one in node.get("status", {}).get("addresses") or ()}

@@ -148,6 +148,7 @@ class Scheduler(Controller):
         if node is not None:
             self._bind(key, pod, node)
             return
+        self._parked[key] = None  # before anything is written of it, which would bring it back
         message, lasting = self._explain(key, pod, social)
         self._park(key, pod, message)
         if same and lasting:
