@@ -31,6 +31,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling 
     ListOf,
     MapOf,
     Shape,
+    item_of,
     keys_of,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validation import KIND_ALIASES  # noqa: E402
@@ -141,8 +142,8 @@ def _other_form(key: Key, definitions: dict[str, Schema]) -> Schema | None:
     if key.mark(OneOrMany) and isinstance(key.shape, ListOf):
         return _shape_schema(key.shape.item, definitions)
     form = key.mark(MapForm)
-    if form and isinstance(key.shape, ListOf) and isinstance(key.shape.item, BlockOf):
-        model = key.shape.item.model
+    if form:
+        model = item_of(key).model
         entry = f"{model.__name__}Entry"
         definitions[entry] = _block_schema(model, definitions, f"#/$defs/{entry}", without=form.key)
         names = next(_own_form(inner, definitions) for inner in keys_of(model) if inner.field == form.key)

@@ -24,12 +24,12 @@ from .spelling import (
     BlockOf,
     Key,
     ListOf,
-    MapOf,
     Shape,
     Text,
     default_entry_of,
     documented_path,
     homes_of,
+    item_of,
     key_by_spelling,
     keys_of,
     kinds_with,
@@ -161,7 +161,7 @@ class _Reader:
     def _value(self, node: Node, shape: Shape, location: Location, path: str) -> Any:
         if isinstance(shape, Text):
             if isinstance(node, ScalarNode):
-                return _text(node)
+                return node.text
             return self._refuse(location, path, node, f"{_a(node)} is not allowed here; give one value")
         if isinstance(shape, BlockOf):
             if isinstance(node, MapNode):
@@ -172,7 +172,7 @@ class _Reader:
                 return self._items(node, shape.item, location, path)
             return self._no_list(node, shape.item, location, path)
         if isinstance(node, MapNode):
-            return self._map(node, shape, location, path)
+            return self._map(node, shape.item, location, path)
         return self._refuse(location, path, node, f"{_a(node)} is not allowed here; write `name:` lines below it")
 
     def _items(self, node: ListNode, shape: Shape, location: Location, path: str) -> list[Any]:
@@ -192,9 +192,8 @@ class _Reader:
 
     def _block_items(self, node: ListNode, key: Key, form: MapForm, location: Location, path: str) -> list[Any]:
         """A list of blocks that could have been a map; `- HF_HOME: /cache` and `- HF_HOME=/cache` are neither."""
-        assert isinstance(key.shape, ListOf)
-        assert isinstance(key.shape.item, BlockOf)
-        known = key_by_spelling(key.shape.item.model)
+        block = item_of(key)
+        known = key_by_spelling(block.model)
         for position, item in enumerate(node.items):
             name = None
             if isinstance(item, ScalarNode) and not item.is_null:
@@ -204,9 +203,9 @@ class _Reader:
             if name is not None:
                 remedy = f"write `- {form.key}: {quoted(name, True)}` and `{form.value}:` below it"
                 self._refuse((*location, position), joined(path, position), item, f"has no {form.key}; {remedy}")
-        return self._items(node, key.shape.item, location, path)
+        return self._items(node, block, location, path)
 
-    def _map(self, node: MapNode, shape: MapOf, location: Location, path: str) -> dict[str, Any]:
+    def _map(self, node: MapNode, item: Shape, location: Location, path: str) -> dict[str, Any]:
         data: dict[str, Any] = {}
         given: dict[str, ScalarNode] = {}
         for name, value in node.entries:
@@ -218,13 +217,12 @@ class _Reader:
             self._reading.spots[below] = Spot(where, value)
             self._reading.spots[_below(below, MAP_KEY)] = Spot(where, name)
             empty = isinstance(value, ScalarNode) and value.is_null
-            data[name.text] = {} if empty else self._value(value, shape.item, below, where)
+            data[name.text] = {} if empty else self._value(value, item, below, where)
         return data
 
     def _map_form(self, node: MapNode, key: Key, form: MapForm, location: Location, path: str) -> list[Any]:
         """`env: {HF_HOME: /cache}` as the list of blocks it stands for."""
-        assert isinstance(key.shape, ListOf)
-        assert isinstance(key.shape.item, BlockOf)
+        model = item_of(key).model
         entries: list[Any] = []
         given: dict[str, ScalarNode] = {}
         for name, value in node.entries:
@@ -234,7 +232,7 @@ class _Reader:
             given[name.text] = name
             below, where = (*location, len(entries)), joined(path, name.text)
             if isinstance(value, MapNode):
-                entry = self.block(value, key.shape.item.model, below, where)
+                entry = self.block(value, model, below, where)
                 if form.key in entry:
                     self._problem(joined(where, form.key), value, "is the key of this block already; remove it")
             else:
@@ -266,7 +264,6 @@ class _Reader:
         self, data: dict[str, Any], key: Key, given: list[tuple[ScalarNode, Node]], location: Location, path: str
     ) -> None:
         """A quota's `default:` block, moved into the map beside it."""
-        assert isinstance(key.shape, MapOf)
         if not given:
             return
         if len(given) > 1:
@@ -278,7 +275,7 @@ class _Reader:
             self._problem(joined(path, name.text), name, f"is given twice, here and as {other.path}; keep one")
             return
         single = MapNode(((name, value),), name.place)
-        entries.update(self._map(single, key.shape, (*location, key.field), path))
+        entries.update(self._map(single, item_of(key), (*location, key.field), path))
 
     def _unknown(self, name: ScalarNode, model: type[Block], location: Location, path: str) -> None:
         """Say what was probably meant; a field that it was meant to be is then not missing as well."""
@@ -338,11 +335,6 @@ class _Reader:
 
 def _below(location: Location, *steps: str | int) -> Location:
     return (*location, *steps)
-
-
-def _text(node: Node) -> str:
-    assert isinstance(node, ScalarNode)
-    return node.text
 
 
 def _split(command: str) -> list[str]:

@@ -91,6 +91,13 @@ def default_entry_of(model: type[Block]) -> tuple[str, Key] | None:
     return None
 
 
+def item_of(key: Key) -> BlockOf:
+    """The block that a key holds a list or map of. Raises TypeError for other keys."""
+    if isinstance(key.shape, (ListOf, MapOf)) and isinstance(key.shape.item, BlockOf):
+        return key.shape.item
+    raise TypeError(f"{key.field} holds no list or map of blocks")
+
+
 def homes_of(spelling: str, kind: str) -> list[str]:
     """The blocks of a kind, by path, in which the key is valid: `gpu` -> [`resources`]."""
     return [path for path, model in blocks_of(kind) if spelling in key_by_spelling(model)]
