@@ -67,10 +67,23 @@ class ManualClock(Clock):
             timer.fn()
         return True
 
+    async def advance_slowly(self, seconds: float) -> None:
+        """advance(), with the loop's turn after each timer: what the timer set off is done before the next one."""
+        limit = self._now + timedelta(seconds=seconds)
+        await _settle()
+        while self.next_due(limit):
+            await _settle()
+
     def advance(self, seconds: float) -> None:
         limit = self._now + timedelta(seconds=seconds)
         while self.next_due(limit):
             pass
+
+
+async def _settle(turns: int = 20) -> None:
+    """Let callbacks run that were put on the loop, and those that they put there."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
 
 
 def rfc3339(moment: datetime) -> str:

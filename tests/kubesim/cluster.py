@@ -4,24 +4,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import copy
-import importlib
+import json
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
-import yaml
-
-from kubesim import bootstrap_rbac
-from kubesim.auth import Authenticator, Authorizer, User
-from kubesim.clock import Clock
+from kubesim import admission, bootstrap_rbac, controllers, kinds, resources, schema
+from kubesim.auth import AUTHENTICATED, MASTERS, Authenticator, Authorizer, User
+from kubesim.clock import Clock, ManualClock, rfc3339
+from kubesim.control import Control
 from kubesim.faults import Faults
 from kubesim.http import Server
-from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
 from kubesim.nodes import fake_node
 from kubesim.registry import Registry
 from kubesim.request_log import RequestLog
@@ -31,48 +30,87 @@ from kubesim.store import Store
 T = TypeVar("T")
 Object = dict[str, Any]
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-LAB_USER_TOKEN = "lab-user-token"
-ADMIN = User("lab-admin", "lab-admin", ("system:masters", "system:authenticated"))
-LAB_USER = User("lab-user", "lab-user", ("system:authenticated",))
+LAB_USER_TOKEN = "lab-user-token"  # noqa: S105  # a name of the contract, no secret
+ADMIN = User("lab-admin", "lab-admin", (MASTERS, AUTHENTICATED))
+LAB_USER = User("lab-user", "lab-user", (AUTHENTICATED,))
+#: How long a call from another thread, start and stop may take, in seconds.
+PATIENCE = 60
 
 
 class Cluster:
-    """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own."""
+    """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
-    def __init__(self, nodes: int = 4, *, clock: Clock | None = None, pod_start_seconds: float = 0.05, controllers: bool = True) -> None:
+    `clock`: a ManualClock stands still until advance(). `tls`: serve https (kubectl sends its token only then).
+    `controllers=False`: an API server by itself, nothing happens to what is stored."""
+
+    def __init__(
+        self,
+        nodes: int = 4,
+        *,
+        clock: Clock | None = None,
+        pod_start_seconds: float = 0.05,
+        tls: bool = False,
+        controllers: bool = True,
+    ) -> None:
         self.clock = clock or Clock()
         self.token = secrets.token_urlsafe(24)
         self.authenticator = Authenticator({self.token: ADMIN, LAB_USER_TOKEN: LAB_USER})
         self.store = Store()
-        kinds, admission = importlib.import_module("kubesim.kinds"), importlib.import_module("kubesim.admission")
         self.registry = Registry(self.store, self.clock, kinds.STRATEGIES, admission)
         self.authorizer = Authorizer(self.registry.get, self.registry.list)
         self.rest = Rest(self.registry, self.authenticator, self.authorizer, lambda: self.kubelet)
         self.requests = RequestLog()
         self.faults = Faults()
-        self.control: Any = SimpleNamespace()
-        self.server = Server(self)
         self.controllers: dict[str, Any] = {}
         self.url = ""
-        self._nodes, self._start_seconds, self._with_controllers = nodes, pod_start_seconds, controllers
+        self.ca: bytes | None = None
+        self._server = Server(self, Control(self))
+        self._nodes, self._start_seconds = nodes, pod_start_seconds
+        self._tls, self._with_controllers = tls, controllers
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    @property
-    def kubelet(self) -> Any:
-        return self.controllers["kubelet"]
+    # --- running it ---
+
+    @contextmanager
+    def running(self, host: str = "127.0.0.1", port: int = 0) -> Iterator[Cluster]:
+        """Serve from a thread of its own until the block ends."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="kubesim", daemon=True)
+        thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self.start(host, port), loop).result(PATIENCE)
+            try:
+                yield self
+            finally:
+                asyncio.run_coroutine_threadsafe(self.stop(), loop).result(PATIENCE)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(PATIENCE)
+            loop.close()
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Serve from the running loop."""
+        """Serve from the running loop. `port` 0: any free one."""
         self._loop = self.registry.loop = self.clock.loop = asyncio.get_running_loop()
-        self._start_controllers()
+        if self._with_controllers:
+            self._start_controllers()
         self._furnish()
         self.store.compact()
-        self.url = f"http://{host}:{await self.server.start(host, port)}"
+        context = None
+        if self._tls:
+            from kubesim import tls
+
+            identity = tls.new_identity()
+            self.ca, context = identity.certificate, identity.context
+        bound = await self._server.start(host, port, context)
+        self.url = f"{'https' if self._tls else 'http'}://{host}:{bound}"
+
+    async def stop(self) -> None:
+        for controller in self.controllers.values():
+            controller.stop()
+        await self._server.stop()
 
     def _start_controllers(self) -> None:
-        if not self._with_controllers:
-            return
-        for kind in importlib.import_module("kubesim.controllers").ALL:
+        for kind in controllers.ALL:
             options = {"start_seconds": self._start_seconds} if kind.name == "kubelet" else {}
             self.controllers[kind.name] = kind(self.registry, **options)
         for controller in self.controllers.values():
@@ -83,55 +121,87 @@ class Cluster:
             self.registry.create("Namespace", {"metadata": {"name": name}})
         for kind, obj in bootstrap_rbac.objects():
             self.registry.create(kind, obj)
-        for priority_class in SYSTEM_PRIORITY_CLASSES:
-            self.registry.create("PriorityClass", copy.deepcopy(priority_class), manager="kube-apiserver")
         for number in range(1, self._nodes + 1):
             self.registry.create("Node", fake_node(f"node-{number}", self.clock.now()))
 
-    def kubeconfig(self, path: str | Path) -> Path:
-        """Write a kubeconfig that leads here as admin, and return its path."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "kubesim",
-            "clusters": [{"name": "kubesim", "cluster": {"server": self.url}}],
-            "users": [{"name": "kubesim", "user": {"token": self.token}}],
-            "contexts": [{"name": "kubesim", "context": {"cluster": "kubesim", "user": "kubesim"}}],
-        }
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(config))
-        path.chmod(0o600)
-        return path
+    # --- for tests; safe from any thread ---
 
-    async def stop(self) -> None:
-        for controller in self.controllers.values():
-            controller.stop()
-        await self.server.stop()
-
-    @contextmanager
-    def running(self, host: str = "127.0.0.1", port: int = 0) -> Iterator[Cluster]:
-        """Serve from a thread of its own until the block ends."""
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, name="kubesim", daemon=True)
-        thread.start()
-        try:
-            asyncio.run_coroutine_threadsafe(self.start(host, port), loop).result(60)
-            try:
-                yield self
-            finally:
-                asyncio.run_coroutine_threadsafe(self.stop(), loop).result(60)
-        finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(10)
-            loop.close()
+    @property
+    def kubelet(self) -> Any:
+        """The kubelet of all nodes: behave(…) says what becomes of pods."""
+        return self.controllers["kubelet"]
 
     def call(self, fn: Callable[[], T]) -> T:
         """Run a function on the cluster's thread (registry and controllers are only safe there) and give its result."""
         if self._loop is None:
             raise RuntimeError("the cluster is not running")
+        try:
+            if asyncio.get_running_loop() is self._loop:
+                return fn()
+        except RuntimeError:  # no loop runs in this thread
+            pass
 
         async def run() -> T:
             return fn()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass on a ManualClock, and everything that is due happen, controllers included."""
+        clock = self.clock
+        if not isinstance(clock, ManualClock):
+            raise TypeError("only a cluster with a ManualClock can be advanced")
+
+        async def run() -> None:
+            await clock.advance_slowly(seconds)
+
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
+
+    def load(self, objects: Iterable[Object]) -> int:
+        """Store objects as they are, without admission, defaults or checks: for large clusters. Status is kept.
+
+        What a list and the controllers need (uid, creationTimestamp, zero values) is filled in. The number of objects."""
+        given = list(objects)
+
+        def run() -> int:
+            moment = rfc3339(self.clock.now())
+            for obj in given:
+                self.store.put(_complete(obj, moment))
+            return len(given)
+
+        return self.call(run)
+
+    def add_nodes(
+        self, names: Iterable[str], *, labels: dict[str, str] | None = None, resources: dict[str, str] | None = None
+    ) -> None:
+        """Fake GPU nodes like the first ones; `resources` (quantities) override theirs."""
+        now = self.clock.now()
+        self.load({**fake_node(name, now, labels=labels, resources=resources), "kind": "Node"} for name in names)
+
+    def kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
+        """Write a kubeconfig for the admin (or another token) and give its path."""
+        cluster: Object = {"server": self.url}
+        if self.ca:
+            cluster["certificate-authority-data"] = base64.b64encode(self.ca).decode()
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "kubesim",
+            "clusters": [{"name": "kubesim", "cluster": cluster}],
+            "users": [{"name": "kubesim", "user": {"token": token or self.token}}],
+            "contexts": [{"name": "kubesim", "context": {"cluster": "kubesim", "user": "kubesim"}}],
+        }
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch(0o600)
+        target.write_text(json.dumps(content, indent=2) + "\n")  # JSON is YAML
+        return target
+
+
+def _complete(obj: Object, moment: str) -> Object:
+    version = obj.get("apiVersion") or resources.by_kind(obj["kind"]).api_version
+    whole = schema.read({**copy.deepcopy(obj), "apiVersion": version})
+    whole["metadata"].setdefault("uid", str(uuid.uuid4()))
+    whole["metadata"].setdefault("creationTimestamp", moment)
+    return whole

@@ -16,6 +16,8 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from kubesim import auth, discovery, errors, media, request_info, resources
+from kubesim.control import PREFIX, Control
+from kubesim.faults import ConnectionBroken
 from kubesim.field import go_quote
 from kubesim.media import Form
 from kubesim.options import Query
@@ -34,8 +36,8 @@ MAX_BODY = 3 * 1024 * 1024
 class Server:
     """Answers requests for a cluster. start(host, port) gives the port; stop() ends open watches."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, control: Control) -> None:
+        self.cluster, self.control = cluster, control
         self.watches: set[Watch] = set()
         self._runner: web.AppRunner | None = None
 
@@ -59,16 +61,21 @@ class Server:
         """One request, from its arrival to the last byte of its answer."""
         query = parse_qs(request.query_string, keep_blank_values=True)
         info = request_info.read(request.method, request.path, {k: v[0] for k, v in query.items()})
-        if request.path.startswith("/_sim/"):
-            return await self.cluster.control.answer(request)
+        if request.path.startswith(PREFIX):
+            return await self.control.answer(request)
         user = ""
         try:
-            await self.cluster.faults.strike(request, info)
+            await self.cluster.faults.strike(info)
             identity = self.cluster.authenticator.identify(request.headers)
             identity = self.cluster.authorizer.impersonate(identity, request.headers)
             user = identity.name
             self.cluster.authorizer.require(identity, info)
             response = await self._dispatch(request, info, Query(query), identity)
+        except ConnectionBroken:
+            self._log(request, info, query, user, 0)
+            if request.transport:
+                request.transport.abort()
+            raise asyncio.CancelledError from None
         except errors.ApiError as error:
             response = _json(error.status, media.dump(error.body, Form()), error.headers)
         self._log(request, info, query, user, response.status)
