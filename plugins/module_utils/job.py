@@ -56,13 +56,14 @@ def run(task: Task) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Job:
-    """One job of the task: its identity, and the objects it is made of (none for a deletion)."""
+    """One job of the task: its identity, and what it is made of (nothing for a deletion)."""
 
     namespace: str
     name: str
     kind: str | None
     objects: tuple[dict[str, Any], ...] = ()
     priority_class: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def id(self) -> tuple[str, str]:
@@ -91,10 +92,12 @@ def _built(task: Task, default_namespace: str) -> list[_Job]:
             continue
         task.hide(secret_values(model))
         namespace = model.job.namespace or default_namespace
+        if task.params["state"] == "absent":
+            jobs.append(_Job(namespace, model.job.name, model.kind))
+            continue
         built = build(model, namespace)
-        for warning in (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)):
-            task.warn(warning)
-        jobs.append(_Job(namespace, model.job.name, model.kind, tuple(built.objects), built.priority_class))
+        warnings = (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings))
+        jobs.append(_Job(namespace, model.job.name, model.kind, tuple(built.objects), built.priority_class, warnings))
     if not jobs:
         raise TaskFailed(
             f"there is no job in what was given, only: {', '.join(others)}. Job kinds are {', '.join(JOB_KINDS)}; "
@@ -121,6 +124,10 @@ def _present(task: Task, jobs: list[_Job]) -> dict[str, Any]:
             classes.add(job.priority_class["metadata"]["name"])
         plans.append(plan)
     plans = prove(plans, client, on_immutable=task.params["on_immutable"], check_mode=task.check_mode)
+    for job, plan in zip(jobs, plans, strict=True):
+        if plan.changed:  # A warning at every run of what runs already would only be noise.
+            for warning in job.warnings:
+                task.warn(warning)
     return _carry_out(task, plans)
 
 
