@@ -37,7 +37,8 @@ class Simulation:
 
     @property
     def kubelet(self) -> Kubelet:
-        return self.controllers["kubelet"]
+        kubelet: Kubelet = self.controllers["kubelet"]
+        return kubelet
 
     def call_soon(self, fn: Callable[[], object]) -> None:
         self._due.append(fn)

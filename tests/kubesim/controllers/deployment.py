@@ -8,6 +8,7 @@ progress.go, util/deployment_util.go.
 from __future__ import annotations
 
 import copy
+import math
 from datetime import datetime
 from typing import Any
 
@@ -133,7 +134,6 @@ class Rollout:
                 if before is not None:
                     history = [*filter(None, annotations.get(REVISION_HISTORY, "").split(",")), before]
                     annotations[REVISION_HISTORY] = ",".join(history)
-            annotations |= self._size_annotations()
             set_or_drop(copied["spec"], "minReadySeconds", self.spec.get("minReadySeconds", 0))
 
         assert self.new is not None
@@ -308,7 +308,7 @@ class Rollout:
         for one in ordered:
             annotations = one["metadata"].get("annotations") or {}
             before = int(annotations.get(MAX) or self.replicas)
-            share = round(_size(one) * allowed / before) - _size(one) if before else 0
+            share = math.floor(_size(one) * allowed / before + 0.5) - _size(one) if before else 0
             share = max(0, min(share, left)) if left > 0 else min(0, max(share, left))
             left -= share
             sizes.append(_size(one) + share)

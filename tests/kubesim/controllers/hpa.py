@@ -186,8 +186,8 @@ class HorizontalPodAutoscalerController(Controller):
         known = self._wishes.setdefault(key, [(now, current)])
         known.append((now, wanted))
         self._wishes[key] = known = [one for one in known if now - one[0] <= max(windows.values())]
-        most = max(wish for moment, wish in known if now - moment <= windows["scaleDown"])
-        least = min(wish for moment, wish in known if now - moment <= windows["scaleUp"])
+        most = max([wanted, *(wish for moment, wish in known if now - moment < windows["scaleDown"])])
+        least = min([wanted, *(wish for moment, wish in known if now - moment < windows["scaleUp"])])
         settled = min(most, current) if wanted < current else max(least, current) if wanted > current else wanted
         if settled != wanted:
             message = "recent recommendations were higher than current one, applying the highest recent recommendation"

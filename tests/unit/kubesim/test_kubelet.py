@@ -11,6 +11,10 @@ from kubesim.errors import ApiError
 from kubesim.simulation import Object, Simulation, pod_spec
 
 
+OOM = {"lab/run-seconds": "5", "lab/reason": "OOMKilled"}
+DONE = {"lab/crash-seconds": "2", "lab/exit-code": "0"}
+
+
 def run(annotations: dict[str, str] | None = None, seconds: float = 1, **spec: Any) -> tuple[Simulation, Object]:
     sim = Simulation(nodes=1)
     sim.create("Pod", "p", pod_spec(**spec), metadata={"annotations": annotations or {}})
@@ -35,7 +39,7 @@ def condition(pod: Object, kind: str) -> Object:
         ({"lab/start-seconds": "5"}, "Always", 6, "Running", ("running", ""), 0, "True"),
         ({"lab/run-seconds": "5"}, "Never", 7, "Succeeded", ("terminated", "Completed"), 0, "False"),
         ({"lab/run-seconds": "5", "lab/exit-code": "2"}, "Never", 7, "Failed", ("terminated", "Error"), 0, "False"),
-        ({"lab/run-seconds": "5", "lab/reason": "OOMKilled"}, "Never", 7, "Failed", ("terminated", "OOMKilled"), 0, "False"),
+        (OOM, "Never", 7, "Failed", ("terminated", "OOMKilled"), 0, "False"),
         ({"lab/stuck": "true"}, "Always", 9, "Pending", ("waiting", "ContainerCreating"), 0, "False"),
         ({"lab/ready": "false"}, "Always", 9, "Running", ("running", ""), 0, "False"),
         ({"lab/ready-seconds": "5"}, "Always", 4, "Running", ("running", ""), 0, "False"),
@@ -45,7 +49,7 @@ def condition(pod: Object, kind: str) -> Object:
         ({"lab/crash-seconds": "2"}, "Always", 3, "Running", ("running", ""), 1, "True"),
         ({"lab/crash-seconds": "2"}, "Always", 6, "Running", ("waiting", "CrashLoopBackOff"), 1, "False"),
         ({"lab/crash-seconds": "2"}, "OnFailure", 15, "Running", ("running", ""), 2, "True"),
-        ({"lab/crash-seconds": "2", "lab/exit-code": "0"}, "OnFailure", 6, "Succeeded", ("terminated", "Completed"), 0, "False"),
+        (DONE, "OnFailure", 6, "Succeeded", ("terminated", "Completed"), 0, "False"),
         ({"lab/crash-seconds": "2"}, "Never", 6, "Failed", ("terminated", "Error"), 0, "False"),
         ({"lab/evict-seconds": "5"}, "Always", 6, "Failed", ("terminated", "Error"), 0, "False"),
     ],
