@@ -21,6 +21,7 @@ from kubesim.clock import Clock, ManualClock, rfc3339
 from kubesim.control import Control
 from kubesim.faults import Faults
 from kubesim.http import Server
+from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
 from kubesim.nodes import fake_node
 from kubesim.registry import Registry
 from kubesim.request_log import RequestLog
@@ -33,6 +34,14 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 LAB_USER_TOKEN = "lab-user-token"  # noqa: S105  # a name of the contract, no secret
 ADMIN = User("lab-admin", "lab-admin", (MASTERS, AUTHENTICATED))
 LAB_USER = User("lab-user", "lab-user", (AUTHENTICATED,))
+KUBERNETES_SERVICE: Object = {
+    "metadata": {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+}
 #: How long a call from another thread, start and stop may take, in seconds.
 PATIENCE = 60
 
@@ -119,8 +128,9 @@ class Cluster:
     def _furnish(self) -> None:
         for name in NAMESPACES:
             self.registry.create("Namespace", {"metadata": {"name": name}})
-        for kind, obj in bootstrap_rbac.objects():
+        for kind, obj in (*bootstrap_rbac.objects(), *(("PriorityClass", dict(obj)) for obj in SYSTEM_PRIORITY_CLASSES)):
             self.registry.create(kind, obj)
+        self.registry.create("Service", copy.deepcopy(KUBERNETES_SERVICE))
         for number in range(1, self._nodes + 1):
             self.registry.create("Node", fake_node(f"node-{number}", self.clock.now()))
 

@@ -121,17 +121,18 @@ class Server:
 
 
 def _respond(answer: Answer, form: Form) -> web.StreamResponse:
-    warnings = [f"299 - {go_quote(text)}" for text in answer.warnings]
+    response: web.StreamResponse
     if isinstance(answer.body, Watch):
-        return _Stream(answer.body, answer.watch_seconds)
-    if isinstance(answer.body, AsyncIterator):
-        return _Log(answer.body)
-    if answer.content_type:
-        return web.Response(body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type})
-    body = answer.body if isinstance(answer.body, bytes) else media.dump(answer.body, form)
-    response = _json(answer.status, body, {}, form.media)
-    for text in dict.fromkeys(warnings):
-        response.headers.add("Warning", text)
+        response = _Stream(answer.body, answer.watch_seconds)
+    elif isinstance(answer.body, AsyncIterator):
+        response = _Log(answer.body)
+    elif answer.content_type:
+        response = web.Response(body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type})
+    else:
+        body = answer.body if isinstance(answer.body, bytes) else media.dump(answer.body, form)
+        response = _json(answer.status, body, {}, form.media)
+    for text in dict.fromkeys(answer.warnings):
+        response.headers.add("Warning", f"299 - {go_quote(text)}")
     return response
 
 

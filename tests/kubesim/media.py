@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from kubesim import errors, resources, schema
+from kubesim import errors, protobuf, resources, schema
 from kubesim.resources import Resource
 
 JSON, YAML = "application/json", "application/yaml"
@@ -69,7 +69,12 @@ _Loader.yaml_implicit_resolvers = {
 
 def load(body: bytes, content_type: str) -> Any:
     """A JSON or YAML body as data; ValueError when it is neither."""
-    if YAML in content_type or "yaml" in content_type:
+    if protobuf.MEDIA_TYPE in content_type:
+        try:
+            return protobuf.load(body)
+        except protobuf.Unreadable as error:
+            raise errors.unsupported_media_type(f"{KNOWN} (but not {error})") from None
+    if "yaml" in content_type:
         try:
             return yaml.load(body, _Loader)
         except yaml.YAMLError as error:
@@ -90,7 +95,7 @@ def read_object(
 
     ApiError 400 (unreadable, wrong kind, wrong types, unknown fields under Strict), 415."""
     plain_type = content_type.partition(";")[0].strip()
-    if plain_type not in ("", JSON, YAML, "text/yaml"):
+    if plain_type not in ("", JSON, YAML, protobuf.MEDIA_TYPE):
         raise errors.unsupported_media_type(KNOWN)
     given = _load_object(body, plain_type, kind)
     found_version, found_kind = given.get("apiVersion") or api_version, given.get("kind") or kind

@@ -40,6 +40,8 @@ class Resource:
     create_on_update: bool = False
     #: registry.Store.ReturnDeletedObject: DELETE answers with the object instead of a Status.
     returns_deleted: bool = False
+    #: The warning that every answer about this resource carries (apiserver pkg/endpoints/deprecation).
+    deprecated: str = ""
     #: Stored in another version of the kind (which then has the same kind name): see conversion.py.
     hub: bool = True
 
@@ -111,7 +113,8 @@ _NEW_EVENT_FIELDS = {
 
 RESOURCES: tuple[Resource, ...] = (
     _core("configmaps", "ConfigMap", short_names=("cm",)),
-    _core("endpoints", "Endpoints", short_names=("ep",), create_on_update=True),
+    _core("endpoints", "Endpoints", short_names=("ep",), create_on_update=True,
+          deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
     _core("events", "Event", short_names=("ev",), field_labels=_EVENT_FIELDS, create_on_update=True),
     _core("limitranges", "LimitRange", short_names=("limits",), create_on_update=True),
     _core(

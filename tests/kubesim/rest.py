@@ -71,6 +71,12 @@ class Rest:
 
     def handle(self, call: Call) -> Answer:
         """Answer a call; ApiError for everything that is refused."""
+        answer = self._handle(call)
+        if call.resource.deprecated:
+            answer.warnings.insert(0, call.resource.deprecated)
+        return answer
+
+    def _handle(self, call: Call) -> Answer:
         info, resource = call.info, call.resource
         if info.subresource:
             sub = resource.subresource(info.subresource)

@@ -423,7 +423,7 @@ def _table(text: str) -> dict[str, set[str]]:
 _POINTER_FIELDS, _ALWAYS_FIELDS = _table(_POINTERS), _table(_ALWAYS)
 
 
-def _short(definition: str) -> str:
+def short_name(definition: str) -> str:
     parts = definition.split(".")
     return f"{parts[-3]}.{parts[-1]}"
 
@@ -482,14 +482,14 @@ def named(definition: str) -> Type:
         return _compiled[definition]
     spec = definitions()[definition]
     struct = _compiled[definition] = Struct(definition, spec)
-    pointers = _POINTER_FIELDS.get(_short(definition), set())
-    always = _ALWAYS_FIELDS.get(_short(definition), set()) | set(spec.get("required", ()))
+    pointers = _POINTER_FIELDS.get(short_name(definition), set())
+    always = _ALWAYS_FIELDS.get(short_name(definition), set()) | set(spec.get("required", ()))
     properties = spec.get("properties", {})
     if "metadata" in properties:  # metadata, spec and status of a kind are structs held by value
         always |= {"metadata", "spec", "status"} & properties.keys()
     for name, prop in properties.items():
         kind = _compile(prop)
-        if (_short(definition).partition(".")[2], name) in _NIL and isinstance(kind, Struct):
+        if (short_name(definition).partition(".")[2], name) in _NIL and isinstance(kind, Struct):
             kind = NilPointer(kind)
         struct.fields[name] = Field(kind, pointer=name in pointers or name in always, always=name in always)
     struct.always = [(name, f) for name, f in struct.fields.items() if f.always]
