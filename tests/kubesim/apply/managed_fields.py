@@ -141,7 +141,10 @@ def track_update(old: Object | None, new: Object, manager: str, now: str, subres
         managers = _live_or_given(old, given, subresource)
         if not managers.entries:  # skipnonapplied.go: an object without owners stays without
             return
-    _update(managers, old, new, kind, Manager(manager, "Update", new["apiVersion"], subresource), now)
+    try:
+        _update(managers, old, new, kind, Manager(manager, "Update", new["apiVersion"], subresource), now)
+    except fieldset.MissingKey:  # FieldManager.UpdateNoErrors: no owners rather than no write; validation comes later
+        return
     managers.write_to(new)
 
 

@@ -213,7 +213,7 @@ class ClusterRoleStrategy(RoleStrategy):
 class RoleBindingStrategy(Strategy):
     kind = "RoleBinding"
     name_rule = staticmethod(names.path_segment)
-    role_kinds: tuple[str, ...] = ("ClusterRole", "Role")
+    role_kinds: tuple[str, ...] = ("Role", "ClusterRole")
 
     def default(self, obj: Object) -> None:
         group = "rbac.authorization.k8s.io"
