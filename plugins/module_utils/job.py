@@ -123,7 +123,7 @@ def _present(task: Task, jobs: list[_Job]) -> dict[str, Any]:
             plan = replace(plan, prerequisites=(plan_priority_class(job.priority_class),))
             classes.add(job.priority_class["metadata"]["name"])
         plans.append(plan)
-    plans = prove(plans, client, on_immutable=task.params["on_immutable"], check_mode=task.check_mode)
+    plans = prove(plans, client, on_immutable=task.params["on_immutable"], check_mode=task.check_mode, warn=task.warn)
     for job, plan in zip(jobs, plans, strict=True):
         if plan.changed:  # A warning at every run of what runs already would only be noise.
             for warning in job.warnings:
@@ -259,7 +259,7 @@ def _reasons(task: Task, outcomes: list[Any]) -> dict[tuple[str, str], str]:
         pods = read_pods(client, stuck)
         events = read_events(client, {job[0] for job in stuck})
     except ApiError as error:
-        if error.status == 403:
+        if error.is_forbidden:
             return {}  # Who may submit jobs need not be allowed to look at pods and events.
         raise
     found = {
@@ -280,7 +280,7 @@ def _node_address(task: Task, outcomes: list[Any]) -> str | None:
     try:
         nodes = task.client().first(NODE, limit=5)
     except ApiError as error:
-        if error.status == 403:
+        if error.is_forbidden:
             return None
         raise
     addresses = [

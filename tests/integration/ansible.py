@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class TaskResult:
     outcome: str
     result: dict[str, Any]
     diff: Any
+    screen: str = ""  # what the whole run printed
 
     @property
     def changed(self) -> bool:
@@ -63,8 +64,9 @@ class Ansible:
 
     def job(self, *, check: bool = False, arguments: tuple[str, ...] = (), **options: Any) -> TaskResult:
         """One gpuctl_job task; ``options`` are the module's."""
-        (task,) = self.play([{"name": "job", MODULE: options}], check=check, arguments=arguments).tasks
-        return task
+        run = self.play([{"name": "job", MODULE: options}], check=check, arguments=arguments)
+        (task,) = run.tasks
+        return replace(task, screen=run.output)
 
     def play(self, tasks: list[dict[str, Any]], *, check: bool = False, arguments: tuple[str, ...] = ()) -> Run:
         """A play on localhost with the given tasks. A task that fails does not end it."""

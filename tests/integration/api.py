@@ -21,6 +21,8 @@ PATHS = {
     "hpa": "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
     "job": "/apis/batch/v1/namespaces/{}/jobs",
     "pod": "/api/v1/namespaces/{}/pods",
+    "role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "rolebinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
     "service": "/api/v1/namespaces/{}/services",
     "statefulset": "/apis/apps/v1/namespaces/{}/statefulsets",
 }

@@ -15,7 +15,6 @@ from urllib3 import HTTPHeaderDict
 
 from .api import Api
 
-
 _PASSED = frozenset({"accept", "content-type", "impersonate-group", "impersonate-user", "user-agent"})
 
 

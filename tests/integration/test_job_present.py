@@ -73,6 +73,30 @@ def test_check_mode_predicts_and_writes_nothing(ansible: Ansible, api: Api, reco
     assert recorder.writes == recorder.dry_runs == []
 
 
+def test_who_may_only_read_gets_the_plan_and_a_warning(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+    groups = ["", "apps", "autoscaling", "batch"]
+    rule = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list", "watch"]}
+    api.create("role", {"metadata": {"name": "reader"}, "rules": [rule]}, namespace)
+    binding = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "gpuctl-test-reader"}],
+    }
+    api.create("rolebinding", binding, namespace)
+    options = {"namespace": namespace, "impersonate_user": "gpuctl-test-reader", "check": True}
+    ansible.job(definition=[training(), compute()], namespace=namespace)
+    eventually(lambda: not ansible.job(definition=training(), **options).failed)
+
+    image = {"image": "registry.example.com/ml:v2"}
+    jobs = [training(environment=image), compute(environment=image), notebook()]
+    recorder.clear()
+    result = ansible.job(definition=jobs, **options)
+    assert not result.failed, result.message
+    assert [result.jobs[name]["action"] for name in ("train", "web", "lab")] == ["recreate", "update", "create"]
+    assert "not validated by the server" in result.screen
+    assert recorder.writes == []
+
+
 def test_another_image_updates_a_service_in_place_and_the_diff_shows_just_that(
     ansible: Ansible, api: Api, namespace: str
 ):

@@ -14,7 +14,7 @@ from ..kube.errors import ApiError, KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from .fields import ABSENT, applied_by
-from .plan import WORKLOAD_KINDS, Action, JobPlan, Step, with_owner
+from .plan import WORKLOAD_KINDS, Action, Plan, Step, with_owner
 from .remedies import describe, remedied
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
@@ -28,7 +28,7 @@ class Failed(KubeError):
 class Outcome:
     """What became of one job: its objects as the server answered, by kind and name."""
 
-    plan: JobPlan
+    plan: Plan
     objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -51,7 +51,7 @@ class Executor:
     grace_seconds: int | None = None
     sleep: Callable[[float], None] = time.sleep
 
-    def carry_out(self, plan: JobPlan) -> Outcome:
+    def carry_out(self, plan: Plan) -> Outcome:
         """Do every step of the plan in its order. Raises Failed for what the server refuses."""
         outcome = Outcome(plan)
         started = time.monotonic()
@@ -66,7 +66,7 @@ class Executor:
             outcome.seconds = time.monotonic() - started
         return outcome
 
-    def _do(self, step: Step, plan: JobPlan, outcome: Outcome) -> dict[str, Any] | None:
+    def _do(self, step: Step, plan: Plan, outcome: Outcome) -> dict[str, Any] | None:
         if step.action is Action.UNCHANGED:
             return step.live
         if step.action is Action.DELETE:
@@ -83,19 +83,19 @@ class Executor:
             self._hand_over_replicas(step)
         return self._apply(step, plan)
 
-    def _apply(self, step: Step, plan: JobPlan) -> dict[str, Any] | None:
+    def _apply(self, step: Step, plan: Plan) -> dict[str, Any] | None:
         try:
             return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
         except ApiError as error:
             if error.is_field_conflict and _is_takeback(error, plan):
                 return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
-            if self.check_mode and error.status == 403 and error.reason == "Forbidden":
+            if self.check_mode and error.is_forbidden:
                 # A dry run needs the right to write; the plan itself needed only reading.
                 self.warn(f"{describe(plan)}: not validated by the server, {error.message}")
                 return None
             raise
 
-    def _recreate(self, step: Step, plan: JobPlan) -> dict[str, Any] | None:
+    def _recreate(self, step: Step, plan: Plan) -> dict[str, Any] | None:
         """Delete, wait until it is gone, create (proved to be valid before); put the old one back when that fails."""
         if self.check_mode:
             return None
@@ -114,7 +114,7 @@ class Executor:
             return f"The former {live['kind']} was deleted and could not be put back: {error}"
         return f"The former {live['kind']} was put back."
 
-    def _delete(self, step: Step, plan: JobPlan) -> None:
+    def _delete(self, step: Step, plan: Plan) -> None:
         resource = resource_of(step.live)
         self.client.delete(
             resource,
@@ -129,7 +129,7 @@ class Executor:
                 POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=self.grace_seconds
             )
 
-    def _wait_until_gone(self, step: Step, plan: JobPlan) -> None:
+    def _wait_until_gone(self, step: Step, plan: Plan) -> None:
         """Poll until the live object of the step is no more (or another has taken its name)."""
         metadata = step.live["metadata"]
         deadline = time.monotonic() + self.gone_timeout
@@ -173,7 +173,7 @@ class Executor:
                 self.client.apply(held, manager=HANDOVER_MANAGER)
 
 
-def _is_takeback(error: ApiError, plan: JobPlan) -> bool:
+def _is_takeback(error: ApiError, plan: Plan) -> bool:
     """Only ``replicas`` is contested, and by an autoscaler that this very plan removes."""
     removes_autoscaler = any(
         step.action is Action.DELETE and step.kind == "HorizontalPodAutoscaler" for step in plan.steps

@@ -61,7 +61,7 @@ def existing_priority_classes(client: Client) -> set[str] | None:
     try:
         return {obj["metadata"]["name"] for obj in client.select(PRIORITY_CLASS, metadata_only=True)}
     except ApiError as error:
-        if error.status == 403:
+        if error.is_forbidden:
             return None
         raise
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What has to be done to bring a job from what is live to what is wanted. Pure: data in, data out.
+"""What has to be done to get from what is live to what is wanted. Pure: data in, data out.
 
 A plan is printed, compared and tested as data; nothing is sent while it is made. Whether Kubernetes can make a change
 in place is decided here by a table of what it allows everywhere; the rest is marked ``uncertain`` and put to the server
@@ -120,21 +120,22 @@ class Step:
 
 
 @dataclass(frozen=True)
-class JobPlan:
-    """All steps of one job, in the order in which they are carried out; the first is the workload's.
+class Plan:
+    """All steps of one thing that a manifest declares, in the order in which they are carried out.
 
-    ``prerequisites`` come before them and are shared with other jobs (PriorityClasses).
+    Of a job the first step is the workload's. ``prerequisites`` come before the steps and are shared with other plans
+    (PriorityClasses). ``kind`` is the manifest's; unknown when a job is deleted by name and was not there.
     """
 
     name: str
     namespace: str
-    job_kind: str | None  # unknown when a job is deleted by name and was not there
+    kind: str | None
     steps: tuple[Step, ...] = ()
     prerequisites: tuple[Step, ...] = ()
 
     @property
     def action(self) -> Action:
-        """The workload's fate; when that stays, whether anything around it changes."""
+        """The fate of the first object; when that stays, whether anything around it changes."""
         fate = self.steps[0].action if self.steps else Action.UNCHANGED
         around = (*self.prerequisites, *self.steps)
         if fate is Action.UNCHANGED and any(step.action is not Action.UNCHANGED for step in around):
@@ -145,11 +146,11 @@ class JobPlan:
     def changed(self) -> bool:
         return self.action is not Action.UNCHANGED
 
-    def with_steps(self, steps: Iterable[Step]) -> JobPlan:
+    def with_steps(self, steps: Iterable[Step]) -> Plan:
         return replace(self, steps=tuple(steps))
 
     def __str__(self) -> str:
-        lines = [f"{self.action} {self.job_kind} {self.namespace}/{self.name}"]
+        lines = [f"{self.action} {self.kind} {self.namespace}/{self.name}"]
         lines += [f"  {step}" for step in (*self.prerequisites, *self.steps) if step.action is not Action.UNCHANGED]
         return "\n".join(lines)
 
@@ -157,10 +158,10 @@ class JobPlan:
 def plan_present(
     name: str,
     namespace: str,
-    job_kind: str,
+    kind: str,
     desired: Iterable[Mapping[str, Any]],
     live: Iterable[dict[str, Any]],
-) -> JobPlan:
+) -> Plan:
     """The steps that make ``desired`` (the workload first) out of the job's ``live`` objects.
 
     A live workload of another kind is replaced by the new one. Live objects that are not wanted any more go last, so
@@ -172,24 +173,35 @@ def plan_present(
     former = by_identity.pop((workload["kind"], name), None)
     if former is None:
         former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not _is_leaving(obj)), None)
-    steps = [_step(dict(workload), former)]
+    steps = [step_for(workload, former)]
     # The garbage collector takes a training's services and files along when its TTL removes the Job.
     owned = workload["kind"] == "Job"
     owner_uid = former["metadata"]["uid"] if former and steps[0].action is not Action.RECREATE else None
     for obj in dependents:
         present = by_identity.pop((obj["kind"], obj["metadata"]["name"]), None)
-        wanted = with_owner(obj, workload, owner_uid) if owned and owner_uid else dict(obj)
-        steps.append(replace(_step(wanted, present), owned=owned))
+        wanted = with_owner(obj, workload, owner_uid) if owned and owner_uid else obj
+        steps.append(replace(step_for(wanted, present), owned=owned))
     steps += [
         Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not _is_leaving(obj)
     ]
-    return JobPlan(name, namespace, job_kind, tuple(steps))
+    return Plan(name, namespace, kind, tuple(steps))
 
 
-def plan_absent(name: str, namespace: str, job_kind: str | None, live: Iterable[dict[str, Any]]) -> JobPlan:
+def plan_absent(name: str, namespace: str, kind: str | None, live: Iterable[dict[str, Any]]) -> Plan:
     """The steps that remove all live objects of a job, the workload first."""
     remaining = sorted((obj for obj in live if not _is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
-    return JobPlan(name, namespace, job_kind, tuple(Step(Action.DELETE, {}, obj) for obj in remaining))
+    return Plan(name, namespace, kind, tuple(Step(Action.DELETE, {}, obj) for obj in remaining))
+
+
+def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:
+    """What one object needs: nothing, an update, a creation, or a recreation where the live one is of another kind."""
+    desired, live = dict(desired), dict(live or {})
+    if not live or (_is_leaving(live) and live["kind"] == desired["kind"]):
+        return Step(Action.CREATE, desired, live)
+    if live["kind"] != desired["kind"]:
+        return Step(Action.RECREATE, desired, live)
+    found = changes(desired, live, FIELD_MANAGER)
+    return Step(Action.UPDATE if found else Action.UNCHANGED, desired, live, found)
 
 
 def plan_priority_class(desired: Mapping[str, Any]) -> Step:
@@ -206,15 +218,6 @@ def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) ->
         "uid": uid,
     }
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
-
-
-def _step(desired: dict[str, Any], live: dict[str, Any] | None) -> Step:
-    if live is None or (_is_leaving(live) and live["kind"] == desired["kind"]):
-        return Step(Action.CREATE, desired, live or {})
-    if live["kind"] != desired["kind"]:
-        return Step(Action.RECREATE, desired, live)
-    found = changes(desired, live, FIELD_MANAGER)
-    return Step(Action.UPDATE if found else Action.UNCHANGED, desired, live, found)
 
 
 def _is_leaving(obj: Mapping[str, Any]) -> bool:

@@ -9,14 +9,14 @@ be made in place. Everything that stands in the way is reported at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ..kube.client import Client
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from .live import WORKLOADS
-from .plan import Action, JobPlan, Step
+from .plan import Action, Plan, Step
 from .remedies import describe, remedied
 
 
@@ -24,7 +24,9 @@ class Refused(KubeError):
     """The plan cannot be carried out; nothing was written."""
 
 
-def prove(plans: Iterable[JobPlan], client: Client, *, on_immutable: str, check_mode: bool) -> list[JobPlan]:
+def prove(
+    plans: Iterable[Plan], client: Client, *, on_immutable: str, check_mode: bool, warn: Callable[[str], None]
+) -> list[Plan]:
     """The plans with every uncertain update settled as update or recreation.
 
     Raises Refused with one line for each obstacle: a foreign object of the same name, a namespace that is not there or
@@ -42,13 +44,18 @@ def prove(plans: Iterable[JobPlan], client: Client, *, on_immutable: str, check_
         except Refused as problem:
             obstacles.append(f"{describe(plan)}: {problem}")
         except ApiError as problem:
-            obstacles.append(f"{describe(plan)}: {remedied(problem, plan)}")
+            if not (check_mode and problem.is_forbidden):
+                obstacles.append(f"{describe(plan)}: {remedied(problem, plan)}")
+                continue
+            # A dry run needs the right to write. Without it the worse of the two is predicted.
+            warn(f"{describe(plan)}: not validated by the server, {problem.message}")
+            settled.append(plan.with_steps(_pessimistic(step) for step in plan.steps))
     if obstacles:
         raise Refused("\n".join([*obstacles, "Nothing was changed."]))
     return settled
 
 
-def refuse_foreign_workloads(plans: Iterable[JobPlan], client: Client) -> None:
+def refuse_foreign_workloads(plans: Iterable[Plan], client: Client) -> None:
     """Of jobs that have no objects of ours: raise Refused if a workload of that name is there and is somebody else's.
 
     Without this a deletion of such a job would say "unchanged, absent" while it runs.
@@ -73,9 +80,9 @@ def _names(client: Client, resource: Resource, namespace: str, wanted: Collectio
     return {obj["metadata"]["name"] for obj in found}
 
 
-def _foreign_objects(plans: list[JobPlan], client: Client) -> list[str]:
+def _foreign_objects(plans: list[Plan], client: Client) -> list[str]:
     """Names that a creation needs and that an object without our label holds; one list per kind and namespace."""
-    wanted: dict[tuple[str, str], dict[str, tuple[JobPlan, Step]]] = defaultdict(dict)
+    wanted: dict[tuple[str, str], dict[str, tuple[Plan, Step]]] = defaultdict(dict)
     for plan in plans:
         for step in plan.steps:
             renamed_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
@@ -93,7 +100,7 @@ def _foreign_objects(plans: list[JobPlan], client: Client) -> list[str]:
     return sorted(obstacles)
 
 
-def _closed_namespaces(plans: list[JobPlan], client: Client) -> list[str]:
+def _closed_namespaces(plans: list[Plan], client: Client) -> list[str]:
     """Namespaces in which nothing can be created (missing, terminating, forbidden), found by one dry run in each."""
     obstacles = []
     for plan in {plan.namespace: plan for plan in reversed(plans) if plan.steps[0].action is Action.CREATE}.values():
@@ -105,6 +112,10 @@ def _closed_namespaces(plans: list[JobPlan], client: Client) -> list[str]:
         except ApiError as error:
             obstacles.append(f"{describe(plan)}: {remedied(error, plan)}")
     return obstacles
+
+
+def _pessimistic(step: Step) -> Step:
+    return replace(step, action=Action.RECREATE) if step.uncertain else step
 
 
 def _settle(step: Step, client: Client, on_immutable: str) -> Step:

@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 from ..kube.errors import ApiError
-from .plan import JobPlan
+from .plan import Plan
 
 
-def describe(plan: JobPlan) -> str:
-    """How messages name a job."""
-    return f"{plan.job_kind or 'job'} {plan.name} in namespace {plan.namespace}"
+def describe(plan: Plan) -> str:
+    """How messages name what a plan is about."""
+    where = f" in namespace {plan.namespace}" if plan.namespace else ""
+    return f"{plan.kind or 'job'} {plan.name}{where}"
 
 
-def remedied(error: ApiError, plan: JobPlan) -> str:
+def remedied(error: ApiError, plan: Plan) -> str:
     """The server's refusal of something of the plan, with what to do about it where that is known."""
     if error.is_field_conflict:
         held = "; ".join(f"{cause.field.lstrip('.')} ({cause.message})" for cause in error.causes)

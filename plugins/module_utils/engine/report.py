@@ -11,7 +11,7 @@ from ..kube.resources import resource_of
 from ..manifest.secrets import redact
 from .execute import Outcome
 from .fields import ABSENT, Change
-from .plan import Action, JobPlan, Step
+from .plan import Action, Plan, Step
 from .status import status_of
 
 
@@ -25,7 +25,7 @@ def result_of(
     return {
         "name": plan.name,
         "namespace": plan.namespace,
-        "kind": plan.job_kind,
+        "kind": plan.kind,
         "action": str(plan.action),
         "status": status_of(workload) if workload and not predicted_only else None,
         "reason": reason,
@@ -52,7 +52,7 @@ def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None) 
     return urls
 
 
-def diffs_of(plan: JobPlan, secrets: Iterable[str]) -> list[dict[str, str]]:
+def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
     """Ansible's ``diff`` entries: for each object that changes, the fields that change and nothing else."""
     secrets = tuple(secrets)
     return [
@@ -71,7 +71,7 @@ def _is_written_by_people(change: Change) -> bool:
     return change.path[:2] != ("metadata", "ownerReferences")
 
 
-def _diff(step: Step, plan: JobPlan, secrets: tuple[str, ...]) -> dict[str, str]:
+def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
     metadata = step.identity["metadata"]
     place = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
     before, after = "", ""

@@ -23,10 +23,10 @@ def wait_for_state(
     timeout: float,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[dict[JobId, dict[str, Any]], set[JobId]]:
-    """Poll until every job is ``scheduled``, ``ready`` or ``complete``, or has failed for good.
+    """Poll until every job is ``scheduled``, ``ready`` or ``complete``, or the first one has failed for good.
 
-    Returns the last workload seen of each job, and the jobs that were not there when ``timeout`` (seconds) had passed
-    or never will be. All jobs are read together: the number of requests depends on the time, not on the jobs.
+    Returns the last workload seen of each job, and the jobs that had not arrived then or when ``timeout`` (seconds) had
+    passed. All jobs are read together: the number of requests depends on the time, not on the jobs.
     """
     jobs = set(jobs)
     deadline = time.monotonic() + timeout
@@ -36,8 +36,8 @@ def wait_for_state(
         arrived = {job for job, workload in workloads.items() if _REACHED[state](workload)}
         if state == "scheduled":
             arrived |= _scheduled(client, workloads)
-        lost = {job for job, workload in workloads.items() if job not in arrived and failure_of(workload)}
-        if arrived | lost == jobs or time.monotonic() > deadline:
+        lost = any(failure_of(workload) for job, workload in workloads.items() if job not in arrived)
+        if lost or arrived == jobs or time.monotonic() > deadline:
             return workloads, jobs - arrived
         sleep(min(delay, max(0.0, deadline - time.monotonic()) + 0.01))
         delay = min(delay * 1.5, _LONGEST_DELAY)

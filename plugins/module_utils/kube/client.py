@@ -24,6 +24,8 @@ from .resources import Resource, resource_of
 PAGE_SIZE = 500
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_APPLY_PATCH = "application/apply-patch+yaml"
+_MERGE_PATCH = "application/merge-patch+json"
 _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 _FIRST_DELAY = 0.2  # seconds; doubles with each retry
 _LONGEST_DELAY = 30.0
@@ -79,7 +81,20 @@ class Client:
         """Server-side apply: create the object or bring the fields that it names to the values that it gives."""
         query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
         path = _path_of(obj)
-        return self._request("PATCH", path, _dry(query, dry_run), obj, "application/apply-patch+yaml")
+        return self._request("PATCH", path, _dry(query, dry_run), obj, _APPLY_PATCH)
+
+    def merge_patch(
+        self, resource: Resource, metadata: Mapping[str, Any], patch: Mapping[str, Any], *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Change the very version of an object that ``metadata`` was read from, by a JSON merge patch.
+
+        The resourceVersion guards it: 409 (ApiError, reason Conflict) when somebody wrote in between, and also when an
+        answer was lost and the patch sent again. The caller reads anew and decides.
+        """
+        guarded = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": metadata["resourceVersion"]}}
+        query = _dry({"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}, dry_run)
+        path = resource.path(metadata.get("namespace"), metadata["name"])
+        return self._request("PATCH", path, query, guarded, _MERGE_PATCH)
 
     def try_create(self, obj: dict[str, Any]) -> dict[str, Any] | None:
         """Prove by a dry run that the server would create the object. None: valid, but one of that name exists.
@@ -118,7 +133,7 @@ class Client:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         if dry_run:
-            # Not in the query: the server reads that only when there is no body (apiserver endpoints/handlers/delete.go).
+            # Not in the query: the server reads that only where there is no body (apiserver handlers/delete.go).
             options["dryRun"] = ["All"]
         path = resource.path(metadata.get("namespace"), metadata["name"])
         try:
@@ -178,8 +193,13 @@ class Client:
             answer = _decode(response.data)
             if response.status < 400:
                 return answer
+            if response.status == 401:
+                raise ConnectionProblem(
+                    f"the API server {self._connection.server} does not accept the credentials (HTTP 401). Is the "
+                    f"token of api_key, or of the kubeconfig's context, still valid?"
+                )
             error = ApiError(method, path, response.status, answer)
-            if last or not _worth_retrying(error):
+            if last or not _worth_retrying(error, content_type):
                 raise error
             self._sleep(_delay(attempt, response.headers.get("Retry-After")))
         raise AssertionError("unreachable")  # pragma: no cover
@@ -251,11 +271,11 @@ def _decode(data: bytes) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {"message": data[:200].decode("utf-8", "replace").strip()}
 
 
-def _worth_retrying(error: ApiError) -> bool:
+def _worth_retrying(error: ApiError, content_type: str) -> bool:
     """Busy or broken for the moment; or an apply that lost a race (no field conflict: those need a decision)."""
     if error.status in _RETRIED_STATUS:
         return True
-    lost_race = error.status == 409 and error.method == "PATCH" and error.reason == "Conflict"
+    lost_race = error.status == 409 and error.reason == "Conflict" and content_type == _APPLY_PATCH
     return lost_race and not error.is_field_conflict
 
 

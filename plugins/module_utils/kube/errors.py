@@ -43,6 +43,11 @@ class ApiError(KubeError):
         super().__init__(f"{self.message} (HTTP {status} to {method} {path})")
 
     @property
+    def is_forbidden(self) -> bool:
+        """We may not do that; as opposed to a refusal by admission, such as an exhausted quota."""
+        return self.status == 403 and "is forbidden: User" in self.message
+
+    @property
     def is_field_conflict(self) -> bool:
         """Server-side apply: a field belongs to another manager (as opposed to a stale resourceVersion)."""
         return self.status == 409 and any(cause.reason == "FieldManagerConflict" for cause in self.causes)

@@ -10,7 +10,7 @@ keys are found there too. Values arrive as the text the user wrote. The JSON Sch
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from .forms import Also, DefaultEntry, MapForm, NamesForm, OneOrMany
@@ -23,8 +23,9 @@ from .rules import (
     CpuQuantity,
     DnsLabel,
     DnsSubdomain,
+    EmptyIsNone,
+    EmptyOrLabelValue,
     EnvName,
-    GpuType,
     HttpPath,
     Image,
     InterfaceName,
@@ -179,7 +180,7 @@ class Resources(Block):
 
     pool: LabelValue = Field(default="default", description="Pool of nodes to run in; default: nodes without a pool.")
     gpu: Count = Field(default=0, description="Whole GPUs per node.", examples=[4])
-    gpu_type: GpuType = Field(
+    gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
         default=None, serialization_alias="gpu-type", description="GPU type the node must have.", examples=["A100-100G"]
     )
     gpu_share: Amount | None = Field(
@@ -402,7 +403,7 @@ class Section(Block):
 class PoolNode(Block):
     """What is declared of a node of a pool."""
 
-    gpu_type: GpuType = Field(
+    gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
         default=None, serialization_alias="gpu-type", description="Type of the node's GPUs.", examples=["A100-100G"]
     )
 
@@ -453,7 +454,7 @@ class Quota(Block):
     )
 
 
-Manifest = Training | Inference | Notebook | Compute | Pool | Quota
+Manifest: TypeAlias = "Training | Inference | Notebook | Compute | Pool | Quota"
 KINDS: dict[str, type[Manifest]] = {
     "training": Training,
     "inference": Inference,

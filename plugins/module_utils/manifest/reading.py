@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from .forms import MapForm, NamesForm, OneOrMany
 from .models import Block
@@ -36,7 +36,7 @@ from .spelling import (
 )
 from .tree import ListNode, MapNode, Node, ScalarNode
 
-Location = tuple[str | int, ...]
+Location: TypeAlias = "tuple[str | int, ...]"
 """Where data stands in the model: field names, list positions, map keys; what pydantic calls `loc`."""
 
 MAP_KEY = "[key]"

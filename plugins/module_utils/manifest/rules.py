@@ -197,9 +197,8 @@ LabelValue = Annotated[
     ),
     InSchema({"pattern": f"^{LABEL_VALUE}$", "maxLength": LABEL_LENGTH}),
 ]
-GpuType = Annotated[
-    LabelValue | None, BeforeValidator(_nothing_for_empty), InSchema({"pattern": f"^({LABEL_VALUE})?$"})
-]
+EmptyIsNone = BeforeValidator(_nothing_for_empty)
+EmptyOrLabelValue = InSchema({"pattern": f"^({LABEL_VALUE})?$"})
 EnvName = Annotated[
     str,
     _matching(ENV_NAME, "is not a name for an environment variable", "use letters, digits and '_'", 1024),

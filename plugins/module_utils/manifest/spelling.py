@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 from .forms import Also, DefaultEntry
 from .models import KINDS, Block
@@ -37,7 +37,7 @@ class BlockOf:
     model: type[Block]
 
 
-Shape = Text | ListOf | MapOf | BlockOf
+Shape: TypeAlias = "Text | ListOf | MapOf | BlockOf"
 
 
 @dataclass(frozen=True)

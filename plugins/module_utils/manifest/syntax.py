@@ -78,6 +78,14 @@ def _sentence(error: Any, mark: Any, lines: list[str], first_line: int) -> str:
         if "escape" in problem:
             return "in double quotes a backslash begins an escape, and this is none; use single quotes"
         return "the quote opened here is not closed; close it"
+    unexpected = re.search(r"expected the node content, but found '(.*)'", problem)
+    if unexpected:
+        there = "the end of the document" if unexpected[1].startswith("<") else unexpected[1]
+        return f"a value is expected here and {there} is none; write it, or put it in quotes"
+    if "expected alphabetic or numeric character" in problem:
+        return "& and * are followed by a name in YAML; put a text that begins with one in quotes"
+    if "mapping keys are not allowed" in problem:
+        return "? begins a key in YAML; put a text that begins with it in quotes"
     if "flow sequence" in context:
         return f"the list opened by [ on line {opened} is not continued here; add a ',' or the closing ']'"
     if "flow mapping" in context:

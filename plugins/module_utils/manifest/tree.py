@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 MAX_DEPTH = 32
 
@@ -46,7 +46,7 @@ class MapNode:
     place: Place
 
 
-Node = ScalarNode | ListNode | MapNode
+Node: TypeAlias = "ScalarNode | ListNode | MapNode"
 
 
 class UnfitValueError(ValueError):

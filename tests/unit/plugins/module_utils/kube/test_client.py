@@ -77,6 +77,23 @@ def test_each_impersonated_group_is_a_header_of_its_own():
         client(url, impersonation=impersonation).first(NODE)
 
 
+def test_a_merge_patch_is_guarded_by_the_version_that_was_read_and_a_conflict_is_the_callers_to_settle():
+    node = {"metadata": {"name": "node-1", "resourceVersion": "7"}}
+    sent = {"metadata": {"labels": {"a": "b", "c": None}, "resourceVersion": "7"}}
+    query = {"fieldManager": "runwhere.gpuctl", "fieldValidation": "Strict"}
+    headers = {"Content-Type": "application/merge-patch+json"}
+    stale = failure(409, "Conflict", "the object has been modified")
+    with (
+        conversation(
+            Exchange(
+                "PATCH", "/api/v1/nodes/node-1", query, sent=sent, expect_headers=headers, status=409, answer=stale
+            )
+        ) as url,
+        pytest.raises(ApiError, match="has been modified"),
+    ):
+        client(url).merge_patch(NODE, node["metadata"], {"metadata": {"labels": {"a": "b", "c": None}}})
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "valid"),
     [(201, TRAIN, TRAIN), (409, failure(409, "AlreadyExists"), None)],
@@ -177,21 +194,36 @@ def test_waiting_doubles_up_to_the_last_try():
 def test_an_apply_that_lost_a_race_is_sent_again_but_a_field_conflict_is_not():
     race = failure(409, "Conflict", "the object has been modified")
     owned = failure(409, "Conflict", causes=[{"reason": "FieldManagerConflict", "field": ".spec.replicas"}])
-    with conversation(
-        Exchange("PATCH", f"{JOBS}/train", APPLY, status=409, answer=race),
-        Exchange("PATCH", f"{JOBS}/train", APPLY, status=409, answer=owned),
-    ) as url, pytest.raises(ApiError) as caught:
+    with (
+        conversation(
+            Exchange("PATCH", f"{JOBS}/train", APPLY, status=409, answer=race),
+            Exchange("PATCH", f"{JOBS}/train", APPLY, status=409, answer=owned),
+        ) as url,
+        pytest.raises(ApiError) as caught,
+    ):
         client(url).apply(TRAIN)
     assert caught.value.is_field_conflict
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+@pytest.mark.parametrize("status", [400, 403, 404, 422])
 def test_a_refusal_is_not_sent_again(status):
-    with conversation(
-        Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=status, answer=failure(status, "No"))
-    ) as url, pytest.raises(ApiError) as caught:
+    with (
+        conversation(
+            Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=status, answer=failure(status, "No"))
+        ) as url,
+        pytest.raises(ApiError) as caught,
+    ):
         client(url).first(NODE)
     assert caught.value.status == status
+
+
+def test_credentials_that_are_not_accepted_are_not_tried_again():
+    refusal = Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=401, answer=failure(401, "Unauthorized"))
+    with (
+        conversation(refusal) as url,
+        pytest.raises(ConnectionProblem, match=r"does not accept the credentials.*api_key"),
+    ):
+        client(url).first(NODE)
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
