@@ -20,7 +20,7 @@ from . import kubelet_logs
 from .base import Controller, Key, Object, find_condition, key_of
 from .events import EventRecorder
 from .kubelet_env import ConfigError, environment
-from .kubelet_orders import Orders, Rule, orders_for, read_order
+from .kubelet_orders import NO_ORDERS, Orders, Rule, orders_for, read_order
 from .pods import is_terminal
 
 BACKOFF_FIRST, BACKOFF_MAX = 10.0, 300.0
@@ -65,6 +65,7 @@ class PodRun:
     pulls: int = 0
     last_pull: datetime | None = None
     stopping: datetime | None = None
+    untouched: bool = False  # it came with a status, which stays as it is until there is an order for the pod
 
 
 class Kubelet(Controller):
@@ -192,6 +193,9 @@ class Kubelet(Controller):
 
     def _live(self, key: Key, pod: Object, run: PodRun, orders: Orders, now: datetime) -> None:
         """One step in the life of a pod; when there is a next one, look again at its time."""
+        run.untouched = run.untouched and orders == NO_ORDERS
+        if run.untouched:
+            return
         delay = self.start_seconds if orders.start_seconds is None else orders.start_seconds
         due = run.seen + timedelta(seconds=delay)
         if run.start_time is None and now < due:
@@ -498,7 +502,7 @@ def finish(one: ContainerRun, code: int, reason: str, now: datetime) -> None:
 
 def take_over(run: PodRun, status: Object) -> None:
     """Go on with a pod that has a status already, e.g. one that was loaded in bulk."""
-    run.start_time = parse_time(status["startTime"])
+    run.start_time, run.untouched = parse_time(status["startTime"]), True
     for seen in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         one, state = run.containers.get(seen["name"]), seen.get("state") or {}
         if one is None:

@@ -16,6 +16,7 @@ from .base import Key, Object, key_of
 from .scheduler_nodes import Amounts, HostPort, NodeInfo, Snapshot, anti_affinity, host_ports, pod_affinity, requests
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 TAINTED = "node(s) had untolerated taint(s)"
 CORDONED = "node(s) were unschedulable"
@@ -37,6 +38,9 @@ class Refusal:
 
 def refuse_for_good(pod: Object, node: NodeInfo) -> Refusal | None:
     """The plugins that look at nothing but the node itself."""
+    named = named_nodes(pod)
+    if named is not None and node.name not in named:
+        return Refusal((NOT_NAMED,))
     tolerations = pod["spec"].get("tolerations") or []
     if node.unschedulable and not tolerated({"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}, tolerations):
         return Refusal((CORDONED,))
@@ -111,6 +115,19 @@ def node_matches(pod: Object, node: NodeInfo) -> bool:
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return required is None or any(term_matches(term, node) for term in required["nodeSelectorTerms"])
+
+
+def named_nodes(pod: Object) -> set[str] | None:
+    """The nodes that required affinity names, None when it leaves others in, too (NodeAffinity.PreFilter)."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    named: set[str] = set()
+    for term in required.get("nodeSelectorTerms") or ():
+        wanted = [set(one["values"]) for one in term.get("matchFields") or () if one["operator"] == "In"]
+        if not wanted:
+            return None
+        named |= set.intersection(*wanted)
+    return named if required else None
 
 
 def term_matches(term: Object, node: NodeInfo) -> bool:

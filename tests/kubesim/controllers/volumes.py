@@ -6,9 +6,12 @@ Source: pkg/controller/volume/persistentvolume (syncUnboundClaim), pkg/controlle
 
 from __future__ import annotations
 
+from typing import Any
+
 from kubesim.quantity import Quantity
 
 from .base import Controller, Key, Object, key_of
+from .events import EventRecorder
 from .pods import is_terminal
 
 FINALIZER = "kubernetes.io/pvc-protection"
@@ -17,6 +20,10 @@ FINALIZER = "kubernetes.io/pvc-protection"
 class ClaimController(Controller):
     name = "persistentvolume-binder-controller"
     watches = ("PersistentVolumeClaim", "PersistentVolume", "Pod")
+
+    def __init__(self, registry: Any) -> None:
+        super().__init__(registry)
+        self.recorder = EventRecorder(registry, "persistentvolume-controller")
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         if kind == "PersistentVolumeClaim":
@@ -43,6 +50,17 @@ class ClaimController(Controller):
             volume = self._fitting_volume(claim)
             if volume is not None:
                 self._bind(key, claim, volume)
+            else:
+                self._say_why_not(claim)
+
+    def _say_why_not(self, claim: Object) -> None:
+        name = claim["spec"].get("storageClassName")
+        if not name:
+            message = "no persistent volumes available for this claim and no storage class is set"
+            self.recorder.event(claim, "Normal", "FailedBinding", message)
+        elif self.registry.get("StorageClass", None, name) is None:
+            message = f'storageclass.storage.k8s.io "{name}" not found'
+            self.recorder.event(claim, "Warning", "ProvisioningFailed", message)
 
     def _let_go(self, key: Key, claim: Object) -> None:
         users = (pod for pod in self.registry.list("Pod", key[0]) if key[1] in claims_of(pod) and not is_terminal(pod))

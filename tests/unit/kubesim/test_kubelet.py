@@ -10,7 +10,6 @@ from kubesim.controllers.kubelet_env import expand
 from kubesim.errors import ApiError
 from kubesim.simulation import Object, Simulation, pod_spec
 
-
 OOM = {"lab/run-seconds": "5", "lab/reason": "OOMKilled"}
 DONE = {"lab/crash-seconds": "2", "lab/exit-code": "0"}
 
@@ -306,6 +305,10 @@ def test_pods_that_are_loaded_as_running_stay_as_they_are() -> None:
     pod = sim.get("Pod", "p")
     assert (pod["status"]["podIP"], pod["status"]["startTime"]) == ("10.1.2.3", "2025-12-31T00:00:00Z")
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 2
+    assert "hostIP" not in pod["status"]
+    sim.kubelet.behave(name="p", ready=False)
+    sim.settle()
+    assert condition(sim.get("Pod", "p"), "Ready")["status"] == "False"
 
 
 def test_a_pod_of_a_node_that_comes_later_starts_then() -> None:

@@ -83,6 +83,11 @@ def label_nodes(sim: Simulation, **labels: str) -> None:
             id="a claim that is not bound",
         ),
         pytest.param(
+            pod_spec(affinity=required(expression("metadata.name", "In", "node-9"), field="matchFields")),
+            f"0/4 nodes are available: 4 node(s) didn't satisfy plugin(s) [NodeAffinity]. {HELPLESS}",
+            id="a node that is not there",
+        ),
+        pytest.param(
             pod_spec(affinity=near("podAffinity", "nobody")),
             f"0/4 nodes are available: 4 node(s) didn't match pod affinity rules. {HELPLESS}",
             id="no pod to be near to",
