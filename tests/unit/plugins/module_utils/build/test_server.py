@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.priority import priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import changes
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import resource_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
@@ -26,22 +27,36 @@ CASES = [
 ]
 
 
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.yaml"))
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(nodes=0, controllers=False).running() as running:
         send(running, "POST", "/api/v1/namespaces", {"metadata": {"name": "team-a"}}, "application/json")
+        for priority in ("high", "medium", "low"):
+            assert_taken(running, priority_class(priority))
         yield running
 
 
 @pytest.mark.parametrize(("job", "changed"), CASES)
 def test_the_server_takes_it(job: dict[str, Any], changed: dict[str, Any], cluster: Cluster, build_job: Any) -> None:
-    built = build_job(job, changed)
-    for obj in [built.priority_class, *built.objects]:
-        live, warnings = apply(cluster, obj)
-        assert warnings is None
-        assert changes(obj, live, FIELD_MANAGER) == ()
-        again, _ = apply(cluster, obj)
-        assert again["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]
+    for obj in build_job(job, changed).objects:
+        assert_taken(cluster, obj)
+
+
+@pytest.mark.parametrize("golden", [pytest.param(path, id=path.stem) for path in GOLDEN])
+def test_the_server_takes_the_examples(golden: Path, cluster: Cluster) -> None:
+    for obj in yaml.safe_load_all(golden.read_text(encoding="utf-8")):
+        assert_taken(cluster, obj)
+
+
+def assert_taken(cluster: Cluster, obj: dict[str, Any]) -> None:
+    live, warnings = apply(cluster, obj)
+    assert warnings is None
+    assert changes(obj, live, FIELD_MANAGER) == ()
+    again, _ = apply(cluster, obj)
+    assert again["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]
 
 
 def apply(cluster: Cluster, obj: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
