@@ -57,11 +57,11 @@ def scheduler(queue: Queue) -> str | None:
 
 
 def gang_warnings(queue: Queue, pods_together: int) -> list[str]:
-    """kube-scheduler places pod by pod: two halves of two trainings can hold the GPUs that the other one needs."""
+    """kube-scheduler places pod by pod: two halves of two trainings can hold what the other one needs."""
     if pods_together == 1 or queue.backend != "none":
         return []
     return [
         f"The {pods_together} nodes of this training are taken one by one as they become free. Two such trainings can "
-        f"each hold a part of the GPUs and wait for ever for the rest; a queue (queue.backend kueue, volcano or kai) "
-        f"gives a training all of its nodes at once or none."
+        f"each hold a part of what both need and wait for the rest for ever; a queue (queue.backend kueue, volcano or "
+        f"kai) gives a training all of its nodes at once or none."
     ]
