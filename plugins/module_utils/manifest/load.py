@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..labels import DEFAULT_NAMESPACE
 from . import yaml_text
 from .document import Document, Origin, Written
 from .problems import DEFINITION, ManifestError, ManifestErrors, joined
@@ -21,8 +22,6 @@ from .tree import ListNode, MapNode, Node, ScalarNode, UnfitValueError, from_pyt
 from .yaml_text import read_yaml
 
 __all__ = ["Document", "ManifestError", "ManifestErrors", "MissingLibrary", "Origin", "load", "missing_libraries"]
-
-DEFAULT_NAMESPACE = "default"
 
 
 @dataclass(frozen=True)
