@@ -31,7 +31,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on it, explained step by step
-	@$(PY) tests/demo/run.py $(ARGS)
+	@PYTHONPATH=tests $(PY) tests/demo/run.py
 
 .PHONY: cluster
 cluster: $(VENV) ## Run a simulated cluster in the foreground (NODES=8 PORT=6443 KUBECONFIG_FILE=path)
