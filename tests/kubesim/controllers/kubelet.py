@@ -1,71 +1,31 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All kubelets in one: starts the pods that have a node, lets their containers run, fail, restart and stop as ordered.
 
-Source of what a status looks like: pkg/kubelet/kubelet_pods.go (getPhase), status/generate.go (conditions),
-kuberuntime_manager.go and images/image_manager.go (waiting reasons, messages, events, back-off of 10 s to 5 min).
+Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go (restarts), images/image_manager.go (pulling), and their events.
 Events are recorded of what goes wrong only, as the kubelet of the recordings in tests/contract records none.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubesim.clock import parse_time, rfc3339
 from kubesim.errors import ApiError, bad_request
 
 from . import kubelet_logs
-from .base import Controller, Key, Object, find_condition, key_of
+from .base import Controller, Key, Object, key_of
 from .events import EventRecorder
 from .kubelet_env import ConfigError, environment
+from .kubelet_images import pull_problem
 from .kubelet_orders import NO_ORDERS, Orders, Rule, orders_for, read_order
+from .kubelet_runs import ContainerRun, PodRun, all_containers, backoff, finish, is_init, pod_text, succeeded, take_over
+from .kubelet_status import condition, render
 from .pods import is_terminal
 
-BACKOFF_FIRST, BACKOFF_MAX = 10.0, 300.0
 PULL_ERROR_SHOWN = 1.0  # seconds of ErrImagePull before ImagePullBackOff is shown
 CONFIG_RETRY = 2.0
 SIGTERM, SIGKILL = 143, 137
-
-
-@dataclass
-class ContainerRun:
-    """One container of a pod: its state now, and what was before the last restart."""
-
-    started: datetime | None = None
-    ended: Object | None = None
-    last: Object | None = None
-    restarts: int = 0
-    restart_at: datetime | None = None
-    log: list[kubelet_logs.Line] = field(default_factory=list)
-    previous_log: list[kubelet_logs.Line] | None = None
-
-    @property
-    def running(self) -> bool:
-        return self.started is not None and self.ended is None
-
-    def after(self, seconds: float) -> datetime:
-        """So long after its start (which must have been)."""
-        assert self.started is not None
-        return self.started + timedelta(seconds=seconds)
-
-
-@dataclass
-class PodRun:
-    """What the kubelet knows of a pod beyond the API."""
-
-    uid: str
-    ip: str
-    host_ip: str
-    seen: datetime
-    start_time: datetime | None = None
-    containers: dict[str, ContainerRun] = field(default_factory=dict)
-    waiting: tuple[str, str] | None = None  # why nothing starts: reason, message
-    pulls: int = 0
-    last_pull: datetime | None = None
-    stopping: datetime | None = None
-    untouched: bool = False  # it came with a status, which stays as it is until there is an order for the pod
 
 
 class Kubelet(Controller):
@@ -141,6 +101,9 @@ class Kubelet(Controller):
             }.get(reason, reason)
             raise bad_request(f'container "{container}" in pod "{pod_name}" is waiting to start: {trouble}')
         else:
+            assert run is not None
+            if not one.log:  # it was started before this kubelet
+                self._write_log(pod, run, container, one.started)
             lines = one.log
         return kubelet_logs.select(lines, tail, since, timestamps, limit_bytes)
 
@@ -183,8 +146,8 @@ class Kubelet(Controller):
         ip = status.get("podIP") or (host_ip if pod["spec"].get("hostNetwork") else self._address())
         run = self._runs[key] = PodRun(pod["metadata"]["uid"], ip, host_ip, self.clock.now())
         run.containers = {container["name"]: ContainerRun() for container in all_containers(pod)}
-        if status.get("startTime"):  # it was loaded as it is: go on from there
-            take_over(run, status)
+        if status.get("startTime") or status.get("phase") in ("Running", "Succeeded", "Failed"):
+            take_over(run, pod)
         return run
 
     def _address(self) -> str:
@@ -227,7 +190,9 @@ class Kubelet(Controller):
             return ("ContainerCreating", ""), None
         missing = missing_volume(self.registry, pod)
         if missing:
-            self.recorder.event(pod, "Warning", "FailedMount", missing)
+            if run.trouble != missing:
+                run.trouble = missing
+                self.recorder.event(pod, "Warning", "FailedMount", missing)
             return ("ContainerCreating", ""), now + timedelta(seconds=CONFIG_RETRY)
         for container in all_containers(pod):
             problem = pull_problem(container.get("image", ""), orders.pull_error)
@@ -237,15 +202,16 @@ class Kubelet(Controller):
             for container in all_containers(pod):
                 environment(self.registry, pod, container, run.ip, run.host_ip)
         except ConfigError as error:
-            self.recorder.event(pod, "Warning", "Failed", f"Error: {error}")
+            if run.trouble != str(error):
+                run.trouble = str(error)
+                self.recorder.event(pod, "Warning", "Failed", f"Error: {error}")
             return ("CreateContainerConfigError", str(error)), now + timedelta(seconds=CONFIG_RETRY)
         return None, None
 
     def _pull_failed(
         self, pod: Object, run: PodRun, image: str, problem: str, now: datetime
     ) -> tuple[tuple[str, str], datetime]:
-        wait = min(BACKOFF_FIRST * 2 ** max(0, run.pulls - 1), BACKOFF_MAX)
-        if run.last_pull is None or now >= run.last_pull + timedelta(seconds=wait):
+        if run.last_pull is None or now >= run.last_pull + timedelta(seconds=backoff(run.pulls)):
             run.last_pull, run.pulls = now, run.pulls + 1
             self.recorder.event(pod, "Normal", "Pulling", f'Pulling image "{image}"')
             self.recorder.event(pod, "Warning", "Failed", f'Failed to pull image "{image}": {problem}')
@@ -253,11 +219,11 @@ class Kubelet(Controller):
         since = run.last_pull
         if now < since + timedelta(seconds=PULL_ERROR_SHOWN):
             return ("ErrImagePull", problem), since + timedelta(seconds=PULL_ERROR_SHOWN)
-        self.recorder.event(pod, "Normal", "BackOff", f'Back-off pulling image "{image}"')
-        self.recorder.event(pod, "Warning", "Failed", "Error: ImagePullBackOff")
-        wait = min(BACKOFF_FIRST * 2 ** (run.pulls - 1), BACKOFF_MAX)
+        if run.waiting is not None and run.waiting[0] != "ImagePullBackOff":
+            self.recorder.event(pod, "Normal", "BackOff", f'Back-off pulling image "{image}"')
+            self.recorder.event(pod, "Warning", "Failed", "Error: ImagePullBackOff")
         message = f'Back-off pulling image "{image}": ErrImagePull: {problem}'
-        return ("ImagePullBackOff", message), since + timedelta(seconds=wait)
+        return ("ImagePullBackOff", message), since + timedelta(seconds=backoff(run.pulls))
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -265,7 +231,7 @@ class Kubelet(Controller):
         """Start, end and restart containers as far as it is time; when the next change is due."""
         for container in pod["spec"].get("initContainers") or ():
             one = run.containers[container["name"]]
-            self._start_if_due(pod, run, container, orders, now)
+            self._start_if_due(pod, run, container, now)
             if container.get("restartPolicy") == "Always" or succeeded(one):
                 continue
             due = self._end_if_due(pod, container, one, orders.init_seconds, orders.init_exit_code, "", now)
@@ -274,7 +240,7 @@ class Kubelet(Controller):
         coming: list[datetime] = []
         for container in pod["spec"]["containers"]:
             one = run.containers[container["name"]]
-            self._start_if_due(pod, run, container, orders, now)
+            self._start_if_due(pod, run, container, now)
             if orders.run_seconds is not None and one.running:
                 end = one.after(orders.run_seconds)
                 if now >= end:
@@ -291,7 +257,7 @@ class Kubelet(Controller):
                 coming.append(one.after(orders.ready_seconds))
         return min((moment for moment in coming if moment > now), default=None)
 
-    def _start_if_due(self, pod: Object, run: PodRun, container: Object, orders: Orders, now: datetime) -> None:
+    def _start_if_due(self, pod: Object, run: PodRun, container: Object, now: datetime) -> None:
         one = run.containers[container["name"]]
         if one.started is not None:
             if one.restart_at is None or now < one.restart_at:
@@ -299,8 +265,13 @@ class Kubelet(Controller):
             one.last, one.previous_log, one.ended, one.restart_at = one.ended, one.log, None, None
             one.restarts += 1
         one.started = now
+        self._write_log(pod, run, container["name"], now)
+
+    def _write_log(self, pod: Object, run: PodRun, name: str, start: datetime) -> None:
+        container = next(one for one in all_containers(pod) if one["name"] == name)
         env = environment(self.registry, pod, container, run.ip, run.host_ip)
-        one.log = kubelet_logs.written_at_start(pod, container, env, orders, now)
+        orders = orders_for(pod, self.rules)
+        run.containers[name].log = kubelet_logs.written_at_start(pod, container, env, orders, start)
 
     def _end_if_due(
         self, pod: Object, container: Object, one: ContainerRun, after: float, code: int, reason: str, now: datetime
@@ -314,7 +285,7 @@ class Kubelet(Controller):
             policy = pod["spec"]["restartPolicy"]
             if policy == "Never" or (code == 0 and (policy == "OnFailure" or is_init(pod, container))):
                 return None
-            wait = min(BACKOFF_FIRST * 2 ** (one.restarts - 1), BACKOFF_MAX) if one.restarts else 0.0
+            wait = backoff(one.restarts)
             one.restart_at = now + timedelta(seconds=wait)
             if wait:
                 where = f"{container['name']} in pod {pod_text(pod)}"
@@ -388,155 +359,6 @@ class Kubelet(Controller):
         self.registry.modify("Pod", *key_of(pod), write, subresource="status", manager="kubelet")
 
 
-def render(pod: Object, run: PodRun, orders: Orders, now: datetime, phase: str = "") -> Object:
-    """The status of a pod: phase, conditions, addresses, containers."""
-    spec = pod["spec"]
-    mains = [run.containers[container["name"]] for container in spec["containers"]]
-    inits = [(c, run.containers[c["name"]]) for c in spec.get("initContainers") or ()]
-    initialized = all(succeeded(one) or (c.get("restartPolicy") == "Always" and one.started) for c, one in inits)
-    phase = phase or phase_of(pod, run)
-    main_statuses = [container_status(pod, c, run, orders, now) for c in spec["containers"]]
-    sidecars_ready = all(one.running for c, one in inits if c.get("restartPolicy") == "Always")
-    ready = phase == "Running" and sidecars_ready and all(status["ready"] for status in main_statuses)
-    why, detail = "", ""
-    if not ready:
-        unready = [status["name"] for status in main_statuses if not status["ready"]]
-        why, detail = "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
-        if phase == "Succeeded":
-            why, detail = "PodCompleted", ""
-    not_initialized = [c["name"] for c, one in inits if not succeeded(one)]
-    init_detail = f"containers with incomplete status: [{' '.join(not_initialized)}]"
-    status: Object = {
-        "phase": phase,
-        "conditions": [
-            condition("PodReadyToStartContainers", any(one.started for one in run.containers.values()), now),
-            condition(
-                "Initialized", initialized, now, *(() if initialized else ("ContainersNotInitialized", init_detail))
-            ),
-            condition("Ready", ready, now, why, detail),
-            condition("ContainersReady", ready, now, why, detail),
-            find_condition(pod, "PodScheduled") or condition("PodScheduled", True, now),
-        ],
-        "hostIP": run.host_ip,
-        "hostIPs": [{"ip": run.host_ip}],
-        "startTime": rfc3339(run.start_time or now),
-        "containerStatuses": main_statuses,
-        "qosClass": (pod.get("status") or {}).get("qosClass", "BestEffort"),
-    }
-    if any(one.started for one in mains) or any(one.started for _, one in inits):
-        status |= {"podIP": run.ip, "podIPs": [{"ip": run.ip}]}
-    if inits:
-        status["initContainerStatuses"] = [container_status(pod, c, run, orders, now) for c, _ in inits]
-    return status
-
-
-def phase_of(pod: Object, run: PodRun) -> str:
-    mains = [run.containers[container["name"]] for container in pod["spec"]["containers"]]
-    for container in pod["spec"].get("initContainers") or ():
-        one = run.containers[container["name"]]
-        if one.ended is not None and not succeeded(one) and one.restart_at is None:
-            return "Failed"
-    if not all(one.started for one in mains):
-        return "Pending"
-    if all(one.ended is not None and one.restart_at is None for one in mains):
-        return "Succeeded" if all(map(succeeded, mains)) else "Failed"
-    return "Running"
-
-
-def container_status(pod: Object, container: Object, run: PodRun, orders: Orders, now: datetime) -> Object:
-    one = run.containers[container["name"]]
-    init = is_init(pod, container)
-    state: Object
-    if one.running:
-        state = {"running": {"startedAt": rfc3339(one.started)}}  # type: ignore[arg-type]
-    elif one.ended is not None and one.restart_at is not None and one.restarts:
-        wait = min(BACKOFF_FIRST * 2 ** (one.restarts - 1), BACKOFF_MAX)
-        text = duration(wait)
-        message = f"back-off {text} restarting failed container={container['name']} pod={pod_text(pod)}"
-        state = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
-    elif one.ended is not None:
-        state = {"terminated": one.ended}
-    else:
-        pending_init = not init and bool(pod["spec"].get("initContainers"))
-        reason, message = run.waiting or ("PodInitializing" if pending_init or init else "ContainerCreating", "")
-        if pending_init:
-            reason, message = "PodInitializing", ""
-        state = {"waiting": {"reason": reason} | ({"message": message} if message else {})}
-    ready_at = one.after(orders.ready_seconds) if one.started is not None else now
-    sidecar = container.get("restartPolicy") == "Always"
-    up = one.running and (init or (orders.ready and now >= ready_at))
-    ready = succeeded(one) if init and not sidecar else up
-    last = one.ended if "waiting" in state and one.ended is not None else one.last
-    return {
-        "name": container["name"],
-        "state": state,
-        "lastState": {"terminated": last} if last else {},
-        "ready": ready,
-        "restartCount": one.restarts,
-        "image": container.get("image", ""),
-        "imageID": "",
-        "started": one.running,
-    }
-
-
-def condition(kind: str, holds: bool, now: datetime, reason: str = "", message: str = "") -> Object:
-    new: Object = {
-        "type": kind,
-        "status": str(holds),
-        "lastProbeTime": None,
-        "lastTransitionTime": rfc3339(now),
-    }
-    return new | {key: text for key, text in (("reason", reason), ("message", message)) if text}
-
-
-def finish(one: ContainerRun, code: int, reason: str, now: datetime) -> None:
-    assert one.started is not None
-    one.ended = {
-        "exitCode": code,
-        "reason": reason or ("Error" if code else "Completed"),
-        "startedAt": rfc3339(one.started),
-        "finishedAt": rfc3339(now),
-    }
-    one.restart_at = None
-
-
-def take_over(run: PodRun, status: Object) -> None:
-    """Go on with a pod that has a status already, e.g. one that was loaded in bulk."""
-    run.start_time, run.untouched = parse_time(status["startTime"]), True
-    for seen in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        one, state = run.containers.get(seen["name"]), seen.get("state") or {}
-        if one is None:
-            continue
-        one.restarts = seen.get("restartCount", 0)
-        one.ended = state.get("terminated")
-        since = (state.get("running") or state.get("terminated") or {}).get("startedAt")
-        one.started = parse_time(since) if since else None
-
-
-def succeeded(one: ContainerRun) -> bool:
-    return one.ended is not None and one.ended["exitCode"] == 0
-
-
-def all_containers(pod: Object) -> list[Object]:
-    return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
-
-
-def is_init(pod: Object, container: Object) -> bool:
-    return any(one["name"] == container["name"] for one in pod["spec"].get("initContainers") or ())
-
-
-def pod_text(pod: Object) -> str:
-    """format.Pod: name_namespace(uid)."""
-    metadata = pod["metadata"]
-    return f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
-
-
-def duration(seconds: float) -> str:
-    """time.Duration's text, of whole seconds."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
-
-
 def host_address(node_name: str) -> str:
     """An address for a node that names none, the same each time."""
     number = int("".join(filter(str.isdigit, node_name)) or 0) % 65024
@@ -554,20 +376,4 @@ def missing_volume(registry: Any, pod: Object) -> str:
             if registry.get(kind, namespace, reference[name_field]) is None:
                 what = f'{kind.lower()} "{reference[name_field]}" not found'
                 return f'MountVolume.SetUp failed for volume "{volume["name"]}" : {what}'
-    return ""
-
-
-def pull_problem(image: str, ordered: str) -> str:
-    """Why an image cannot be pulled: a test says so, or its name does (…does-not-exist…, registry.invalid/…)."""
-    if ordered and ordered.lower() not in ("true", "1", "yes"):
-        return ordered
-    reference = image if ":" in image.rpartition("/")[2] else f"{image}:latest"
-    host, slash, rest = reference.partition("/")
-    start = f'failed to pull and unpack image "{reference}": failed to resolve reference "{reference}": '
-    if slash and host.partition(":")[0].endswith(".invalid"):
-        repository, _, tag = rest.rpartition(":")
-        request = f'failed to do request: Head "https://{host}/v2/{repository}/manifests/{tag}"'
-        return f"{start}{request}: dial tcp: lookup {host.partition(':')[0]}: no such host"
-    if ordered or "does-not-exist" in image:
-        return f"rpc error: code = NotFound desc = {start}{reference}: not found"
     return ""

@@ -281,6 +281,17 @@ def test_logs_that_are_not_there() -> None:
     assert sim.kubelet.logs(pod, "main", previous=True) == "boom\n"
 
 
+@pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
+def test_loaded_pods_have_logs_and_are_not_written(phase: str) -> None:
+    sim = Simulation(nodes=1)
+    metadata = {"name": "p", "namespace": "default", "uid": "u", "creationTimestamp": "2025-12-31T00:00:00Z"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(nodeName="node-1")}
+    sim.registry.store.put({**pod, "status": {"phase": phase}})
+    sim.advance(5)
+    assert sim.get("Pod", "p")["status"] == {"phase": phase}
+    assert len(sim.kubelet.logs(sim.get("Pod", "p"), "main").splitlines()) >= 10
+
+
 def test_pods_that_are_loaded_as_running_stay_as_they_are() -> None:
     sim = Simulation(nodes=1)
     status = {
