@@ -12,6 +12,8 @@ from dataclasses import dataclass
 DEFINITION = "definition"
 """Stands for the file where the manifest came as the module's `definition`."""
 
+MAX_SHOWN = 100
+
 
 def joined(path: str, name: str | int) -> str:
     """A path with a further step: resources.gpu, workdirs[0], nodes["gpu-1.example.com"]."""
@@ -56,7 +58,10 @@ class ManifestErrors(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        return "\n".join((f"{self._summary()}; nothing was sent to the cluster:", *map(str, self.errors)))
+        shown = [str(error) for error in self.errors[:MAX_SHOWN]]
+        if len(self.errors) > MAX_SHOWN:
+            shown.append(f"… and {_counted(len(self.errors) - MAX_SHOWN, 'more error')}.")
+        return "\n".join((f"{self._summary()}; nothing was sent to the cluster:", *shown))
 
     def _summary(self) -> str:
         files = {error.file for error in self.errors}

@@ -10,7 +10,9 @@ from typing import Any
 from .secrets import MASK, looks_secret
 
 _WIDTH = 96
-_CONFLICT_MARK = re.compile(r"^(<{7}|>{7}|={7})( |$)")
+# The line ends of YAML 1.1, so that lines count as the parser counts them.
+_LINE = re.compile(r"[^\n\r\x85\u2028\u2029]*(?:\r\n|[\n\r\x85\u2028\u2029]|\Z)")
+_CONFLICT_MARK = re.compile(r"^(<{7}|>{7}|={7})(\s|$)")
 _ENTRY = re.compile(r"^(?P<head>\s*(?:- +)*(?P<key>[\w.\-\"']+)\s*:\s+)(?P<value>\S.*)$")
 _FLAG_VALUE = re.compile(
     r"(?P<head>--?(?P<flag>[A-Za-z][\w.\-]*)(?:=[\"']?|[\"']?\s*,?\s+[\"']?))(?P<value>[^\s,\]\"']+)"
@@ -27,14 +29,18 @@ class Fault(Exception):
         self.column = column
 
 
-def explain(error: Any, text: str, first_line: int) -> Fault:
-    """The fault behind an error of PyYAML for the text, whose first line is the file's line `first_line` (from 0)."""
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their ends, as YAML 1.1 counts them."""
+    return [line for line in _LINE.findall(text) if line]
+
+
+def explain(error: Any, lines: list[str], first_line: int) -> Fault:
+    """The fault behind an error of PyYAML for the lines, the first of which is the file's `first_line` (from 0)."""
     position = getattr(error, "position", None)
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
         position = position if isinstance(position, int) else 0
-        return _unprintable(text, position, first_line)
-    lines = text.split("\n")
+        return _unprintable("".join(lines), position, first_line)
     conflict = next((number for number, line in enumerate(lines) if _CONFLICT_MARK.match(line)), None)
     if conflict is not None and conflict <= mark.line + 1:
         message = "this is a merge conflict that git left behind; keep one side and delete the marks"
@@ -43,16 +49,15 @@ def explain(error: Any, text: str, first_line: int) -> Fault:
     if "quoted scalar" in (error.context or "") and "escape" not in (error.problem or ""):
         # The parser notices an unclosed quote at the end of the text; the quote is where it began.
         mark = error.context_mark
+    if mark.line >= len(lines):
+        return Fault(message, first_line + len(lines) - 1, len(lines[-1].rstrip()))
     return Fault(message, first_line + mark.line, mark.column)
 
 
-def excerpt(text: str, line: int, column: int) -> tuple[str, ...]:
+def excerpt(lines: list[str], line: int, column: int) -> tuple[str, ...]:
     """The line with a caret under the column (both from 0), secrets masked, long lines cut around the caret."""
-    lines = text.split("\n")
-    if line >= len(lines):
-        line, column = len(lines) - 1, len(lines[-1])
     shown, column = _without_secrets(lines, line, column)
-    shown = shown.rstrip("\r").replace("\t", "→")
+    shown = shown.replace("\t", "→")
     shown = "".join(character if character.isprintable() else "?" for character in shown)
     if len(shown) > _WIDTH:
         begin = max(0, min(column - _WIDTH // 2, len(shown) - _WIDTH))
@@ -80,8 +85,9 @@ def _sentence(error: Any, mark: Any, lines: list[str], first_line: int) -> str:
         return "the quote opened here is not closed; close it"
     unexpected = re.search(r"expected the node content, but found '(.*)'", problem)
     if unexpected:
-        there = "the end of the document" if unexpected[1].startswith("<") else unexpected[1]
-        return f"a value is expected here and {there} is none; write it, or put it in quotes"
+        if unexpected[1].startswith("<"):
+            return "a value is expected and the document ends here; complete it"
+        return f"a value is expected here and {unexpected[1]} is none; write one, or put it in quotes"
     if "expected alphabetic or numeric character" in problem:
         return "& and * are followed by a name in YAML; put a text that begins with one in quotes"
     if "mapping keys are not allowed" in problem:
@@ -114,15 +120,15 @@ def _misplaced(problem: str, opened: int | None) -> str:
 
 
 def _unprintable(text: str, position: int, first_line: int) -> Fault:
-    line = text.count("\n", 0, position)
-    column = position - (text.rfind("\n", 0, position) + 1)
+    before = lines_of(text[:position] + ".")
+    line, column = len(before) - 1, len(before[-1]) - 1
     code = f"U+{ord(text[position]):04X}" if position < len(text) else "a character"
     return Fault(f"the control character {code} is not allowed in YAML; remove it", first_line + line, column)
 
 
 def _without_secrets(lines: list[str], line: int, column: int) -> tuple[str, int]:
     """The line with values masked that are, or may be, secrets: below `env:`, under a telling key, after a flag."""
-    shown = lines[line]
+    shown = lines[line].rstrip("\n\r\x85\u2028\u2029")
     entry = _ENTRY.match(shown)
     if entry and (_is_in_env(lines, line) or looks_secret(entry["key"].strip("\"'"))):
         return entry["head"] + MASK, min(column, len(entry["head"]) + len(MASK))

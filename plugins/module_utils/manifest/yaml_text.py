@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .problems import ManifestError
-from .syntax import Fault, excerpt, explain
+from .syntax import Fault, excerpt, explain, lines_of
 from .tree import MAX_DEPTH, ListNode, MapNode, Node, Place, ScalarNode
 
 IMPORT_ERROR: str | None = None
@@ -28,11 +28,12 @@ except ImportError:
 
 MAX_BYTES = 1024 * 1024
 MAX_ALIASED_NODES = 10_000
+MAX_FAULTS = 20
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
-_SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_SEPARATOR = re.compile(r"---(\s|$)")
 _COLUMNS = 10_000
 
 
@@ -45,59 +46,63 @@ class TextDocument:
 
 
 def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDocument], list[ManifestError]]:
-    """All documents of a text that can be read, and a problem for each that cannot. Empty documents are left out."""
+    """All documents of a text that can be read, and a problem for each that cannot. Empty documents are left out.
+
+    Reading ends after MAX_FAULTS problems: such a text is something else than manifests.
+    """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         too_large = f"is larger than {MAX_BYTES // 1024} KiB; split it into several files"
         return [], [ManifestError(file, None, "", too_large)]
     documents: list[TextDocument] = []
     errors: list[ManifestError] = []
-    start, number = 0, first_number
-    while start < len(text):
-        first_line = text.count("\n", 0, start)
-        composed = _compose(text[start:], number, first_line)
+    lines = lines_of(text)
+    line, number = 0, first_number
+    while line < len(lines) and len(errors) < MAX_FAULTS:
+        composed = _compose(lines, line, number)
         if composed.fault is None:
             documents.extend(composed.finished)
             break
         number = max(number, composed.number)
         # A fault behind what seemed the end of a document is a fault of that document.
         documents.extend(document for document in composed.finished if document.number < number)
-        errors.append(_error(composed.fault, file, number, text))
-        start = _next_document(text, max(composed.fault.line, composed.start_line + 1))
+        errors.append(_error(composed.fault, file, number, lines))
+        line = _next_document(lines, max(composed.fault.line, composed.start_line + 1))
         number += 1
     return documents, errors
 
 
-def _compose(text: str, number: int, first_line: int) -> _Composer:
-    """Parse with libyaml, which is ten times faster, and again with PyYAML's own parser where that finds a fault.
+def _compose(lines: list[str], line: int, number: int) -> _Composer:
+    """Parse the lines from `line` on with libyaml, which is ten times faster, and where that finds a fault go on with
+    PyYAML's own parser from that document on.
 
-    The second has the better messages, and is the same whether PyYAML was built with libyaml or not.
+    The second has the better messages, and they are the same whether PyYAML was built with libyaml or not.
     """
+    finished: list[TextDocument] = []
     loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader is not None]
     for loader in loaders:
-        composer = _Composer(number, first_line)
+        text = "".join(lines[line:])
+        composer = _Composer(number, line)
         try:
             composer.read(yaml.parse(text, Loader=loader))
         except Fault as fault:
             composer.fault = fault
         except (yaml.YAMLError, UnicodeError) as error:
-            composer.fault = explain(error, text, first_line)
-            continue
+            if loader is not loaders[-1]:
+                line, number = composer.start_line, max(number, composer.number)
+                finished += [document for document in composer.finished if document.number < number]
+                continue
+            composer.fault = explain(error, lines[line:], line)
         break
+    composer.finished = finished + composer.finished
     return composer
 
 
-def _next_document(text: str, line: int) -> int:
-    """Where the first `---` on the line (from 0) or below it begins; the end of the text if there is none."""
-    position = 0
-    for _line in range(line):
-        position = text.find("\n", position) + 1
-        if position == 0:
-            return len(text)
-    match = _SEPARATOR.search(text, position)
-    return match.start() if match else len(text)
+def _next_document(lines: list[str], line: int) -> int:
+    """The first line at or below `line` (from 0) that begins with `---`; the number of lines if there is none."""
+    return next((number for number in range(line, len(lines)) if _SEPARATOR.match(lines[number])), len(lines))
 
 
-def _error(fault: Fault, file: str, number: int, text: str) -> ManifestError:
+def _error(fault: Fault, file: str, number: int, lines: list[str]) -> ManifestError:
     return ManifestError(
         file=file,
         document=number,
@@ -106,7 +111,7 @@ def _error(fault: Fault, file: str, number: int, text: str) -> ManifestError:
         line=fault.line + 1,
         column=fault.column + 1,
         rank=_rank(fault.line, fault.column),
-        excerpt=excerpt(text, fault.line, fault.column),
+        excerpt=excerpt(lines, fault.line, fault.column),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 from manifest_cases import FIXTURES, manifest_text, table
 
@@ -20,8 +21,11 @@ def at(model: Any, path: str) -> Any:
     return model
 
 
+@pytest.mark.parametrize("libyaml", [True, False], ids=["libyaml", "PyYAML alone"])
 @pytest.mark.parametrize("case", table("accepted"), ids=lambda case: case["name"])
-def test_a_manifest_means_this(case: dict[str, Any]) -> None:
+def test_a_manifest_means_this(case: dict[str, Any], libyaml: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not libyaml:
+        monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
     (document,) = load(definition=manifest_text(case))
     assert {path: at(document.model, path) for path in case["gives"]} == case["gives"]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
 from manifest_cases import FIXTURES, manifest_text, table
 
@@ -23,8 +24,13 @@ def test_a_manifest_is_refused_in_these_words(case: dict[str, Any]) -> None:
     assert [error.replace("definition, document 1, ", "") for error in errors] == case["errors"]
 
 
+@pytest.mark.parametrize("libyaml", [True, False], ids=["libyaml", "PyYAML alone"])
 @pytest.mark.parametrize("case", table("syntax"), ids=lambda case: case["name"])
-def test_text_that_is_no_yaml_is_explained(case: dict[str, Any]) -> None:
+def test_text_that_is_no_yaml_is_explained(
+    case: dict[str, Any], libyaml: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not libyaml:
+        monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
     errors = errors_of(definition=case["text"])
     assert [error.replace("definition, ", "", 1) for error in errors] == case["errors"]
 
@@ -57,6 +63,19 @@ def test_all_errors_are_told_together_sorted_by_file_document_and_place() -> Non
         "definition, document 2, resources.memory: lots is not a quantity; "
         "write a number with a Kubernetes unit, such as 32Gi.",
     ]
+
+
+def test_of_very_many_errors_a_hundred_are_shown() -> None:
+    with pytest.raises(ManifestErrors) as raised:
+        load(definition="---\nkind: cake\n" * 1000)
+    lines = str(raised.value).split("\n")
+    assert (len(raised.value.errors), len(lines)) == (1000, 102)
+    assert lines[0] == "1000 errors in the definition; nothing was sent to the cluster:"
+    assert lines[-1] == "… and 900 more errors."
+
+
+def test_a_text_full_of_faults_is_given_up() -> None:
+    assert len(errors_of(definition="---\na: `\n" * 50_000)) == 20
 
 
 def test_an_error_carries_its_place_for_programs() -> None:
