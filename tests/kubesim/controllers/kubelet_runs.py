@@ -81,9 +81,10 @@ def take_over(run: PodRun, pod: Object) -> None:
     for one in run.containers.values():
         one.started = run.start_time
     for seen in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        one, state = run.containers.get(seen["name"]), seen.get("state") or {}
-        if one is None:
+        state = seen.get("state") or {}
+        if seen["name"] not in run.containers:
             continue
+        one = run.containers[seen["name"]]
         one.restarts = seen.get("restartCount", 0)
         one.ended = state.get("terminated")
         since = (state.get("running") or state.get("terminated") or {}).get("startedAt")

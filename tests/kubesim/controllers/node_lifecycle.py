@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Taints from what is true of nodes, and eviction of pods that do not tolerate a NoExecute taint.
+"""Taints from what is true of nodes, eviction of pods that do not tolerate a NoExecute taint, pods of lost nodes.
 
 Source: pkg/controller/nodelifecycle/node_lifecycle_controller.go (doNoScheduleTaintingPass),
-pkg/controller/tainteviction.
+pkg/controller/tainteviction, pkg/controller/podgc.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ CONDITION_TAINTS = {
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
 }
 EXECUTING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+#: Seconds after which the pods of a deleted node are deleted (podgc quarantineTime).
+LOST_AFTER = 40.0
 OURS = {*CONDITION_TAINTS.values(), UNSCHEDULABLE_TAINT}
 
 
@@ -42,8 +44,10 @@ class NodeLifecycleController(Controller):
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         if kind == "Node":
-            if event != "DELETED":
-                self.enqueue(("node", "", obj["metadata"]["name"]))
+            name = obj["metadata"]["name"]
+            self.enqueue(
+                ("node", "", name) if event != "DELETED" else ("lost", "", name), LOST_AFTER * (event == "DELETED")
+            )
         elif event != "DELETED" and obj["spec"].get("nodeName") in self._tainted:
             self.enqueue(("pod", *key_of(obj)))
 
@@ -54,6 +58,8 @@ class NodeLifecycleController(Controller):
             return
         node = self.registry.get("Node", None, name)
         if node is None:
+            if what == "lost":
+                self._collect_pods(name)
             return
         node = self._taint(node)
         executing = bool(_executing(node))
@@ -107,26 +113,42 @@ class NodeLifecycleController(Controller):
 
     def _evict(self, pod: Object) -> None:
         namespace, name = key_of(pod)
+        self._delete(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+        message = f"Marking for deletion Pod {namespace}/{name}"
+        self.recorder.event(pod, "Normal", "TaintManagerEviction", message)
+
+    def _collect_pods(self, node_name: str) -> None:
+        """The pods of a node that is gone have no kubelet to end them (podgc, gcOrphaned)."""
+        for pod in self.registry.list("Pod"):
+            if pod["spec"].get("nodeName") == node_name:
+                phase = "" if is_terminal(pod) else "Failed"
+                self._delete(pod, "DeletionByPodGC", "PodGC: node no longer exists", phase, grace_seconds=0)
+
+    def _delete(
+        self, pod: Object, reason: str, message: str, phase: str = "", grace_seconds: int | None = None
+    ) -> None:
+        """Delete a pod, saying why in its condition DisruptionTarget."""
         disruption = {
             "type": "DisruptionTarget",
             "status": "True",
             "lastProbeTime": None,
             "lastTransitionTime": rfc3339(self.clock.now()),
-            "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint",
+            "reason": reason,
+            "message": message,
         }
 
         def mark(copied: Object) -> None:
-            set_condition(copied.setdefault("status", {}).setdefault("conditions", []), disruption)
+            status = copied.setdefault("status", {})
+            set_condition(status.setdefault("conditions", []), disruption)
+            if phase:
+                status["phase"] = phase
 
-        self.registry.modify("Pod", namespace, name, mark, subresource="status")
+        self.registry.modify("Pod", *key_of(pod), mark, subresource="status")
         try:
-            self.registry.delete("Pod", namespace, name)
+            self.registry.delete("Pod", *key_of(pod), grace_seconds=grace_seconds)
         except ApiError as error:
             if error.status != 404:
                 raise
-        message = f"Marking for deletion Pod {namespace}/{name}"
-        self.recorder.event(pod, "Normal", "TaintManagerEviction", message)
 
 
 def wanted_taints(node: Object) -> list[tuple[str, str]]:

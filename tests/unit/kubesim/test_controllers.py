@@ -254,6 +254,19 @@ def test_pods_leave_a_lost_node_when_their_patience_ends() -> None:
     assert taints(sim) == []
 
 
+def test_pods_of_a_deleted_node_are_collected_and_replaced() -> None:
+    sim = Simulation(nodes=2)
+    template = {"spec": pod_spec(restartPolicy="Never", nodeSelector={"kubernetes.io/hostname": "node-1"})}
+    sim.create("Job", "j", {"template": template})
+    sim.advance(1)
+    sim.registry.delete("Node", None, "node-1")
+    sim.advance(39)
+    assert len(sim.pods()) == 1
+    sim.advance(15)
+    assert sim.get("Job", "j")["status"]["failed"] == 1
+    assert ["nodeName" in pod["spec"] for pod in sim.pods()] == [False]
+
+
 def test_foreign_taints_stay() -> None:
     sim = Simulation(nodes=1)
     foreign = [{"key": "example.com/gpu", "effect": "NoSchedule"}]

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
+from kubesim.controllers import kubelet_orders
 from kubesim.controllers.kubelet_env import expand
 from kubesim.errors import ApiError
 from kubesim.simulation import Object, Simulation, pod_spec
@@ -332,3 +336,10 @@ def test_a_pod_of_a_node_that_comes_later_starts_then() -> None:
     sim.registry.create("Node", fake_node("late", sim.clock.now()))
     sim.advance(1)
     assert sim.get("Pod", "p")["status"]["phase"] == "Running"
+
+
+def test_the_readme_lists_every_order() -> None:
+    readme = (Path(kubelet_orders.__file__).parent / "README.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \| `lab/([\w-]+)` \|", readme, re.MULTILINE)
+    names = [field.name for field in fields(kubelet_orders.Orders)]
+    assert listed == [(name, name.replace("_", "-")) for name in names]
