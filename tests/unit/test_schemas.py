@@ -91,6 +91,7 @@ BEYOND_SCHEMAS = {
     "autoscaling by cpu to a fraction of a per cent",
     "kueue needs a queue",
     "a queue needs a backend",
+    "a pool with the name for no pool",
     "a pool named twice",
     "a node twice in a list",
     "a node twice in a map",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+from ..labels import DEFAULT_POOL
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from .forms import Also, DefaultEntry, MapForm, NamesForm, OneOrMany
 from .rules import (
@@ -178,7 +179,9 @@ class Environment(Block):
 class Resources(Block):
     """What a pod of the job gets; requests and limits are the same."""
 
-    pool: LabelValue = Field(default="default", description="Pool of nodes to run in; default: nodes without a pool.")
+    pool: LabelValue = Field(
+        default=DEFAULT_POOL, description="Pool of nodes to run in; default: nodes without a pool."
+    )
     gpu: Count = Field(default=0, description="Whole GPUs per node.", examples=[4])
     gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
         default=None, serialization_alias="gpu-type", description="GPU type the node must have.", examples=["A100-100G"]
@@ -421,6 +424,14 @@ class Pool(Block):
         description="The nodes: a map from host name to gpu-type, or a list of host names.",
         examples=[{"gpu-node-1": {"gpu-type": "A100-100G"}}, ["gpu-node-1", "gpu-node-2"]],
     )
+
+    @model_validator(mode="after")
+    def _not_default(self) -> Pool:
+        if self.pool.name == DEFAULT_POOL:
+            raise refuse_section(
+                f"{DEFAULT_POOL} stands for the nodes that are in no pool", "give another name", "pool", "name"
+            )
+        return self
 
 
 class Limits(Block):
