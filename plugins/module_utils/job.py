@@ -107,7 +107,7 @@ def _built(task: Task, default_namespace: str) -> list[_Job]:
 
 
 def _present(task: Task, jobs: list[_Job]) -> dict[str, Any]:
-    from .engine.live import existing_priority_classes, read_jobs
+    from .cluster.live import existing_priority_classes, read_jobs
     from .engine.plan import plan_present, plan_priority_class
     from .engine.prove import prove
     from .manifest.secrets import live_secret_values
@@ -132,7 +132,7 @@ def _present(task: Task, jobs: list[_Job]) -> dict[str, Any]:
 
 
 def _absent(task: Task, jobs: list[_Job]) -> dict[str, Any]:
-    from .engine.live import read_jobs
+    from .cluster.live import read_jobs
     from .engine.plan import plan_absent
     from .engine.prove import refuse_foreign_workloads
     from .labels import JOB_TYPE
@@ -241,52 +241,23 @@ def _report(task: Task, outcomes: list[Any]) -> dict[str, Any]:
 
 def _reasons(task: Task, outcomes: list[Any]) -> dict[tuple[str, str], str]:
     """Why jobs do not run. A job that was created a moment ago has no story to tell yet, unless it was waited for."""
-    from .engine.live import read_events, read_pods
+    from .cluster.read import read_reasons
+    from .cluster.status import STUCK, status_of
     from .engine.plan import Action
-    from .engine.reason import reason_for
-    from .engine.status import status_of
-    from .kube.errors import ApiError
 
     stuck = {}
     for outcome in outcomes:
         settled = task.params["wait"] or outcome.plan.action is Action.UNCHANGED
-        if outcome.workload and settled and status_of(outcome.workload) in ("Pending", "Partially Running", "Failed"):
+        if outcome.workload and settled and status_of(outcome.workload) in STUCK:
             stuck[outcome.plan.namespace, outcome.plan.name] = outcome.workload
-    if not stuck or task.check_mode:
-        return {}
-    client = task.client()
-    try:
-        pods = read_pods(client, stuck)
-        events = read_events(client, {job[0] for job in stuck})
-    except ApiError as error:
-        if error.is_forbidden:
-            return {}  # Who may submit jobs need not be allowed to look at pods and events.
-        raise
-    found = {
-        job: reason_for(workload, pods[job], [event for event in events if event["metadata"]["namespace"] == job[0]])
-        for job, workload in stuck.items()
-    }
-    return {job: reason for job, reason in found.items() if reason}
+    return read_reasons(task.client(), stuck)
 
 
 def _node_address(task: Task, outcomes: list[Any]) -> str | None:
-    """An address at which node ports answer: any ready node's will do."""
-    from .kube.errors import ApiError
-    from .kube.resources import NODE
+    """Where node ports answer, if any of the jobs has one."""
+    from .cluster.read import node_address
 
     services = [obj for outcome in outcomes for obj in outcome.objects.values() if obj["kind"] == "Service"]
     if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
         return None
-    try:
-        nodes = task.client().first(NODE, limit=5)
-    except ApiError as error:
-        if error.is_forbidden:
-            return None
-        raise
-    addresses = [
-        address["address"]
-        for node in nodes
-        for address in node.get("status", {}).get("addresses") or ()
-        if address["type"] in ("ExternalIP", "InternalIP")
-    ]
-    return addresses[0] if addresses else None
+    return node_address(task.client())

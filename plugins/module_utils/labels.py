@@ -24,7 +24,7 @@ NAMESPACE = f"{PREFIX}namespace"
 # The type of a node's GPUs: what users set, what a pool sets beside it, what NVIDIA's feature discovery finds.
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
-PRODUCT = "nvidia.com/gpu.product"
+GPU_PRODUCT = "nvidia.com/gpu.product"
 DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is no label value
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"

@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
+from ..cluster.live import WORKLOADS
 from ..kube.client import Client
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
-from .live import WORKLOADS
 from .plan import Action, Plan, Step
 from .remedies import describe, remedied
 

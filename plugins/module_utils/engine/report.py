@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..cluster.status import status_of
 from ..kube.resources import resource_of
 from ..manifest.secrets import redact
 from .execute import Outcome
 from .fields import ABSENT, Change
 from .plan import Action, Plan, Step
-from .status import status_of
 
 
 def result_of(

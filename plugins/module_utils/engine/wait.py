@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..cluster.live import JobId, read_pods, read_workloads
+from ..cluster.status import failure_of, is_complete, is_ready, pods_wanted
 from ..kube.client import Client
-from .live import JobId, read_pods, read_workloads
-from .status import failure_of, is_complete, is_ready, pods_wanted
 
 _FIRST_DELAY = 0.2  # seconds; grows to the longest, so that a quick start is seen quickly and a slow one is cheap
 _LONGEST_DELAY = 3.0

@@ -12,7 +12,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # public, but not in typeshed
 
@@ -30,6 +30,9 @@ _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 _FIRST_DELAY = 0.2  # seconds; doubles with each retry
 _LONGEST_DELAY = 30.0
 _CONNECTIONS = 10
+
+
+T = TypeVar("T")
 
 
 class Client:
@@ -53,13 +56,30 @@ class Client:
 
         With ``metadata_only`` each has ``metadata`` and nothing else, which is all that asking for existence needs.
         """
+        return self.select_as(resource, _whole, namespace, labels=labels, fields=fields, metadata_only=metadata_only)
+
+    def select_as(
+        self,
+        resource: Resource,
+        shrink: Callable[[dict[str, Any]], T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+    ) -> list[T]:
+        """The same, keeping of each object only what ``shrink`` makes of it: one page is in memory at a time."""
+
+        def read() -> list[T]:
+            return [shrink(obj) for obj in self._pages(resource, namespace, labels, fields, metadata_only)]
+
         try:
-            return list(self._pages(resource, namespace, labels, fields, metadata_only))
+            return read()
         except ApiError as error:
             if error.status != 410:
                 raise
             # The continue token outlived its snapshot: start over (API concepts, "Retrieving large results sets").
-            return list(self._pages(resource, namespace, labels, fields, metadata_only))
+            return read()
 
     def first(self, resource: Resource, *, labels: str = "", limit: int = 1) -> list[dict[str, Any]]:
         """At most ``limit`` objects, in one request: for questions that any of them answers."""
@@ -247,6 +267,10 @@ def _open_pool(connection: Connection) -> Any:
     if connection.proxy and not proxy_bypass_environment(host, {"no": connection.no_proxy or ""}):
         return urllib3.ProxyManager(connection.proxy, proxy_headers=dict(connection.proxy_headers), **options)
     return urllib3.PoolManager(**options)
+
+
+def _whole(obj: dict[str, Any]) -> dict[str, Any]:
+    return obj
 
 
 def _path_of(obj: Mapping[str, Any]) -> str:

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+STUCK = ("Pending", "Partially Running", "Failed")
+"""The words that ask for a reason."""
+
 
 def status_of(workload: Mapping[str, Any]) -> str:
     """``Pending``, ``Running``, ``Partially Running``, ``Paused``, ``Succeeded`` or ``Failed``."""

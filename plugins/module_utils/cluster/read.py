@@ -1,0 +1,69 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Read what the answers of this package are made from: a fixed number of lists, whatever the size of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..kube.resources import NODE, POD
+from .live import JobId, read_events, read_pods
+from .nodes import Node, PodUse, shrink_node, shrink_pod, with_use
+from .reason import reason_for
+
+# What is finished holds nothing any more.
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+def read_nodes(client: Client) -> tuple[list[Node], list[PodUse]]:
+    """All nodes with what is used of them, and the unfinished pods that use it or wait: two lists, in pages."""
+    uses = client.select_as(POD, shrink_pod, fields=UNFINISHED)
+    return with_use(client.select_as(NODE, shrink_node), uses), uses
+
+
+def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, str]:
+    """Why the given workloads do not run, for those where something is known.
+
+    Three lists per namespace and, when a pod finds no node, those of ``read_nodes``. Who may submit jobs need not be
+    allowed to look at all of that: what cannot be read is left out of the explanation.
+    """
+    if not workloads:
+        return {}
+    try:
+        pods = read_pods(client, workloads)
+        events = read_events(client, {namespace for namespace, dummy in workloads})
+    except ApiError as error:
+        if error.is_forbidden:
+            return {}
+        raise
+    nodes = _nodes_if_needed(client, [pod for own in pods.values() for pod in own])
+    found = {
+        job: reason_for(workload, pods[job], [e for e in events if e["metadata"]["namespace"] == job[0]], nodes)
+        for job, workload in workloads.items()
+    }
+    return {job: reason for job, reason in found.items() if reason}
+
+
+def node_address(client: Client) -> str | None:
+    """An address at which node ports answer: any node's will do. None for who may not look at nodes."""
+    try:
+        nodes = [shrink_node(node) for node in client.first(NODE, limit=5)]
+    except ApiError as error:
+        if error.is_forbidden:
+            return None
+        raise
+    return next((node.address for node in nodes if node.address), None)
+
+
+def _nodes_if_needed(client: Client, pods: Sequence[Mapping[str, Any]]) -> list[Node] | None:
+    if all(pod["spec"].get("nodeName") for pod in pods):
+        return None
+    try:
+        return read_nodes(client)[0]
+    except ApiError as error:
+        if error.is_forbidden:
+            return None
+        raise
