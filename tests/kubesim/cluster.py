@@ -211,7 +211,7 @@ class Cluster:
 
 def _complete(obj: Object, moment: str) -> Object:
     version = obj.get("apiVersion") or resources.by_kind(obj["kind"]).api_version
-    whole = schema.read({**copy.deepcopy(obj), "apiVersion": version})
+    whole = schema.read({**obj, "apiVersion": version})
     whole["metadata"].setdefault("uid", str(uuid.uuid4()))
     whole["metadata"].setdefault("creationTimestamp", moment)
     return whole

@@ -81,16 +81,17 @@ def _manager_errors(manager: str) -> list[FieldError]:
     if len(manager) > MAX_MANAGER:
         return [too_long("fieldManager", MAX_MANAGER)]
     return [
-        invalid("fieldManager", manager, "should not contain unprintable characters")
-        for char in manager
+        invalid("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {at})")
+        for at, char in enumerate(manager)
         if not char.isprintable()
-    ][:1]
+    ]
 
 
-def read_delete_options(query: Query, body: Any) -> tuple[DeleteOptions, bool]:
+def read_delete_options(query: Query, body: dict[str, Any]) -> tuple[DeleteOptions, bool]:
     """The options of a DELETE, body first (a body that is given wins over the query), and whether it is a dry run."""
-    given: dict[str, Any] = body if isinstance(body, dict) else {}
-    if not given:
+    if body:
+        given = body
+    else:
         given = {
             "propagationPolicy": query.text("propagationPolicy") or None,
             "gracePeriodSeconds": query.number("gracePeriodSeconds"),
@@ -147,11 +148,11 @@ def read_list_options(query: Query, *, watch: bool) -> ListOptions:
 def _match_errors(options: ListOptions) -> list[FieldError]:
     """validateListOptions + validateMatch of internalversion."""
     name, match = "resourceVersionMatch", options.match
-    if options.initial_events is not None:
-        return [forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")]
-    if not match:
-        return []
     found: list[FieldError] = []
+    if options.initial_events is not None:
+        found.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if not match:
+        return found
     if not options.version:
         found.append(forbidden(name, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
     if options.token:
@@ -165,15 +166,17 @@ def _match_errors(options: ListOptions) -> list[FieldError]:
 
 def _watch_errors(options: ListOptions) -> list[FieldError]:
     name, match = "resourceVersionMatch", options.match
-    if options.initial_events is None:
-        if match:
-            return [forbidden(name, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")]
-        return []
     found: list[FieldError] = []
-    if options.initial_events:
-        if match != "NotOlderThan":
-            text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            found.append(forbidden(name, text))
-    elif match not in ("", "NotOlderThan"):
-        found.append(not_supported(name, match, ("NotOlderThan", "")))
+    if options.initial_events is not None and match != "NotOlderThan":
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        found.append(forbidden(name, text))
+    if not match:
+        return found
+    if options.initial_events is None:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        found.append(forbidden(name, text))
+    if match != "NotOlderThan":
+        found.append(not_supported(name, match, ("NotOlderThan",)))
+    if options.token:
+        found.append(forbidden(name, "resourceVersionMatch is forbidden when continue is provided"))
     return found

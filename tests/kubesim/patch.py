@@ -142,7 +142,7 @@ def strategic_merge(document: Object, patch: Object, kind: Type) -> Object:
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise errors.bad_request(f"unknown patch type found: {directive}")
+        raise errors.ApiError(500, "", f"unknown patch type found: {directive}")
     out = dict(document)
     if _RETAIN in patch:
         out = {k: v for k, v in out.items() if k in patch[_RETAIN]}
@@ -187,7 +187,8 @@ def _merge_objects(old: list[Object], patch: list[Object], order: Any, kind: Lis
     merged = list(old)
     for item in patch:
         if name not in item:
-            raise errors.bad_request(f"map: {item} does not contain declared merge key: {name}")
+            shown = " ".join(f"{key}:{value}" for key, value in sorted(item.items()))
+            raise errors.ApiError(500, "", f"map: map[{shown}] does not contain declared merge key: {name}")
         at = next((i for i, have in enumerate(merged) if have.get(name) == item[name]), None)
         if item.get(_DIRECTIVE) == "delete":
             merged = [have for have in merged if have.get(name) != item[name]]

@@ -28,6 +28,7 @@ from kubesim.watch import Watch
 
 Object = dict[str, Any]
 DEFAULT_WATCH_SECONDS = 1800
+DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
     "or set propagationPolicy=Orphan to suppress this warning"
@@ -162,13 +163,12 @@ class Rest:
         """Tables and metadata only (meta.k8s.io/v1)."""
         if call.form.kind == "Table":
             wide = call.query.text("includeObject") or "Metadata"
-            objects = [from_hub(s.obj, call.resource) for s in items]
-            return table(call.resource, objects, meta, wide, self.registry.clock.now())
+            return table(call.resource, [s.obj for s in items], meta, wide, self.registry.clock.now())
         partial = [_partial(s.obj) for s in items]
         if single:
             return partial[0]
         head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
-        return {**head, "items": [_item(p) for p in partial]}
+        return {**head, "items": partial}
 
     # --- writing ---
 
@@ -285,12 +285,14 @@ def patched(current: Object, kind: str, call: Call, validation: str) -> tuple[Ob
     if kind == "json":
         new = json_patch(current, patch)
     elif not isinstance(patch, dict):
-        raise errors.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+        what = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+        text = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        raise errors.bad_request(f"error decoding patch: {text}")
     elif kind == "merge":
         new = merge_patch(current, patch)
     else:
         new = strategic_merge(current, patch, schema.of_object(current["apiVersion"], current["kind"]))
-    report = schema.Report() if validation != "Ignore" else None
+    report = schema.Report(schema.repeated_keys(patch)) if validation != "Ignore" else None
     try:
         obj = schema.read({**new, "apiVersion": current["apiVersion"], "kind": current["kind"]}, report)
         problems = report.problems if report else []
@@ -354,13 +356,26 @@ def _wrong_uid(resource: Resource, stored: Stored, uid: str) -> errors.ApiError:
     )
 
 
-def _delete_body(call: Call) -> Any:
+def _delete_body(call: Call) -> Object:
+    """The DeleteOptions of a body; empty without one."""
     if not call.body:
-        return None
+        return {}
     try:
-        return media.load(call.body, call.content_type or media.JSON)
+        given = media.load(call.body, call.content_type or media.JSON)
+        if not isinstance(given, dict):
+            raise ValueError(f"{type(given).__name__} is no object")
     except ValueError as error:
         raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    kind = given.get("kind", "DeleteOptions")
+    if kind != "DeleteOptions":
+        raise errors.bad_request(f"decoded object cannot be converted to DeleteOptions: {kind}")
+    try:
+        options: Object = schema.named(DELETE_OPTIONS).read(given, "", None)
+    except schema.DecodeError as error:
+        version = str(given.get("apiVersion", "v1")).rpartition("/")[2]
+        text = f'DeleteOptions in version "{version}" cannot be handled as a DeleteOptions: {error}'
+        raise errors.bad_request(text) from None
+    return options
 
 
 def _delete_warnings(call: Call, options: deletion.DeleteOptions) -> list[str]:

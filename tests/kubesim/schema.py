@@ -13,7 +13,7 @@ import binascii
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,20 @@ def load_json(text: bytes | str) -> Any:
         return marked
 
     return json.loads(text, object_pairs_hook=build)
+
+
+def repeated_keys(value: Any, path: str = "") -> list[str]:
+    """What strict decoding says of keys given twice anywhere in a document."""
+    found: list[str] = []
+    if isinstance(value, RepeatedKeys):
+        found += [f'duplicate field "{_join(path, key)}"' for key in value.repeated]
+    if isinstance(value, dict):
+        for key, item in value.items():
+            found += repeated_keys(item, _join(path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            found += repeated_keys(item, f"{path}[{index}]")
+    return found
 
 
 class Type:
@@ -101,6 +115,10 @@ class Bytes(Scalar):
         return text
 
 
+#: The same few quantities come by the thousand.
+_canonical = lru_cache(maxsize=4096, typed=True)(quantity.canonical)
+
+
 class QuantityType(Type):
     """resource.Quantity: a number or a string, written in canonical form."""
 
@@ -113,7 +131,7 @@ class QuantityType(Type):
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise DecodeError(quantity.FORMAT_ERROR)
         try:
-            return quantity.canonical(value)
+            return _canonical(value)
         except ValueError as error:
             raise DecodeError(str(error)) from None
 

@@ -12,15 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kubesim import schema
 from kubesim.errors import bad_request
+from kubesim.field import go_quote
+from kubesim.kinds.names import label_key, label_value
 from kubesim.resources import Resource
 
 Labels = Mapping[str, str]
 _KEYWORDS = {"in", "notin"}
 _SYMBOLS = ("!=", "==", "=", "!", "(", ")", ",", ">", "<")
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_INTEGER = re.compile(r"[-+]?[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Requirement:
             return value is not None
         if self.operator == "!":
             return value is None
-        if value is None or not value.lstrip("-").isdigit():
+        if value is None or not _INTEGER.fullmatch(value):
             return False
         return int(value) > int(self.values[0]) if self.operator == "gt" else int(value) < int(self.values[0])
 
@@ -149,10 +151,8 @@ class _LabelParser:
         if operator not in ("in", "notin", "=", "==", "!=", ">", "<"):
             raise self.error(f"found '{operator}', expected: {_OPERATORS}")
         values = self.values() if operator in _KEYWORDS else (self.exact_value(),)
-        for value in values:
-            self.check_value(key, value)
+        self.check_values(key, operator, values)
         if operator in (">", "<"):
-            self.check_number(values[0])
             return Requirement(key, "gt" if operator == ">" else "lt", values)
         return Requirement(key, {"=": "in", "==": "in", "!=": "notin"}.get(operator, operator), values)
 
@@ -160,18 +160,26 @@ class _LabelParser:
         opening = self.take()
         if opening != "(":
             raise self.error(f"found '{opening}' expected: '('")
-        found = []
+        if self.peek() == ")":
+            self.take()
+            return ("",)
+        if self.peek() in _SYMBOLS and self.peek() != "," or not self.peek():
+            raise self.error(f"found '{self.peek()}', expected: ',', ')' or identifier")
+        found: set[str] = set()
         while True:
-            token = self.peek()
-            if token in (",", ")"):
-                found.append("")
-            else:
-                found.append(self.take())
             token = self.take()
-            if token == ")":
-                return tuple(found)
-            if token != ",":
-                raise self.error(f"found '{token}', expected: ',' or ')'")
+            if token == ",":  # "(,", ",," and ",)" hold an empty value
+                if not found or self.peek() in (",", ")"):
+                    found.add("")
+            elif not token or token in _SYMBOLS:
+                raise self.error(f"found '{token}', expected: ',', or identifier")
+            else:
+                found.add(token)
+                if self.peek() not in (",", ")"):
+                    raise self.error(f"found '{self.peek()}', expected: ',' or ')'")
+            if self.peek() == ")":
+                self.take()
+                return tuple(sorted(found))
 
     def exact_value(self) -> str:
         if self.peek() in ("", ","):
@@ -186,27 +194,22 @@ class _LabelParser:
         return bad_request(f"unable to parse requirement: {text}")
 
     def check_key(self, key: str) -> None:
-        prefix, slash, name = key.rpartition("/")
-        if (slash and not _PREFIX.fullmatch(prefix)) or not _NAME.fullmatch(name) or len(name) > 63:
-            raise self.error(
-                f"<nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', "
-                "and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
-                "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-            )
+        found = label_key(key)
+        if found:
+            # the parser hands on a field path that is nil
+            raise self.error(f"<nil>: Invalid value: {go_quote(key)}: {'; '.join(found)}")
 
-    def check_value(self, key: str, value: str) -> None:
-        if value and (not _NAME.fullmatch(value) or len(value) > 63):
-            raise self.error(
-                f"values[0][{key}]: Invalid value: \"{value}\": a valid label must be an empty string or consist of "
-                "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. "
-                "'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-                "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-            )
-
-    def check_number(self, value: str) -> None:
-        if not value.lstrip("-").isdigit():
+    def check_values(self, key: str, operator: str, values: tuple[str, ...]) -> None:
+        found = []
+        if operator in (">", "<") and not _INTEGER.fullmatch(values[0]):
             text = "for 'Gt', 'Lt' operators, the value must be an integer"
-            raise self.error(f'values[0]: Invalid value: "{value}": {text}')
+            found.append(f"values[0]: Invalid value: {go_quote(values[0])}: {text}")
+        for index, value in enumerate(values):
+            problems = label_value(value)
+            if problems:
+                found.append(f"values[{index}][{key}]: Invalid value: {go_quote(value)}: {'; '.join(problems)}")
+        if found:
+            raise self.error(found[0] if len(found) == 1 else f"[{', '.join(found)}]")
 
 
 # --- field selectors --------------------------------------------------------------------------------------------------
@@ -255,32 +258,52 @@ def _field_operator(term: str) -> tuple[str, int]:
 
 def field_matcher(resource: Resource, requirements: list[FieldRequirement]) -> FieldSelector:
     """What selects objects of a resource; 400 for a field that it cannot be selected by."""
-    checks: list[tuple[str, bool, str]] = []
+    checks: list[tuple[list[str], bool, str, str]] = []
     for requirement in requirements:
-        checks.append((_field_path(resource, requirement.label), requirement.equal, requirement.value))
+        steps = _field_path(resource, requirement.label).split(".")
+        checks.append((steps, requirement.equal, requirement.value, _unset_text(resource, steps)))
 
     def matches(obj: dict[str, Any]) -> bool:
-        return all((_text_at(obj, path) == value) is equal for path, equal, value in checks)
+        return all((_text_at(obj, steps, unset) == value) is equal for steps, equal, value, unset in checks)
 
     return matches
 
 
 def _field_path(resource: Resource, label: str) -> str:
-    if label == "metadata.name" or (label == "metadata.namespace"):
+    own = bool(resource.field_labels)
+    if label == "metadata.name" or (label == "metadata.namespace" and (resource.namespaced or not own)):
         return label
     if label in resource.field_labels:
         return resource.field_labels[label]
-    # Kinds with a conversion function of their own say it in their words (core/v1 addFieldLabelConversionsFor...);
-    # the rest use runtime.DefaultMetaV1FieldSelectorConversion.
-    if resource.field_labels:
-        raise bad_request(f"field label not supported: {label}")
+    if own:
+        raise bad_request(_UNSUPPORTED.get(resource.kind, "field label not supported: {}").format(label))
+    # runtime.DefaultMetaV1FieldSelectorConversion
     raise bad_request(f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
-def _text_at(obj: dict[str, Any], path: str) -> str:
+#: Kinds whose conversion function has words of its own.
+_UNSUPPORTED = {
+    "Job": 'field label "{}" not supported for batchv1.Job',
+    "ReplicaSet": 'field label "{}" not supported for appsv1.ReplicaSet',
+}
+
+
+def _unset_text(resource: Resource, steps: list[str]) -> str:
+    """What a field that is not set is compared as: the zero value of its Go type."""
+    kind: schema.Type = schema.of(resource.group, resource.version, resource.kind)
+    for step in steps:
+        kind = schema.child(kind, step)
+    return _text(kind.zero)
+
+
+def _text_at(obj: dict[str, Any], steps: list[str], unset: str) -> str:
     value: Any = obj
-    for step in path.split("."):
+    for step in steps:
         value = value.get(step) if isinstance(value, dict) else None
+    return unset if value is None else _text(value)
+
+
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
