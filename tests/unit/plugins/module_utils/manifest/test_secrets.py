@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.secrets import (
+    live_secret_values,
     looks_secret,
     redact,
     redact_arguments,
@@ -136,6 +137,27 @@ def test_the_secrets_of_a_manifest() -> None:
 def test_pools_and_quotas_have_no_secrets(manifest: dict[str, Any]) -> None:
     (document,) = load(definition=manifest)
     assert secret_values(document.model) == set()
+
+
+LIVE: list[tuple[str, dict[str, Any], set[str]]] = [
+    (
+        "of every container",
+        {"spec": {"template": {"spec": {"containers": [
+            {"name": "main", "env": [{"name": "HF_TOKEN", "value": "in-the-env"}, {"name": "PLAIN", "value": "shown"}],
+             "command": ["serve", "--password"], "args": ["across-the-border"]},
+            {"name": "side", "env": [{"name": "API_KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+             "args": ["--token=in-the-args"]},
+        ]}}}},
+        {"in-the-env", "across-the-border", "in-the-args"},
+    ),
+    ("of a Service, which has none", {"spec": {"ports": [{"port": 80}]}}, set()),
+    ("of a ConfigMap, which has no spec", {"data": {"a": "b"}}, set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("workload", "expected"), [case[1:] for case in LIVE], ids=[case[0] for case in LIVE])
+def test_the_secrets_of_a_live_object(workload: dict[str, Any], expected: set[str]) -> None:
+    assert live_secret_values(workload) == expected
 
 
 def test_no_repr_shows_a_value_of_env_or_a_secret_argument() -> None:
