@@ -41,7 +41,7 @@ def _steps(path: str) -> list[str]:
 
 
 def fill(value: Any, variables: Mapping[str, Any], *, url: bool = False) -> Any:
-    """Put captured values in: {{name}} within a text becomes its text, a text that is nothing else becomes the value."""
+    """Put captured values in: {{name}} within a text becomes text, a text that is nothing else becomes the value."""
     if isinstance(value, dict):
         return {fill(k, variables): fill(v, variables) for k, v in value.items()}
     if isinstance(value, list):
@@ -76,7 +76,7 @@ class Rules:
 
 
 class Matcher:
-    """differences(expected, actual) is empty when they match. `contained`: every list in any order, with more entries."""
+    """differences(expected, actual) is empty when they match. `contained`: lists in any order, with more entries."""
 
     def __init__(self, rules: Rules, *, contained: bool = False) -> None:
         self.rules, self.contained = rules, contained

@@ -138,11 +138,8 @@ class Replay:
             raw = response.read()
         finally:
             connection.close()
-        body: Any
-        if stream:
-            body = [json.loads(line) for line in raw.splitlines() if line.strip()]
-        else:
-            body = _data(raw)
+        lines = [line for line in raw.splitlines() if line.strip()]
+        body = [json.loads(line) for line in lines] if stream else _data(raw)
         return Answer(response.status, response.headers, body)
 
     def _start(self, connection: http.client.HTTPConnection, request: Object) -> None:

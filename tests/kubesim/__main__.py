@@ -16,7 +16,9 @@ KUBECONFIG = Path("build/kubesim.kubeconfig")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m kubesim", description="A simulated Kubernetes cluster with GPU nodes.")
+    parser = argparse.ArgumentParser(
+        prog="python -m kubesim", description="A simulated Kubernetes cluster with GPU nodes."
+    )
     parser.add_argument("--nodes", type=int, default=8, help="fake GPU nodes, node-1 and on (default: 8)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")

@@ -101,7 +101,7 @@ class Decision:
 
 
 class Authorizer:
-    """RBAC over the roles and bindings that are stored. `find(kind, namespace, name)` and `scan(kind, namespace)` read."""
+    """RBAC over the roles and bindings that are stored, read by find(kind, namespace, name), scan(kind, namespace)."""
 
     def __init__(
         self, find: Callable[[str, str | None, str], Object | None], scan: Callable[[str, str | None], list[Object]]

@@ -65,7 +65,10 @@ _ROLES: dict[str, list[Object]] = {
         _rule("authentication.k8s.io", ["selfsubjectreviews"], ["create"]),
     ],
     "system:discovery": [
-        {"verbs": ["get"], "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_HEALTH]}
+        {
+            "verbs": ["get"],
+            "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_HEALTH],
+        }
     ],
     "system:public-info-viewer": [{"verbs": ["get"], "nonResourceURLs": _HEALTH}],
 }

@@ -31,7 +31,7 @@ from kubesim.store import Store
 T = TypeVar("T")
 Object = dict[str, Any]
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-LAB_USER_TOKEN = "lab-user-token"  # noqa: S105  # a name of the contract, no secret
+LAB_USER_TOKEN = "lab-user-token"  # a name of the contract, no secret
 ADMIN = User("lab-admin", "lab-admin", (MASTERS, AUTHENTICATED))
 LAB_USER = User("lab-user", "lab-user", (AUTHENTICATED,))
 KUBERNETES_SERVICE: Object = {
@@ -128,7 +128,10 @@ class Cluster:
     def _furnish(self) -> None:
         for name in NAMESPACES:
             self.registry.create("Namespace", {"metadata": {"name": name}})
-        for kind, obj in (*bootstrap_rbac.objects(), *(("PriorityClass", dict(obj)) for obj in SYSTEM_PRIORITY_CLASSES)):
+        for kind, obj in (
+            *bootstrap_rbac.objects(),
+            *(("PriorityClass", dict(obj)) for obj in SYSTEM_PRIORITY_CLASSES),
+        ):
             self.registry.create(kind, obj)
         self.registry.create("Service", copy.deepcopy(KUBERNETES_SERVICE))
         for number in range(1, self._nodes + 1):
@@ -169,9 +172,9 @@ class Cluster:
         asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
 
     def load(self, objects: Iterable[Object]) -> int:
-        """Store objects as they are, without admission, defaults or checks: for large clusters. Status is kept.
+        """Store objects as they are, without admission, defaults or checks: for large clusters. How many there were.
 
-        What a list and the controllers need (uid, creationTimestamp, zero values) is filled in. The number of objects."""
+        Status is kept; what a list and the controllers need (uid, creationTimestamp, zero values) is filled in."""
         given = list(objects)
 
         def run() -> int:

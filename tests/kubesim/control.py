@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The simulator's own paths, /_sim/…: what tests in another process order and ask. No authentication.
 
-    GET    /_sim/requests     counts by verb and resource, and every request
-    DELETE /_sim/requests     forget them
-    GET    /_sim/faults       the faults in force
-    POST   /_sim/faults       add one (the fields of faults.Fault): {"number": 1}
-    DELETE /_sim/faults[/1]   remove all, or one
-    POST   /_sim/behaviours   what becomes of pods (the arguments of Kubelet.behave): {"number": 1}
-    DELETE /_sim/behaviours[/1]
-    POST   /_sim/metrics      a metric of a workload: {"namespace", "target", "metric", "value"}; null: unknown
-    POST   /_sim/load         a list of objects to store as they are: {"loaded": 20000}
-    POST   /_sim/nodes        {"names": [...], "labels": {}, "resources": {}}
-    POST   /_sim/advance      {"seconds": 60}, on a cluster with a ManualClock
-    POST   /_sim/compact      older resourceVersions are too old from now on
+GET    /_sim/requests     counts by verb and resource, and every request
+DELETE /_sim/requests     forget them
+GET    /_sim/faults       the faults in force
+POST   /_sim/faults       add one (the fields of faults.Fault): {"number": 1}
+DELETE /_sim/faults[/1]   remove all, or one
+POST   /_sim/behaviours   what becomes of pods (the arguments of Kubelet.behave): {"number": 1}
+DELETE /_sim/behaviours[/1]
+POST   /_sim/metrics      a metric of a workload: {"namespace", "target", "metric", "value"}; null: unknown
+POST   /_sim/load         a list of objects to store as they are: {"loaded": 20000}
+POST   /_sim/nodes        {"names": [...], "labels": {}, "resources": {}}
+POST   /_sim/advance      {"seconds": 60}, on a cluster with a ManualClock
+POST   /_sim/compact      older resourceVersions are too old from now on
 """
 
 from __future__ import annotations

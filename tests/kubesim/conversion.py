@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Kinds that are served in two versions: from the stored one to the one that was asked for, and back.
 
-Source: pkg/apis/autoscaling/v1/conversion.go, pkg/apis/events/v1/conversion.go. What autoscaling/v1 cannot say (other
-metrics, conditions, behavior) is in annotations there; only behavior and conditions of a stored object are dropped here.
+Source: pkg/apis/autoscaling/v1/conversion.go, pkg/apis/events/v1/conversion.go. What autoscaling/v1 cannot say is in
+annotations there; here only metrics are, behavior and conditions are left out.
 """
 
 from __future__ import annotations

@@ -78,7 +78,9 @@ def forbidden(group: str, plural: str, name: str, why: str) -> ApiError:
     """errors.NewForbidden, as admission and authorization answer."""
     about = qualified(group, plural)
     subject = f'{about} "{name}" is forbidden' if name else f"{about} is forbidden"
-    return ApiError(403, "Forbidden", f"{subject}: {why}" if about else f"forbidden: {why}", _details(name, group, plural))
+    return ApiError(
+        403, "Forbidden", f"{subject}: {why}" if about else f"forbidden: {why}", _details(name, group, plural)
+    )
 
 
 def bad_request(message: str) -> ApiError:

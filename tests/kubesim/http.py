@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from kubesim import auth, discovery, errors, media, request_info, resources
+from kubesim.calls import Answer, Call
 from kubesim.control import PREFIX, Control
 from kubesim.faults import ConnectionBroken
 from kubesim.field import go_quote
@@ -23,7 +24,6 @@ from kubesim.media import Form
 from kubesim.options import Query
 from kubesim.request_info import RequestInfo
 from kubesim.request_log import Entry
-from kubesim.rest import Answer, Call
 from kubesim.watch import Watch
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def _respond(answer: Answer, form: Form) -> web.StreamResponse:
 
 
 def _json(status: int, body: bytes, headers: dict[str, str], kind: str = media.JSON) -> web.Response:
-    return web.Response(body=body, status=status, headers={"Content-Type": kind, "Cache-Control": "no-cache, private", **headers})
+    return web.Response(
+        body=body, status=status, headers={"Content-Type": kind, "Cache-Control": "no-cache, private", **headers}
+    )
 
 
 class _Stream(web.StreamResponse):

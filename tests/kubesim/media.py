@@ -141,9 +141,7 @@ def _wrong_kind(found_version: str, found_kind: str, resource: Resource, kind: s
     group, _, version = found_version.rpartition("/")
     head = f'{found_kind} in version "{version}" cannot be handled as a {kind}'
     if not any((r.group, r.version, r.kind) == (group, version, found_kind) for r in resources.RESOURCES):
-        head = f'no kind "{found_kind}" is registered for version "{found_version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
-        return errors.bad_request(head)
+        where = f'version "{found_version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+        return errors.bad_request(f'no kind "{found_kind}" is registered for {where}')
     package = "core" if not resource.group else resource.group.partition(".")[0]
-    return errors.bad_request(
-        f"{head}: converting ({version}.{found_kind}) to ({package}.{kind}): unknown conversion"
-    )
+    return errors.bad_request(f"{head}: converting ({version}.{found_kind}) to ({package}.{kind}): unknown conversion")

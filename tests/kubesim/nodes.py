@@ -18,13 +18,22 @@ _CONDITIONS = (
 )
 
 
-def fake_node(name: str, now: datetime, *, labels: dict[str, str] | None = None, resources: dict[str, str] | None = None) -> Object:
+def fake_node(
+    name: str, now: datetime, *, labels: dict[str, str] | None = None, resources: dict[str, str] | None = None
+) -> Object:
     """A ready node; its status included. The number at the end of its name makes its address."""
     quantities = {**RESOURCES, **(resources or {})}
     number = int("".join(c for c in name if c.isdigit()) or 0)
     moment = rfc3339(now)
     conditions = [
-        {"type": kind, "status": status, "reason": reason, "message": text, "lastHeartbeatTime": moment, "lastTransitionTime": moment}
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": text,
+            "lastHeartbeatTime": moment,
+            "lastTransitionTime": moment,
+        }
         for kind, status, reason, text in _CONDITIONS
     ]
     return {

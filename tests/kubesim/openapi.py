@@ -21,7 +21,9 @@ _PARAMETERS = [
 def document(path: str) -> Object | None:
     """The document at /openapi/v2, /openapi/v3 or /openapi/v3/<group version>; None where there is none."""
     if path == "/openapi/v3":
-        return {"paths": {p: {"serverRelativeURL": f"/openapi/v3/{p}"} for p in map(group_version_path, GROUP_VERSIONS)}}
+        return {
+            "paths": {p: {"serverRelativeURL": f"/openapi/v3/{p}"} for p in map(group_version_path, GROUP_VERSIONS)}
+        }
     if path == "/openapi/v2":
         resources = [r for r in RESOURCES if "patch" in r.verbs]
         return {

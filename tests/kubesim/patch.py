@@ -10,10 +10,39 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from kubesim import errors
+from kubesim import errors, media, schema
+from kubesim.field import invalid
 from kubesim.schema import Free, ListType, MapType, Struct, Type, child
+from kubesim.store import encode
 
 Object = dict[str, Any]
+
+
+def patched(current: Object, kind: str, body: bytes, validation: str) -> tuple[Object, list[str]]:
+    """The current object with the patch in a body carried out, decoded; and what strict decoding objects to."""
+    try:
+        patch = media.load(body, media.JSON)
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from None
+    if kind == "json":
+        new = json_patch(current, patch)
+    elif not isinstance(patch, dict):
+        what = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+        text = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        raise errors.bad_request(f"error decoding patch: {text}")
+    elif kind == "merge":
+        new = merge_patch(current, patch)
+    else:
+        new = strategic_merge(current, patch, schema.of_object(current["apiVersion"], current["kind"]))
+    report = schema.Report(schema.repeated_keys(patch)) if validation != "Ignore" else None
+    try:
+        obj = schema.read({**new, "apiVersion": current["apiVersion"], "kind": current["kind"]}, report)
+        problems = report.problems if report else []
+        if problems and validation == "Strict":
+            raise schema.DecodeError(f"strict decoding error: {', '.join(problems)}")
+    except schema.DecodeError as error:
+        raise errors.invalid("", "", [invalid("patch", encode(new).decode(), str(error))]) from None
+    return obj, problems
 
 
 def json_patch(document: Any, operations: Any) -> Any:

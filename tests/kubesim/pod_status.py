@@ -35,7 +35,9 @@ def reason(pod: Object) -> str:
     """The phase, or what better describes it: Init:0/1, CrashLoopBackOff, Completed, Terminating…"""
     status = pod.get("status", {})
     text = status.get("reason") or status.get("phase", "")
-    if any(c["type"] == "PodScheduled" and c.get("reason") == "SchedulingGated" for c in status.get("conditions") or ()):
+    if any(
+        c["type"] == "PodScheduled" and c.get("reason") == "SchedulingGated" for c in status.get("conditions") or ()
+    ):
         text = "SchedulingGated"
     initializing = _initializing(pod)
     text = initializing or _from_containers(pod, text)

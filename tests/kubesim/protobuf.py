@@ -49,7 +49,8 @@ core.ServiceSpec publishNotReadyAddresses=13 ipFamilyPolicy=17 clusterIPs=18 ipF
 core.ServicePort name=1 protocol=2 port=3 targetPort=4 nodePort=5 appProtocol=6
 core.PodTemplateSpec metadata=1 spec=2
 core.PodSpec volumes=1 containers=2 restartPolicy=3 dnsPolicy=6 nodeSelector=7 serviceAccountName=8 serviceAccount=9
-core.PodSpec nodeName=10 hostNetwork=11 hostPID=12 hostIPC=13 hostname=16 subdomain=17 schedulerName=19 priorityClassName=24
+core.PodSpec nodeName=10 hostNetwork=11 hostPID=12 hostIPC=13 hostname=16 subdomain=17 schedulerName=19
+core.PodSpec priorityClassName=24
 core.Container name=1 image=2 command=3 args=4 workingDir=5 ports=6 env=7 resources=8 terminationMessagePath=13
 core.Container imagePullPolicy=14 stdin=16 stdinOnce=17 tty=18 terminationMessagePolicy=20
 core.ContainerPort name=1 hostPort=2 containerPort=3 protocol=4 hostIP=5
@@ -99,7 +100,9 @@ def load(body: bytes) -> dict[str, Any]:
     try:
         root = schema.of_object(api_version, kind)
     except KeyError:
-        root_type = schema.named("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions") if kind == "DeleteOptions" else None
+        root_type = (
+            schema.named("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions") if kind == "DeleteOptions" else None
+        )
         if not isinstance(root_type, Struct):
             raise Unreadable(f"{api_version} {kind}") from None
         root = root_type

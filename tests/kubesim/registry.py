@@ -170,7 +170,7 @@ class Registry:
         return obj if write.dry_run else self.store.put(obj).obj
 
     def _generate_name(self, resource: Resource, meta: Object) -> str:
-        prefix = meta["generateName"][:MAX_GENERATED_PREFIX]
+        prefix: str = meta["generateName"][:MAX_GENERATED_PREFIX]
         for _ in range(NAME_ATTEMPTS):
             name = prefix + "".join(random.choices(NAME_ALPHABET, k=5))
             if not self.store.get(resource.kind, meta.get("namespace"), name):
@@ -223,9 +223,7 @@ class Registry:
 
     # --- delete ---
 
-    def delete_stored(
-        self, stored: Stored, options: deletion.DeleteOptions, write: Write
-    ) -> tuple[Object, bool]:
+    def delete_stored(self, stored: Stored, options: deletion.DeleteOptions, write: Write) -> tuple[Object, bool]:
         """Delete an object: (its last state or the marked object, whether it is gone)."""
         self._admit("DELETE", None, stored.obj, write, self.admission.MUTATING)
         self._admit("DELETE", None, stored.obj, write, self.admission.VALIDATING)

@@ -6,21 +6,18 @@ Source: apiserver pkg/endpoints/handlers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kubesim import deletion, errors, media, pagination, reviews, schema, selectors, subresources
 from kubesim.apply import server_side
-from kubesim.auth import Authenticator, Authorizer, User
+from kubesim.auth import Authenticator, Authorizer
+from kubesim.calls import Answer, Call
 from kubesim.clock import rfc3339
 from kubesim.conversion import from_hub, to_hub
-from kubesim.field import invalid
-from kubesim.media import Form
-from kubesim.options import ListOptions, Query, read_delete_options, read_list_options, read_write_options
-from kubesim.patch import json_patch, merge_patch, strategic_merge
+from kubesim.options import ListOptions, read_delete_options, read_list_options, read_write_options
+from kubesim.patch import patched
 from kubesim.registry import Registry, Write
-from kubesim.request_info import RequestInfo
 from kubesim.resources import Resource
 from kubesim.store import Stored, encode
 from kubesim.tables import table
@@ -33,31 +30,6 @@ ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
     "or set propagationPolicy=Orphan to suppress this warning"
 )
-
-
-@dataclass
-class Call:
-    """A request for a resource."""
-
-    info: RequestInfo
-    resource: Resource
-    query: Query
-    form: Form
-    user: User
-    user_agent: str = ""
-    body: bytes = b""
-    content_type: str = ""
-
-
-@dataclass
-class Answer:
-    """`body`: data to be written in the wanted form, or JSON that is ready, or a watch to be streamed."""
-
-    body: Any
-    status: int = 200
-    warnings: list[str] = field(default_factory=list)
-    content_type: str = ""
-    watch_seconds: float = 0.0
 
 
 class Rest:
@@ -131,7 +103,9 @@ class Rest:
             options,
             selected or (lambda _: True),
             lambda stored: self._watched(call, stored),
-            lambda meta: encode({"kind": call.resource.kind, "apiVersion": call.resource.api_version, "metadata": meta}),
+            lambda meta: encode(
+                {"kind": call.resource.kind, "apiVersion": call.resource.api_version, "metadata": meta}
+            ),
         )
         seconds = options.timeout if options.timeout else DEFAULT_WATCH_SECONDS
         return Answer(watch, watch_seconds=seconds)
@@ -159,7 +133,7 @@ class Rest:
 
         return selected
 
-    def _other_form(self, call: Call, items: list[Stored], meta: Object, *, single: bool = False) -> Object:
+    def _other_form(self, call: Call, items: Sequence[Stored], meta: Object, *, single: bool = False) -> Object:
         """Tables and metadata only (meta.k8s.io/v1)."""
         if call.form.kind == "Table":
             wide = call.query.text("includeObject") or "Metadata"
@@ -177,7 +151,7 @@ class Rest:
         resource = call.resource
         obj, problems = self._read_body(call, options.validation)
         if resource.kind in reviews.HANDLERS:
-            return Answer(reviews.answer(self, call, obj), 201, problems)
+            return Answer(reviews.answer(self, call, obj), 201, list(problems))
         _match_namespace(obj, call)
         write = Write(resource, call.user, options.manager, "", options.dry_run, list(problems))
         return self._written(call, self.registry.admit_new(to_hub(obj, resource), write), write, 201)
@@ -209,7 +183,7 @@ class Rest:
         if kind == "apply":
             return self._apply(call, write, options.validation, options.force)
         stored = self.registry.require(resource, info.namespace, info.name)
-        new, problems = patched(from_hub(stored.obj, resource), kind, call, options.validation)
+        new, problems = patched(from_hub(stored.obj, resource), kind, call.body, options.validation)
         write.warnings += problems
         _match_name(new, call)
         return self._written(call, self.registry.admit_change(to_hub(new, resource), stored.obj, write), write)
@@ -224,8 +198,9 @@ class Rest:
         if stored is None and info.subresource:
             raise errors.not_found(resource.group, resource.plural, info.name)
         if stored is None and config["metadata"].get("uid"):
-            text = f'uid mismatch: the provided object specified uid {config["metadata"]["uid"]}, and no existing object was found'
-            raise errors.conflict(resource.group, resource.plural, info.name, text)
+            given = config["metadata"]["uid"]
+            why = f"uid mismatch: the provided object specified uid {given}, and no existing object was found"
+            raise errors.conflict(resource.group, resource.plural, info.name, why)
         live = stored.obj if stored else None
         now = rfc3339(self.registry.clock.now())
         new = server_side.apply(live, to_hub(config, resource), write.manager, force, now, write.subresource)
@@ -264,7 +239,7 @@ class Rest:
 
     # --- parts ---
 
-    def _read_body(self, call: Call, validation: str) -> tuple[Object, list[str]]:
+    def _read_body(self, call: Call, validation: str) -> tuple[Object, Sequence[str]]:
         r = call.resource
         return media.read_object(call.body, call.content_type, r, r.kind, r.api_version, validation)
 
@@ -274,33 +249,6 @@ class Rest:
             meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             return Answer(self._other_form(call, [stored], meta, single=True), status, write.warnings)
         return Answer(from_hub(obj, call.resource), status, write.warnings)
-
-
-def patched(current: Object, kind: str, call: Call, validation: str) -> tuple[Object, list[str]]:
-    """The current object with the patch of a call carried out, decoded; and what strict decoding objects to."""
-    try:
-        patch = media.load(call.body, media.JSON)
-    except ValueError as error:
-        raise errors.bad_request(f"error decoding patch: {error}") from None
-    if kind == "json":
-        new = json_patch(current, patch)
-    elif not isinstance(patch, dict):
-        what = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
-        text = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-        raise errors.bad_request(f"error decoding patch: {text}")
-    elif kind == "merge":
-        new = merge_patch(current, patch)
-    else:
-        new = strategic_merge(current, patch, schema.of_object(current["apiVersion"], current["kind"]))
-    report = schema.Report(schema.repeated_keys(patch)) if validation != "Ignore" else None
-    try:
-        obj = schema.read({**new, "apiVersion": current["apiVersion"], "kind": current["kind"]}, report)
-        problems = report.problems if report else []
-        if problems and validation == "Strict":
-            raise schema.DecodeError(f"strict decoding error: {', '.join(problems)}")
-    except schema.DecodeError as error:
-        raise errors.invalid("", "", [invalid("patch", encode(new).decode(), str(error))]) from None
-    return obj, problems
 
 
 def _fits_path(call: Call) -> bool:
@@ -332,13 +280,12 @@ def _match_name(obj: Object, call: Call) -> None:
             f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )
     if meta["name"] != name:
-        raise errors.bad_request(
-            f"the name of the object ({meta['name']}) does not match the name on the URL ({name})"
-        )
+        raise errors.bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
     namespace = call.info.namespace if call.resource.namespaced else ""
-    if namespace and meta.setdefault("namespace", namespace) != namespace:
+    found = meta.setdefault("namespace", namespace)
+    if namespace and found != namespace:
         raise errors.bad_request(
-            f"the namespace of the object ({meta['namespace']}) does not match the namespace on the request ({namespace})"
+            f"the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
         )
     if not namespace:
         meta.pop("namespace", None)
@@ -390,5 +337,3 @@ def _item(obj: Object) -> Object:
 
 def _partial(obj: Object) -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
-
-

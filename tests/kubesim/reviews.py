@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from kubesim import errors
 from kubesim.auth import Attributes, User
+from kubesim.calls import Call
 from kubesim.clock import rfc3339
 from kubesim.field import FieldError, invalid
 
 if TYPE_CHECKING:
-    from kubesim.rest import Call, Rest
+    from kubesim.rest import Rest
 
 Object = dict[str, Any]
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -51,9 +52,7 @@ def _access_of_somebody(rest: Rest, call: Call, review: Object) -> Object:
     if not spec.get("user") and not spec.get("groups"):
         found = [invalid("spec.user", "", "at least one of user or group must be specified")]
     if call.info.namespace and spec.get("resourceAttributes", {}).get("namespace") != call.info.namespace:
-        raise errors.bad_request(
-            f"spec.resourceAttributes.namespace must match namespace: {call.info.namespace}"
-        )
+        raise errors.bad_request(f"spec.resourceAttributes.namespace must match namespace: {call.info.namespace}")
     user = User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()))
     return _access(rest, review, user, call, found)
 

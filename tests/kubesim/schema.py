@@ -27,6 +27,21 @@ class DecodeError(ValueError):
     """A value does not fit its Go type; the text is what Go's decoder says."""
 
 
+class Misfit(DecodeError):
+    """json.UnmarshalTypeError: names the JSON value, the innermost struct, the path of fields, the Go type."""
+
+    def __init__(self, value: Any, path: str, go: str) -> None:
+        super().__init__(value)
+        self.what = _json_kind(value, go)
+        self.path = "".join(part.split("]")[-1] for part in path.split("["))
+        self.go = go
+        self.struct = ""
+
+    def __str__(self) -> str:
+        where = f"Go struct field {self.struct}.{self.path}" if self.path else "Go value"
+        return f"json: cannot unmarshal {self.what} into {where} of type {self.go}"
+
+
 @dataclass
 class Report:
     """What strict decoding objects to, in the order of the document (sigs.k8s.io/json UnmarshalStrict)."""
@@ -93,13 +108,13 @@ class Scalar(Type):
         if type(value) is not self.python:
             if self.python is float and type(value) is int:
                 return value
-            raise _misfit(value, path, self.go)
-        if self.go == "int32" and not -(2**31) <= value < 2**31:
-            raise _misfit(value, path, self.go)
+            raise Misfit(value, path, self.go)
+        if self.go == "int32" and isinstance(value, int) and not -(2**31) <= value < 2**31:
+            raise Misfit(value, path, self.go)
         return value
 
     def is_empty(self, value: Any) -> bool:
-        return value == self.zero
+        return bool(value == self.zero)
 
 
 class Bytes(Scalar):
@@ -145,7 +160,7 @@ class IntOrString(Type):
             return value
         if value is None:
             return self.zero
-        raise _misfit(value, path, "int32")
+        raise Misfit(value, path, "int32")
 
 
 class Time(Type):
@@ -153,7 +168,7 @@ class Time(Type):
 
     def read(self, value: Any, path: str, report: Report | None) -> Any:
         if value is not None and not isinstance(value, str):
-            raise _misfit(value, path, "string")
+            raise Misfit(value, path, "string")
         return value or None
 
 
@@ -170,7 +185,7 @@ class ListType(Type):
         if value is None:
             return None
         if not isinstance(value, list):
-            raise _misfit(value, path, self.go)
+            raise Misfit(value, path, self.go)
         item = self.item
         return [item.read(v, f"{path}[{i}]", report) for i, v in enumerate(value)]
 
@@ -188,9 +203,9 @@ class MapType(Type):
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise _misfit(value, path, self.go)
+            raise Misfit(value, path, self.go)
         item = self.item
-        return {k: item.read(v, f"{path}.{k}" if path else k, report) for k, v in value.items()}
+        return {k: item.read(v, path, report) for k, v in value.items()}
 
     def is_empty(self, value: Any) -> bool:
         return not value
@@ -223,7 +238,7 @@ class Struct(Type):
         if value is None:
             value = {}
         if not isinstance(value, dict):
-            raise _misfit(value, path, self.go)
+            raise Misfit(value, path, self.go)
         if report is not None and isinstance(value, RepeatedKeys):
             report.problems += [f'duplicate field "{_join(path, key)}"' for key in value.repeated]
         out: dict[str, Any] = {}
@@ -234,7 +249,11 @@ class Struct(Type):
                 if report is not None:
                     report.problems.append(f'unknown field "{_join(path, key)}"')
             elif item is not None:
-                read = known.type.read(item, f"{path}.{key}" if path else key, report)
+                try:
+                    read = known.type.read(item, f"{path}.{key}" if path else key, report)
+                except Misfit as error:
+                    error.struct = error.struct or self.go.rpartition(".")[2]
+                    raise
                 if known.pointer or not known.type.is_empty(read):
                     out[key] = read
         for key, known in self.always:
@@ -264,16 +283,13 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _misfit(value: Any, path: str, go: str) -> DecodeError:
-    """json.UnmarshalTypeError: names the Go value, the field path without indices, the Go type."""
+def _json_kind(value: Any, go: str) -> str:
+    """What Go calls a JSON value; numbers with their digits where a number was wanted."""
     if isinstance(value, bool):
-        what = "bool"
-    elif isinstance(value, (int, float)):
-        what = "number" if go == "string" else f"number {json.dumps(value)}"
-    else:
-        what = {str: "string", list: "array", dict: "object"}.get(type(value), "null")
-    plain = "".join(part.split("]")[-1] for part in path.split("["))
-    return DecodeError(f"json: cannot unmarshal {what} into Go struct field {plain} of type {go}")
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number" if go in ("string", "bool") or not go[0].islower() else f"number {json.dumps(value)}"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
 def _bad_base64(text: str) -> int:
@@ -327,7 +343,8 @@ core.PodDNSConfigOption value
 core.EphemeralContainer restartPolicy
 core.ClientIPConfig timeoutSeconds
 core.LoadBalancerIngress ipMode
-core.ServiceSpec ipFamilyPolicy allocateLoadBalancerNodePorts loadBalancerClass internalTrafficPolicy trafficDistribution
+core.ServiceSpec ipFamilyPolicy allocateLoadBalancerNodePorts loadBalancerClass internalTrafficPolicy
+core.ServiceSpec trafficDistribution
 core.ServicePort appProtocol
 core.ServiceAccount automountServiceAccountToken
 core.EndpointAddress nodeName
@@ -338,7 +355,8 @@ core.Secret immutable
 core.ConfigMap immutable
 core.DownwardAPIVolumeSource defaultMode
 core.DownwardAPIVolumeFile mode
-core.SecurityContext privileged runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation procMount
+core.SecurityContext privileged runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem procMount
+core.SecurityContext allowPrivilegeEscalation
 core.PortStatus error
 apps.RollingUpdateStatefulSetStrategy partition maxUnavailable
 apps.StatefulSetSpec replicas revisionHistoryLimit
@@ -536,7 +554,7 @@ def _compile(spec: dict[str, Any]) -> Type:
 
 
 def read(obj: dict[str, Any], report: Report | None = None) -> dict[str, Any]:
-    """An object as Go decodes and writes it: nulls, unknown fields and empty optional values gone, quantities canonical.
+    """An object as Go decodes and writes it: no nulls, unknown fields or empty optional values.
 
     apiVersion and kind must be set and stay. DecodeError when a value does not fit its type."""
     api_version, kind = obj["apiVersion"], obj["kind"]

@@ -163,7 +163,7 @@ class _LabelParser:
         if self.peek() == ")":
             self.take()
             return ("",)
-        if self.peek() in _SYMBOLS and self.peek() != "," or not self.peek():
+        if (self.peek() in _SYMBOLS and self.peek() != ",") or not self.peek():
             raise self.error(f"found '{self.peek()}', expected: ',', ')' or identifier")
         found: set[str] = set()
         while True:

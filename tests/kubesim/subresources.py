@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 from kubesim import deletion, errors, media
 from kubesim.apply import server_side
 from kubesim.auth import service_account
+from kubesim.calls import Answer, Call
 from kubesim.clock import parse_time, rfc3339
 from kubesim.field import FieldError, forbidden, invalid
 from kubesim.options import read_write_options
+from kubesim.patch import patched
 from kubesim.registry import Write
 from kubesim.resources import Resource
 from kubesim.selectors import matches_label_selector, selector_text
 
 if TYPE_CHECKING:
-    from kubesim.rest import Answer, Call, Rest
+    from kubesim.rest import Rest
 
 Object = dict[str, Any]
 SCALE_RESOURCE = Resource("autoscaling", "v1", "scales", "Scale")
@@ -60,8 +62,6 @@ def scale_of(obj: Object) -> Object:
 
 
 def _scale(rest: Rest, call: Call) -> Answer:
-    from kubesim.rest import Answer, patched
-
     resource, info = call.resource, call.info
     stored = rest.registry.require(resource, info.namespace, info.name)
     current = scale_of(stored.obj)
@@ -80,7 +80,7 @@ def _scale(rest: Rest, call: Call) -> Answer:
             call.body, call.content_type, SCALE_RESOURCE, "Scale", "autoscaling/v1", options.validation
         )
     else:
-        new, write.warnings = patched(current, kind, call, options.validation)
+        new, write.warnings = patched(current, kind, call.body, options.validation)
     changed = copy.deepcopy(stored.obj)
     changed["spec"]["replicas"] = _checked_replicas(new, info.name)
     version = new["metadata"].get("resourceVersion")
@@ -100,8 +100,6 @@ def _checked_replicas(scale: Object, name: str) -> int:
 
 def _apply_scale(rest: Rest, call: Call, live: Object, write: Write, force: bool) -> Answer:
     """An applied Scale owns spec.replicas of the workload, through the subresource."""
-    from kubesim.rest import Answer
-
     config, write.warnings = server_side.read_configuration(call.body, SCALE_RESOURCE, "Warn")
     workload = {
         "apiVersion": live["apiVersion"],
@@ -118,8 +116,6 @@ def _apply_scale(rest: Rest, call: Call, live: Object, write: Write, force: bool
 
 
 def _log(rest: Rest, call: Call) -> Answer:
-    from kubesim.rest import Answer
-
     pod = rest.registry.require(call.resource, call.info.namespace, call.info.name).obj
     query = call.query
     numbers = {name: query.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds")}
@@ -208,8 +204,6 @@ def _log_container(pod: Object, wanted: str) -> str:
 
 
 def _eviction(rest: Rest, call: Call) -> Answer:
-    from kubesim.rest import Answer
-
     options = read_write_options(call.query, "CreateOptions", call.user_agent)
     eviction, _ = media.read_object(
         call.body,
@@ -275,7 +269,11 @@ def _spend_disruption_budget(rest: Rest, pod: Object, dry_run: bool) -> None:
         if always or counts.get("currentHealthy", 0) >= max(counts.get("desiredHealthy", 0), 1):
             return
     if counts.get("disruptionsAllowed", 0) <= 0:
-        name, wanted, have = budget["metadata"]["name"], counts.get("desiredHealthy", 0), counts.get("currentHealthy", 0)
+        name, wanted, have = (
+            budget["metadata"]["name"],
+            counts.get("desiredHealthy", 0),
+            counts.get("currentHealthy", 0),
+        )
         why = f"The disruption budget {name} needs {wanted} healthy pods and has {have} currently"
         text = "Cannot evict pod as it would violate the pod's disruption budget."
         raise errors.too_many_requests(text, 0, [{"reason": "DisruptionBudget", "message": why}])
@@ -297,8 +295,6 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _binding(rest: Rest, call: Call) -> Answer:
-    from kubesim.rest import Answer
-
     options = read_write_options(call.query, "CreateOptions", call.user_agent)
     binding, _ = media.read_object(
         call.body, call.content_type, Resource("", "v1", "bindings", "Binding"), "Binding", "v1", options.validation
@@ -317,21 +313,19 @@ def _binding(rest: Rest, call: Call) -> Answer:
 
 
 def _token(rest: Rest, call: Call) -> Answer:
-    from kubesim.rest import Answer
-
     request = media.load(call.body, call.content_type) if call.body else {}
     meta = rest.registry.require(call.resource, call.info.namespace, call.info.name).obj["metadata"]
-    seconds = (request.get("spec") or {}).get("expirationSeconds", 3600)
+    spec = {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3600, **(request.get("spec") or {})}
+    seconds = spec["expirationSeconds"]
     expires = rfc3339(rest.registry.clock.now() + timedelta(seconds=seconds))
     token = rest.authenticator.issue(service_account(meta["namespace"], meta["name"], meta["uid"]))
     body = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
-        "spec": {"audiences": ["https://kubernetes.default.svc"], **(request.get("spec") or {})},
+        "spec": spec,
         "status": {"token": token, "expirationTimestamp": expires},
     }
-    body["spec"]["expirationSeconds"] = seconds
     return Answer(body, 201)
 
 

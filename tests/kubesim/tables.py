@@ -380,7 +380,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _text("Timezone", _at("spec.timeZone", NONE)),
         ("Suspend", "boolean", False, lambda obj, _: str(obj["spec"].get("suspend", False))),
         ("Active", "integer", False, _count("status.active")),
-        _text("Last Schedule", lambda obj, now: _since(obj.get("status", {}).get("lastScheduleTime"), now).replace(UNKNOWN, NONE)),
+        _text(
+            "Last Schedule",
+            lambda obj, now: _since(obj.get("status", {}).get("lastScheduleTime"), now).replace(UNKNOWN, NONE),
+        ),
         _AGE,
         *_TEMPLATE,
     ),
@@ -438,7 +441,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "LimitRange": (_NAME, _CREATED),
     "PersistentVolumeClaim": (
         _NAME,
-        _text("Status", lambda obj, _: "Terminating" if obj["metadata"].get("deletionTimestamp") else obj["status"].get("phase", "")),
+        _text(
+            "Status",
+            lambda obj, _: (
+                "Terminating" if obj["metadata"].get("deletionTimestamp") else obj["status"].get("phase", "")
+            ),
+        ),
         _text("Volume", _at("spec.volumeName")),
         _text("Capacity", _at("status.capacity.storage")),
         _text("Access Modes", _access_modes),

@@ -89,9 +89,9 @@ class Watch:
                 continue
             if event is None:
                 return
-            line = self._seen(event)
-            if line:
-                yield line
+            seen = self._seen(event)
+            if seen:
+                yield seen
 
     def _seen(self, event: Event) -> bytes | None:
         """An event as this watch sees it: an object that starts or stops to be selected is ADDED or DELETED."""

@@ -58,7 +58,8 @@ def of_value(value: Any, kind: Type, path: Path = ()) -> FieldSet:
     if is_atomic(kind) or not isinstance(value, (dict, list)):
         return {path}
     found: FieldSet = set()
-    if isinstance(kind, ListType):
+    if isinstance(value, list):
+        assert isinstance(kind, ListType)
         for name, item in elements(value, kind).items():
             found |= of_value(item, kind.item, (*path, name))
             found.add((*path, name))

@@ -17,7 +17,8 @@ def merge(live: Any, config: Any, kind: Type) -> Any:
     """Live with the configuration laid over it: maps and associative lists merge, everything else is replaced."""
     if is_atomic(kind) or live is None or not isinstance(config, (dict, list)):
         return config
-    if isinstance(kind, ListType):
+    if isinstance(config, list):
+        assert isinstance(kind, ListType)
         return _merge_lists(live, config, kind)
     merged = dict(live)
     for key, value in config.items():
@@ -123,7 +124,8 @@ def remove(value: Any, paths: FieldSet, kind: Type) -> Any:
     below: dict[str, FieldSet] = {}
     for path in paths:
         below.setdefault(path[0], set()).add(path[1:])
-    if isinstance(kind, ListType):
+    if isinstance(value, list):
+        assert isinstance(kind, ListType)
         kept = [
             remove(item, below.get(name, set()), kind.item)
             for name, item in elements(value, kind).items()

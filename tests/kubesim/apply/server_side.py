@@ -104,9 +104,7 @@ def _go(value: Any) -> str:
     return f"&value.valueUnstructured{{Value:{shown}}}"
 
 
-def apply(
-    live: Object | None, config: Object, manager: str, force: bool, now: str, subresource: str
-) -> Object:
+def apply(live: Object | None, config: Object, manager: str, force: bool, now: str, subresource: str) -> Object:
     """The object after the apply, with its managedFields; still without defaults. `live` None: to be created.
 
     ApiError 409 naming the owners in the way, unless forced."""
@@ -115,7 +113,11 @@ def apply(
     managers = Managers.of(live) if live else Managers()
     if live and not managers.entries:
         adopt_unowned(live, managers, now)
-    base = {**live, "metadata": {k: v for k, v in live["metadata"].items() if k != "managedFields"}} if live else kind.empty()
+    base = (
+        {**live, "metadata": {k: v for k, v in live["metadata"].items() if k != "managedFields"}}
+        if live
+        else kind.empty()
+    )
     ignored = reset_fields(config["kind"], subresource, "status" in kind.fields)
     last = managers.entries.get(who.identity)
     mine = Owned(config["apiVersion"], fieldset.without_below(fieldset.of_value(config, kind), ignored))
@@ -193,5 +195,3 @@ def _shown(manager: Manager, version: str) -> str:
     if manager.subresource:
         text += f" with subresource {go_quote(manager.subresource)}"
     return f"{text} using {version}" if manager.operation == "Update" else text
-
-

@@ -16,7 +16,9 @@ TESTS = Path(__file__).resolve().parents[2]
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Steps passed of those that ran, steps left out, lines of code."""
     counts = {
-        outcome: sum("test_step_is_answered_as_recorded" in report.nodeid for report in terminalreporter.getreports(outcome))
+        outcome: sum(
+            "test_step_is_answered_as_recorded" in report.nodeid for report in terminalreporter.getreports(outcome)
+        )
         for outcome in ("passed", "failed")
     }
     ran = sum(counts.values())

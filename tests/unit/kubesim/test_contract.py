@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The recordings of a real API server, replayed against the simulator: a test per step.
 
-Steps of a file depend on each other: a file is replayed as a whole, against a cluster of its own, when its first step is
-asked for. One file: -k 'apply-'; one step: -k 'apply-02'.
+Steps of a file depend on each other: a file is replayed as a whole, against a cluster of its own, when its first step
+is asked for. One file: -k 'apply-'; one step: -k 'apply-02'.
 """
 
 from __future__ import annotations
