@@ -45,9 +45,10 @@ class NodeLifecycleController(Controller):
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         if kind == "Node":
             name = obj["metadata"]["name"]
-            self.enqueue(
-                ("node", "", name) if event != "DELETED" else ("lost", "", name), LOST_AFTER * (event == "DELETED")
-            )
+            if event == "DELETED":
+                self.enqueue(("lost", "", name), LOST_AFTER)
+            else:
+                self.enqueue(("node", "", name))
         elif event != "DELETED" and obj["spec"].get("nodeName") in self._tainted:
             self.enqueue(("pod", *key_of(obj)))
 

@@ -52,7 +52,7 @@ class StatefulSetController(Controller):
             pass_.run()
         finally:
             pass_.write_status()
-        revisions.truncate({live["metadata"].get("labels", {}).get(REVISION), *pass_.live_revisions()})
+        revisions.truncate(pass_.live_revisions())
 
 
 class Revisions:
