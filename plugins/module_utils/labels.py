@@ -14,6 +14,7 @@ from typing import Any
 FIELD_MANAGER = "runwhere.gpuctl"
 
 DEFAULT_NAMESPACE = "default"
+SYSTEM_NAMESPACE = "gpuctl-system"  # where pools are declared
 DEFAULT_POOL = "default"
 
 PREFIX = "runwhere.ai/"

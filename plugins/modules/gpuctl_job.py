@@ -244,7 +244,6 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.job import JOB_CONSTRAINTS, job_argument_spec, run
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connection_argument_spec
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module

@@ -50,9 +50,12 @@ def read_pods(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[st
 
 def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The warnings of the given namespaces, oldest first."""
-    events = [
-        event for namespace in set(namespaces) for event in client.select(EVENT, namespace, fields="type=Warning")
-    ]
+    found = (client.select(EVENT, namespace, fields="type=Warning") for namespace in sorted(set(namespaces)))
+    return in_time([event for events in found for event in events])
+
+
+def in_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events in the order in which they were last seen."""
     return sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
 
 

@@ -39,9 +39,19 @@ def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -
         if error.is_forbidden:
             return {}
         raise
-    nodes = _nodes_if_needed(client, [pod for own in pods.values() for pod in own])
+    return reasons_of(client, workloads, pods, events)
+
+
+def reasons_of(
+    client: Client,
+    workloads: Mapping[JobId, Mapping[str, Any]],
+    pods: Mapping[JobId, Sequence[Mapping[str, Any]]],
+    events: Sequence[Mapping[str, Any]],
+) -> dict[JobId, str]:
+    """The same from pods and events that were read already."""
+    nodes = _nodes_if_needed(client, [pod for job in workloads for pod in pods.get(job, ())])
     found = {
-        job: reason_for(workload, pods[job], [e for e in events if e["metadata"]["namespace"] == job[0]], nodes)
+        job: reason_for(workload, pods.get(job, ()), [e for e in events if e["metadata"]["namespace"] == job[0]], nodes)
         for job, workload in workloads.items()
     }
     return {job: reason for job, reason in found.items() if reason}
