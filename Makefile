@@ -4,6 +4,8 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
+# The tests use all cores by themselves.
+.NOTPARALLEL:
 
 # Nothing is written outside the clone, and the tools of .venv come first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
