@@ -53,7 +53,6 @@ class Demo:
         self.environment = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
-            "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
             "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
             "ANSIBLE_LOCALHOST_WARNING": "false",
             "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",

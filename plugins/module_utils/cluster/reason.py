@@ -98,11 +98,15 @@ def _ending(ended: Mapping[str, Any]) -> str:
     return f"with exit code {ended.get('exitCode')}; read its logs for the cause"
 
 
+# What the scheduler says of evicting others (and, since 1.34, of resource claims) helps nobody here.
+_PREEMPTION = re.compile(r"\s*(no new claims to deallocate, )?preemption:.*", re.DOTALL)
+
+
 def _unschedulable(pod: Mapping[str, Any], nodes: Sequence[Node] | None) -> str | None:
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False" and condition.get("message"):
             shortage = shortage_of(pod, nodes) if nodes is not None else None
-            said = condition["message"].partition(" preemption:")[0].rstrip(". ")
+            said = _PREEMPTION.sub("", condition["message"]).rstrip(". ")
             explained = f"{shortage} (scheduler: {said})" if shortage else said
             return f"pod {pod['metadata']['name']} cannot be placed: {explained}"
     return None
