@@ -7,7 +7,7 @@ SHELL := /bin/sh
 # The tests use all cores by themselves.
 .NOTPARALLEL:
 
-# Nothing is written outside the clone, and the tools of .venv come first.
+# What the tools keep, they keep inside the clone, and those of .venv come first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
 # The copies below .cache are no part of the clone's git repository.
