@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The server as tests use it: faults, the request log, bulk loading, other forms of answers, tokens, watches."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from kubesim.clock import ManualClock
+from kubesim.cluster import LAB_USER_TOKEN, Cluster
+from kubesim.faults import Fault
+
+Object = dict[str, Any]
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Client:
+    def __init__(self, cluster: Cluster, token: str | None = None) -> None:
+        self.cluster = cluster
+        self.session = requests.Session()
+        self.session.headers["Authorization"] = f"Bearer {token or cluster.token}"
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> requests.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        data = None if body is None else json.dumps(body)
+        if body is not None:
+            named.setdefault("Content-Type", "application/json")
+        return self.session.request(method, self.cluster.url + path, data=data, headers=named, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=2, controllers=False).running() as running:
+        yield running
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    client = Client(cluster)
+    yield client
+    cluster.call(cluster.faults.clear)
+    client("DELETE", MAPS)
+    cluster.call(cluster.requests.reset)
+
+
+def config_map(name: str, **data: str) -> Object:
+    return {"metadata": {"name": name}, "data": data}
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason"),
+    [
+        ("busy", 429, "TooManyRequests"),
+        ("error", 500, "InternalError"),
+        ("unavailable", 503, "ServiceUnavailable"),
+        ("timeout", 504, "Timeout"),
+        ("conflict", 409, "Conflict"),
+        ("expired", 410, "Expired"),
+    ],
+)
+def test_a_fault_strikes_once_and_is_over(client: Client, kind: str, status: int, reason: str) -> None:
+    client.cluster.faults.add(Fault(kind, verb="list", path="*/configmaps"))
+    struck, after = client("GET", MAPS), client("GET", MAPS)
+    assert (struck.status_code, struck.json()["reason"], after.status_code) == (status, reason, 200)
+
+
+def test_busy_says_when_to_come_back(client: Client) -> None:
+    client.cluster.faults.add(Fault("busy", seconds=3))
+    answer = client("GET", MAPS)
+    assert answer.headers["Retry-After"] == "3"
+    assert answer.json()["details"]["retryAfterSeconds"] == 3
+
+
+def test_the_second_write_conflicts(client: Client) -> None:
+    client.cluster.faults.add(Fault("conflict", verb="create", skip=1))
+    assert [client("POST", MAPS, config_map(name)).status_code for name in "abc"] == [201, 409, 201]
+
+
+def test_a_broken_connection(client: Client) -> None:
+    client.cluster.faults.add(Fault("reset"))
+    with pytest.raises(requests.ConnectionError):
+        client("GET", MAPS)
+
+
+def test_latency_delays_the_answer(client: Client) -> None:
+    client.cluster.faults.add(Fault("latency", seconds=0.2))
+    assert client("GET", MAPS).elapsed.total_seconds() >= 0.2
+
+
+def test_faults_over_http(client: Client) -> None:
+    number = client("POST", "/_sim/faults", {"kind": "error", "count": None}).json()["number"]
+    assert client("GET", MAPS).status_code == 500
+    assert [fault["struck"] for fault in client("GET", "/_sim/faults").json()] == [1]
+    client("DELETE", f"/_sim/faults/{number}")
+    assert client("GET", MAPS).status_code == 200
+    assert client("POST", "/_sim/faults", {"kind": "earthquake"}).status_code == 400
+
+
+# --- the request log --------------------------------------------------------------------------------------------------
+
+
+def test_requests_are_counted_by_verb_and_resource(client: Client) -> None:
+    client.cluster.call(client.cluster.requests.reset)
+    client("POST", MAPS + "?dryRun=All", config_map("a"))
+    client("POST", MAPS, config_map("a"))
+    client("GET", MAPS)
+    client("GET", "/version")
+    log = client.cluster.requests
+    assert log.counts() == {"create configmaps": 2, "list configmaps": 1, "get /version": 1}
+    assert [(entry.verb, entry.dry_run) for entry in log.writes()] == [("create", False)]
+    assert client("GET", "/_sim/requests").json()["counts"]["create configmaps"] == 2
+    client("DELETE", "/_sim/requests")
+    assert len(log) == 0
+
+
+# --- bulk loading -----------------------------------------------------------------------------------------------------
+
+
+def test_many_objects_are_loaded_as_they_are(client: Client) -> None:
+    objects = [
+        {"kind": "Pod", "metadata": {"name": f"p{n}", "namespace": "big"}, "status": {"phase": "Running"}}
+        for n in range(500)
+    ]
+    assert client.cluster.load(objects) == 500
+    listed = client("GET", "/api/v1/namespaces/big/pods?limit=10").json()
+    assert listed["metadata"]["remainingItemCount"] == 490
+    assert listed["items"][0]["status"]["phase"] == "Running"
+    client.cluster.add_nodes(["gpu-1"], labels={"x": "y"}, resources={"nvidia.com/gpu": "4"})
+    node = client("GET", "/api/v1/nodes/gpu-1").json()
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+
+
+# --- forms of answers -------------------------------------------------------------------------------------------------
+
+
+def test_metadata_only(client: Client) -> None:
+    client("POST", MAPS, config_map("a", x="1"))
+    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    answer = client("GET", MAPS, Accept=accept).json()
+    assert (answer["kind"], answer["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    assert [set(item) for item in answer["items"]] == [{"kind", "apiVersion", "metadata"}]
+
+
+def test_a_table(client: Client) -> None:
+    answer = client(
+        "GET", "/api/v1/nodes/node-1", Accept="application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
+    ).json()
+    assert [column["name"] for column in answer["columnDefinitions"]][:5] == [
+        "Name",
+        "Status",
+        "Roles",
+        "Age",
+        "Version",
+    ]
+    assert answer["rows"][0]["cells"][:3] == ["node-1", "Ready", "<none>"]
+
+
+def test_yaml(client: Client) -> None:
+    client("POST", MAPS, config_map("a", x="1"))
+    answer = client("GET", MAPS + "/a", Accept="application/yaml")
+    assert answer.headers["Content-Type"] == "application/yaml"
+    assert "x: '1'" in answer.text
+
+
+def test_autoscalers_of_the_old_version(client: Client) -> None:
+    path = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    spec = {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 60}
+    created = client("POST", path.format("v1"), {"metadata": {"name": "h"}, "spec": spec}).json()
+    assert (created["apiVersion"], created["spec"]["targetCPUUtilizationPercentage"]) == ("autoscaling/v1", 60)
+    new = client("GET", path.format("v2") + "/h").json()
+    assert new["spec"]["metrics"][0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 60}
+
+
+# --- who asks ---------------------------------------------------------------------------------------------------------
+
+
+def test_impersonation_needs_the_right_to_it(client: Client) -> None:
+    asked = {"Impersonate-User": "jane", "Impersonate-Group": "ml"}
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    info = client("POST", path, review, **asked).json()["status"]["userInfo"]
+    assert info == {"username": "jane", "groups": ["ml", "system:authenticated"]}
+    refused = Client(client.cluster, LAB_USER_TOKEN)("POST", path, review, **asked)
+    asked_for = 'cannot impersonate resource "users" in API group "" at the cluster scope'
+    assert refused.json()["message"] == f'users "jane" is forbidden: User "lab-user" {asked_for}'
+
+
+def test_a_service_account_acts_with_its_token(client: Client) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    client("POST", accounts, {"metadata": {"name": "robot"}})
+    token = client("POST", f"{accounts}/robot/token", {"spec": {}}).json()["status"]["token"]
+    robot = Client(client.cluster, token)
+    assert 'User "system:serviceaccount:default:robot" cannot list' in robot("GET", MAPS).json()["message"]
+    binding = {
+        "metadata": {"name": "robots"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}],
+    }
+    client("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding)
+    assert robot("GET", MAPS).status_code == 200
+    assert robot("GET", "/api/v1/namespaces/default/secrets").status_code == 403
+    review = {"spec": {"namespace": "default"}}
+    rules = robot("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review).json()["status"]
+    assert any("configmaps" in rule["resources"] for rule in rules["resourceRules"])
+
+
+# --- watches ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_watch_continues_from_a_list(client: Client) -> None:
+    version = client("GET", MAPS).json()["metadata"]["resourceVersion"]
+    seen: list[str] = []
+
+    def watch() -> None:
+        path = f"{MAPS}?watch=1&timeoutSeconds=5&resourceVersion={version}"
+        with client.session.get(client.cluster.url + path, stream=True, timeout=30) as stream:
+            for line in stream.iter_lines():
+                event = json.loads(line)
+                seen.append(f"{event['type']} {event['object']['metadata']['name']}")
+                if event["type"] == "DELETED":
+                    return
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    other = Client(client.cluster)
+    other("POST", MAPS, config_map("w"))
+    other("PUT", f"{MAPS}/w", config_map("w", x="1"))
+    other("DELETE", f"{MAPS}/w")
+    thread.join(10)
+    assert seen == ["ADDED w", "MODIFIED w", "DELETED w"]
+
+
+def test_a_compacted_past_is_too_old(client: Client) -> None:
+    version = client("GET", MAPS).json()["metadata"]["resourceVersion"]
+    client("POST", MAPS, config_map("a"))
+    client("POST", "/_sim/compact", {})
+    event = json.loads(client("GET", f"{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={version}").text)
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    answer = client("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
+    assert (answer.status_code, answer.json()["reason"]) == (410, "Expired")
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def test_time_stands_still_until_it_is_moved() -> None:
+    with Cluster(nodes=1, clock=ManualClock()).running() as cluster:
+        client = Client(cluster)
+        pod = {
+            "metadata": {"name": "p", "annotations": {"lab/run-seconds": "3600"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]},
+        }
+        client("POST", "/api/v1/namespaces/default/pods", pod)
+        path = "/api/v1/namespaces/default/pods/p"
+        cluster.advance(1)
+        assert client("GET", path).json()["status"]["phase"] == "Running"
+        client("POST", "/_sim/advance", {"seconds": 3600})
+        assert client("GET", path).json()["status"]["phase"] == "Succeeded"
+
+
+def test_tls_and_kubeconfig(tmp_path: Any) -> None:
+    import kubernetes
+
+    with Cluster(nodes=1, tls=True).running() as cluster:
+        config = kubernetes.config.new_client_from_config(str(cluster.kubeconfig(tmp_path / "kubeconfig")))
+        assert [node.metadata.name for node in kubernetes.client.CoreV1Api(config).list_node().items] == ["node-1"]
