@@ -16,11 +16,21 @@ FIELD_MANAGER = "runwhere.gpuctl"
 DEFAULT_NAMESPACE = "default"
 SYSTEM_NAMESPACE = "gpuctl-system"  # where pools are declared
 DEFAULT_POOL = "default"
+RESERVED_NAMESPACES = "kube-"  # the beginning of the names that Kubernetes keeps for itself
+POOLS_LEASE = "pools"  # the Lease that who changes pools holds
+
+# Names that no pool can have, and why.
+RESERVED_POOLS = {
+    DEFAULT_POOL: "stands for the nodes that are in no pool",
+    "none": "reads as if there were no pool",
+    "all": "reads as if all pools were meant",
+}
 
 PREFIX = "runwhere.ai/"
 JOB_TYPE = f"{PREFIX}job-type"
 PRIORITY = f"{PREFIX}priority"
 POOL = f"{PREFIX}pool"
+QUOTA = f"{PREFIX}quota"
 NAMESPACE = f"{PREFIX}namespace"
 # The type of a node's GPUs: what users set, what a pool sets beside it, what NVIDIA's feature discovery finds.
 GPU_TYPE = f"{PREFIX}gpu-type"
@@ -36,6 +46,16 @@ HOSTNAME = "kubernetes.io/hostname"
 
 GPU = "nvidia.com/gpu"
 GPU_MEMORY = "aliyun.com/gpu-mem"  # whole GiB of a shared GPU, by the gpushare device plugin
+
+# What limits what a manifest's quota names, in a ResourceQuota. Of extended resources Kubernetes only enforces
+# ``requests.``; it accepts the bare name and ignores it (pkg/quota/v1/evaluator/core/pods.go, isExtendedResourceNameForQuota).
+QUOTA_KEYS: Mapping[str, tuple[str, ...]] = {
+    "cpu": ("requests.cpu", "limits.cpu"),
+    "memory": ("requests.memory", "limits.memory"),
+    "gpu": (f"requests.{GPU}",),
+    "gpu_share": (f"requests.{GPU_MEMORY}",),
+    "pods": ("pods",),
+}
 
 MAIN_CONTAINER = "main"
 
@@ -66,6 +86,11 @@ def selector_text(labels: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
+def pool_config_map_name(pool: str) -> str:
+    """The ConfigMap in the system namespace that declares a pool."""
+    return f"pool-{pool}"
+
+
 def service_name(job: str) -> str:
     """The Service of a job."""
     return f"svc-{job}"
@@ -74,6 +99,21 @@ def service_name(job: str) -> str:
 def priority_class_name(priority: str) -> str:
     """The PriorityClass behind a job's priority: ``high`` -> ``gpuctl-high``."""
     return f"gpuctl-{priority}"
+
+
+def quota_object_name(quota: str, namespace: str) -> str:
+    """The ResourceQuota, and the LimitRange, of a quota in one of its namespaces."""
+    return f"{quota}-{namespace}"
+
+
+def is_protected(namespace: str) -> bool:
+    """Whether it is a namespace that is never deleted: Kubernetes' own, ours, and the one that everybody shares."""
+    return namespace in (DEFAULT_NAMESPACE, SYSTEM_NAMESPACE) or namespace.startswith(RESERVED_NAMESPACES)
+
+
+def is_ours(obj: Mapping[str, Any]) -> bool:
+    """Whether the collection made the object."""
+    return (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == FIELD_MANAGER
 
 
 def job_name_of(obj: Mapping[str, Any]) -> str | None:

@@ -38,9 +38,14 @@ DEPLOYMENT = Resource("Deployment", "apps/v1", "deployments")
 EVENT = Resource("Event", "v1", "events")
 HORIZONTAL_POD_AUTOSCALER = Resource("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers")
 JOB = Resource("Job", "batch/v1", "jobs")
+LEASE = Resource("Lease", "coordination.k8s.io/v1", "leases")
+LIMIT_RANGE = Resource("LimitRange", "v1", "limitranges")
+NAMESPACE = Resource("Namespace", "v1", "namespaces", namespaced=False)
 NODE = Resource("Node", "v1", "nodes", namespaced=False)
+PERSISTENT_VOLUME_CLAIM = Resource("PersistentVolumeClaim", "v1", "persistentvolumeclaims")
 POD = Resource("Pod", "v1", "pods")
 PRIORITY_CLASS = Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", namespaced=False)
+RESOURCE_QUOTA = Resource("ResourceQuota", "v1", "resourcequotas")
 SERVICE = Resource("Service", "v1", "services")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
 
@@ -52,9 +57,14 @@ _BY_KIND = {
         EVENT,
         HORIZONTAL_POD_AUTOSCALER,
         JOB,
+        LEASE,
+        LIMIT_RANGE,
+        NAMESPACE,
         NODE,
+        PERSISTENT_VOLUME_CLAIM,
         POD,
         PRIORITY_CLASS,
+        RESOURCE_QUOTA,
         SERVICE,
         STATEFUL_SET,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from ..labels import DEFAULT_POOL
+from ..labels import DEFAULT_POOL, RESERVED_POOLS
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from .forms import Also, DefaultEntry, MapForm, NamesForm, OneOrMany
 from .rules import (
@@ -426,11 +426,10 @@ class Pool(Block):
     )
 
     @model_validator(mode="after")
-    def _not_default(self) -> Pool:
-        if self.pool.name == DEFAULT_POOL:
-            raise refuse_section(
-                f"{DEFAULT_POOL} stands for the nodes that are in no pool", "give another name", "pool", "name"
-            )
+    def _not_reserved(self) -> Pool:
+        name = self.pool.name
+        if name in RESERVED_POOLS:
+            raise refuse_section(f"{name} {RESERVED_POOLS[name]}", "give another name", "pool", "name")
         return self
 
 
