@@ -25,6 +25,8 @@ class Call:
     user_agent: str = ""
     body: bytes = b""
     content_type: str = ""
+    #: Texts of Warning headers, sent whatever the answer is, each once (apiserver pkg/endpoints/filters/warning.go).
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -33,6 +35,5 @@ class Answer:
 
     body: Any
     status: int = 200
-    warnings: list[str] = field(default_factory=list)
     content_type: str = ""
     watch_seconds: float = 0.0

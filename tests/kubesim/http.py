@@ -77,7 +77,7 @@ class Server:
                 request.transport.abort()
             raise asyncio.CancelledError from None
         except errors.ApiError as error:
-            response = _json(error.status, media.dump(error.body, Form()), error.headers)
+            response = _refuse(error)
         self._log(request, info, query, user, response.status)
         if isinstance(response, _Stream):
             return await response.send(request, self.watches)
@@ -97,9 +97,14 @@ class Server:
             return discovery.page_not_found()
         form = media.negotiate(request.headers.get("Accept", ""))
         agent, kind = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")
-        body = await request.read() if request.can_read_body else b""
-        call = Call(info, resource, query, form, user, agent, body, kind)
-        return _respond(self.cluster.rest.handle(call), form)
+        call = Call(info, resource, query, form, user, agent, await _read_body(request), kind)
+        try:
+            response = _respond(self.cluster.rest.handle(call), form)
+        except errors.ApiError as error:
+            response = _refuse(error)
+        for text in dict.fromkeys(call.warnings):
+            response.headers.add("Warning", f"299 - {go_quote(text)}")
+        return response
 
     def _log(self, request: web.Request, info: RequestInfo, query: dict[str, Any], user: str, status: int) -> None:
         self.cluster.requests.add(
@@ -131,9 +136,19 @@ def _respond(answer: Answer, form: Form) -> web.StreamResponse:
     else:
         body = answer.body if isinstance(answer.body, bytes) else media.dump(answer.body, form)
         response = _json(answer.status, body, {}, form.media)
-    for text in dict.fromkeys(answer.warnings):
-        response.headers.add("Warning", f"299 - {go_quote(text)}")
     return response
+
+
+def _refuse(error: errors.ApiError) -> web.Response:
+    return _json(error.status, media.dump(error.body, Form()), error.headers)
+
+
+async def _read_body(request: web.Request) -> bytes:
+    try:
+        return await request.read() if request.can_read_body else b""
+    except web.HTTPRequestEntityTooLarge:
+        text = f"Request entity too large: limit is {MAX_BODY}"
+        raise errors.ApiError(413, "RequestEntityTooLarge", text) from None
 
 
 def _json(status: int, body: bytes, headers: dict[str, str], kind: str = media.JSON) -> web.Response:

@@ -44,12 +44,8 @@ class Rest:
 
     def handle(self, call: Call) -> Answer:
         """Answer a call; ApiError for everything that is refused."""
-        answer = self._handle(call)
         if call.resource.deprecated:
-            answer.warnings.insert(0, call.resource.deprecated)
-        return answer
-
-    def _handle(self, call: Call) -> Answer:
+            call.warnings.append(call.resource.deprecated)
         info, resource = call.info, call.resource
         if info.subresource:
             sub = resource.subresource(info.subresource)
@@ -70,6 +66,9 @@ class Rest:
     # --- reading ---
 
     def get(self, call: Call) -> Answer:
+        version = pagination.parse_version(call.query.text("resourceVersion"))
+        if version > self.store.version:
+            raise errors.too_large_resource_version(version, self.store.version)
         stored = self.registry.require(call.resource, call.info.namespace, call.info.name)
         if call.form.kind:
             return Answer(self._other_form(call, [stored], {"resourceVersion": str(stored.rv)}, single=True))
@@ -110,6 +109,12 @@ class Rest:
         seconds = options.timeout if options.timeout else DEFAULT_WATCH_SECONDS
         return Answer(watch, watch_seconds=seconds)
 
+    def _bookmark(self, call: Call, meta: Object) -> bytes:
+        """An empty object of the kind with a resourceVersion."""
+        r = call.resource
+        empty = schema.of(r.group, r.version, r.kind).empty()
+        return encode({"kind": r.kind, "apiVersion": r.api_version, **empty, "metadata": meta})
+
     def _watched(self, call: Call, stored: Stored) -> bytes:
         if call.form.kind:
             meta = {"resourceVersion": str(stored.rv)}
@@ -149,29 +154,29 @@ class Rest:
     def create(self, call: Call) -> Answer:
         options = read_write_options(call.query, "CreateOptions", call.user_agent)
         resource = call.resource
-        obj, problems = self._read_body(call, options.validation)
+        obj = self._read_body(call, options.validation)
         if resource.kind in reviews.HANDLERS:
-            return Answer(reviews.answer(self, call, obj), 201, list(problems))
+            return Answer(reviews.answer(self, call, obj), 201)
         _match_namespace(obj, call)
-        write = Write(resource, call.user, options.manager, "", options.dry_run, list(problems))
-        return self._written(call, self.registry.admit_new(to_hub(obj, resource), write), write, 201)
+        write = Write(resource, call.user, options.manager, "", options.dry_run, call.warnings)
+        return self._written(call, self.registry.admit_new(to_hub(obj, resource), write), 201)
 
     def update(self, call: Call) -> Answer:
         options = read_write_options(call.query, "UpdateOptions", call.user_agent)
         resource, info = call.resource, call.info
-        obj, problems = self._read_body(call, options.validation)
+        obj = self._read_body(call, options.validation)
         _match_name(obj, call)
         new = to_hub(obj, resource)
-        write = Write(resource, call.user, options.manager, info.subresource, options.dry_run, list(problems))
+        write = Write(resource, call.user, options.manager, info.subresource, options.dry_run, call.warnings)
         stored = self.store.get(resource.kind, info.namespace if resource.namespaced else None, info.name)
         if stored is None:
             if resource.create_on_update and not info.subresource and not new["metadata"].get("uid"):
-                return self._written(call, self.registry.admit_new(new, write), write, 201)
+                return self._written(call, self.registry.admit_new(new, write), 201)
             raise errors.not_found(resource.group, resource.plural, info.name)
         uid = new["metadata"].get("uid")
         if uid and uid != stored.obj["metadata"]["uid"]:
             raise _wrong_uid(resource, stored, uid)
-        return self._written(call, self.registry.admit_change(new, stored.obj, write), write)
+        return self._written(call, self.registry.admit_change(new, stored.obj, write))
 
     def patch(self, call: Call) -> Answer:
         kind = media.PATCH_TYPES.get(call.content_type.partition(";")[0].strip())
@@ -179,19 +184,19 @@ class Rest:
             raise errors.ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         options = read_write_options(call.query, "PatchOptions", call.user_agent, apply=kind == "apply")
         info, resource = call.info, call.resource
-        write = Write(resource, call.user, options.manager, info.subresource, options.dry_run)
+        write = Write(resource, call.user, options.manager, info.subresource, options.dry_run, call.warnings)
         if kind == "apply":
             return self._apply(call, write, options.validation, options.force)
         stored = self.registry.require(resource, info.namespace, info.name)
         new, problems = patched(from_hub(stored.obj, resource), kind, call.body, options.validation)
-        write.warnings += problems
+        call.warnings += problems
         _match_name(new, call)
-        return self._written(call, self.registry.admit_change(to_hub(new, resource), stored.obj, write), write)
+        return self._written(call, self.registry.admit_change(to_hub(new, resource), stored.obj, write))
 
     def _apply(self, call: Call, write: Write, validation: str, force: bool) -> Answer:
         resource, info = call.resource, call.info
         config, problems = server_side.read_configuration(call.body, resource, validation)
-        write.warnings += problems
+        call.warnings += problems
         _match_name(config, call)
         _match_namespace(config, call)
         stored = self.store.get(resource.kind, info.namespace if resource.namespaced else None, info.name)
@@ -205,50 +210,52 @@ class Rest:
         now = rfc3339(self.registry.clock.now())
         new = server_side.apply(live, to_hub(config, resource), write.manager, force, now, write.subresource)
         if stored is None:
-            return self._written(call, self.registry.admit_new(new, write, tracked=True), write, 201)
-        return self._written(call, self.registry.admit_change(new, stored.obj, write, tracked=True), write)
+            return self._written(call, self.registry.admit_new(new, write, tracked=True), 201)
+        return self._written(call, self.registry.admit_change(new, stored.obj, write, tracked=True))
 
     def delete(self, call: Call) -> Answer:
         options, dry_run = read_delete_options(call.query, _delete_body(call))
-        write = Write(call.resource, call.user, dry_run=dry_run)
+        call.warnings += _delete_warnings(call, options)
+        write = Write(call.resource, call.user, dry_run=dry_run, warnings=call.warnings)
         stored = self.registry.require(call.resource, call.info.namespace, call.info.name)
         obj, gone = self.registry.delete_stored(stored, options, write)
-        write.warnings += _delete_warnings(call, options)
         if not gone or call.resource.returns_deleted:
-            return self._written(call, obj, write)
+            return self._written(call, obj)
         resource, meta = call.resource, obj["metadata"]
         details = {"name": meta["name"], "group": resource.group, "kind": resource.plural, "uid": meta["uid"]}
         if not resource.group:
             del details["group"]
         body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-        return Answer(body, warnings=write.warnings)
+        return Answer(body)
 
     def deletecollection(self, call: Call) -> Answer:
         options, dry_run = read_delete_options(call.query, _delete_body(call))
+        call.warnings += _delete_warnings(call, options)
         listed = read_list_options(call.query, watch=False)
         selected = self._selected(call, listed)
         page = pagination.page(self.store, call.resource.kind, call.info.namespace or None, listed, selected)
-        write = Write(call.resource, call.user, dry_run=dry_run)
+        write = Write(call.resource, call.user, dry_run=dry_run, warnings=call.warnings)
         for stored in page.items:
             self.registry.delete_stored(stored, options, write)
         head = {"kind": call.resource.list_kind, "apiVersion": call.resource.api_version}
         meta = {"resourceVersion": str(self.store.version)}
         items = [_item(from_hub(stored.obj, call.resource)) for stored in page.items]
-        warnings = _delete_warnings(call, options) if items else []
-        return Answer({**head, "metadata": meta, "items": items}, warnings=warnings)
+        return Answer({**head, "metadata": meta, "items": items})
 
     # --- parts ---
 
-    def _read_body(self, call: Call, validation: str) -> tuple[Object, Sequence[str]]:
+    def _read_body(self, call: Call, validation: str) -> Object:
         r = call.resource
-        return media.read_object(call.body, call.content_type, r, r.kind, r.api_version, validation)
+        obj, problems = media.read_object(call.body, call.content_type, r, r.kind, r.api_version, validation)
+        call.warnings += problems
+        return obj
 
-    def _written(self, call: Call, obj: Object, write: Write, status: int = 200) -> Answer:
+    def _written(self, call: Call, obj: Object, status: int = 200) -> Answer:
         if call.form.kind:
             stored = Stored("", obj, 0)
             meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-            return Answer(self._other_form(call, [stored], meta, single=True), status, write.warnings)
-        return Answer(from_hub(obj, call.resource), status, write.warnings)
+            return Answer(self._other_form(call, [stored], meta, single=True), status)
+        return Answer(from_hub(obj, call.resource), status)
 
 
 def _fits_path(call: Call) -> bool:
@@ -258,7 +265,7 @@ def _fits_path(call: Call) -> bool:
         return not named and (bool(info.namespace) or not call.resource.namespaced)
     if info.verb in ("update", "patch"):
         return named and (bool(info.namespace) or not call.resource.namespaced)
-    return True
+    return info.verb != "deletecollection" or bool(info.namespace) or not call.resource.namespaced
 
 
 def _match_namespace(obj: Object, call: Call) -> None:

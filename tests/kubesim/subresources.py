@@ -72,21 +72,22 @@ def _scale(rest: Rest, call: Call) -> Answer:
         raise errors.ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     options_kind = "UpdateOptions" if kind == "put" else "PatchOptions"
     options = read_write_options(call.query, options_kind, call.user_agent, apply=kind == "apply")
-    write = Write(resource, call.user, options.manager, "scale", options.dry_run)
+    write = Write(resource, call.user, options.manager, "scale", options.dry_run, call.warnings)
     if kind == "apply":
         return _apply_scale(rest, call, stored.obj, write, options.force)
     if kind == "put":
-        new, write.warnings = media.read_object(
+        new, problems = media.read_object(
             call.body, call.content_type, SCALE_RESOURCE, "Scale", "autoscaling/v1", options.validation
         )
     else:
-        new, write.warnings = patched(current, kind, call.body, options.validation)
+        new, problems = patched(current, kind, call.body, options.validation)
+    call.warnings += problems
     changed = copy.deepcopy(stored.obj)
     changed["spec"]["replicas"] = _checked_replicas(new, info.name)
     version = new["metadata"].get("resourceVersion")
     if version:
         changed["metadata"]["resourceVersion"] = version
-    return Answer(scale_of(rest.registry.admit_change(changed, stored.obj, write)), warnings=write.warnings)
+    return Answer(scale_of(rest.registry.admit_change(changed, stored.obj, write)))
 
 
 def _checked_replicas(scale: Object, name: str) -> int:
@@ -100,7 +101,7 @@ def _checked_replicas(scale: Object, name: str) -> int:
 
 def _apply_scale(rest: Rest, call: Call, live: Object, write: Write, force: bool) -> Answer:
     """An applied Scale owns spec.replicas of the workload, through the subresource."""
-    config, write.warnings = server_side.read_configuration(call.body, SCALE_RESOURCE, "Warn")
+    config, _ = server_side.read_configuration(call.body, SCALE_RESOURCE, "Warn")
     workload = {
         "apiVersion": live["apiVersion"],
         "kind": live["kind"],
@@ -109,7 +110,7 @@ def _apply_scale(rest: Rest, call: Call, live: Object, write: Write, force: bool
     }
     now = rfc3339(rest.registry.clock.now())
     new = server_side.apply(live, workload, write.manager, force, now, "scale")
-    return Answer(scale_of(rest.registry.admit_change(new, live, write, tracked=True)), warnings=write.warnings)
+    return Answer(scale_of(rest.registry.admit_change(new, live, write, tracked=True)))
 
 
 # --- log --------------------------------------------------------------------------------------------------------------

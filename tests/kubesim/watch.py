@@ -17,6 +17,8 @@ from kubesim.store import Event, Store, Stored, encode
 
 #: Seconds between bookmarks of a watch that asked for them (cacher.defaultBookmarkFrequency).
 BOOKMARK_SECONDS = 60.0
+#: ... and so long before the end of a watch (cacheWatcher.nextBookmarkTime).
+LAST_BOOKMARK_SECONDS = 2.0
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
 Selected = Callable[[Stored], bool]
@@ -78,6 +80,8 @@ class Watch:
         for line in self.initial:
             yield line
         bookmark_at = loop.time() + BOOKMARK_SECONDS
+        if loop.time() < end - LAST_BOOKMARK_SECONDS < bookmark_at:
+            bookmark_at = end - LAST_BOOKMARK_SECONDS
         while (left := end - loop.time()) > 0:
             try:
                 event = await asyncio.wait_for(self.queue.get(), min(left, max(bookmark_at - loop.time(), 0.0)))
