@@ -92,7 +92,31 @@ def go_value(value: Any) -> str:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, (int, float)):
         return str(value)
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    text = json.dumps(_in_order(value), separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+class Struct(dict[str, Any]):
+    """A value of a Go struct without JSON names: its fields are printed in the order they are given in."""
+
+
+#: The structs with JSON names that errors quote; everything else that they quote is a map, printed in order of keys.
+_STRUCTS = (
+    ("matchLabels", "matchExpressions"),
+    ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"),
+)
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_in_order(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    known = next((order for order in _STRUCTS if value.keys() <= set(order)), None)
+    keys = list(value) if isinstance(value, Struct) else known or sorted(value)
+    return {key: _in_order(value[key]) for key in keys if key in value}
 
 
 _ESCAPES = {

@@ -87,4 +87,5 @@ def _rollout_strategy(strategy: Object, path: str) -> Iterator[FieldError]:
             yield field.invalid(here, unavailable, "may not be 0 when `maxSurge` is 0")
         yield from at_most_100_percent(unavailable, f"{path}.rollingUpdate.maxUnavailable")
     else:
-        yield field.not_supported(path, strategy, ("Recreate", "RollingUpdate"))
+        shown = field.Struct(Type=strategy["type"], RollingUpdate=rolling)
+        yield field.not_supported(path, shown, ("Recreate", "RollingUpdate"))

@@ -168,7 +168,12 @@ def _spec(spec: Object) -> Iterator[FieldError]:
         if spec.get("completionMode") == "Indexed":
             yield from _success_policy(spec)
         else:
-            yield field.invalid("spec.successPolicy", spec["successPolicy"], "requires indexed completion mode")
+            rules = [
+                field.Struct(SucceededIndexes=rule.get("succeededIndexes"), SucceededCount=rule.get("succeededCount"))
+                for rule in spec["successPolicy"].get("rules") or ()
+            ]
+            shown = field.Struct(Rules=rules or None)
+            yield field.invalid("spec.successPolicy", shown, "requires indexed completion mode")
     yield from _pod_replacement_policy(spec)
     yield from validate_template(spec["template"], "spec.template")
     yield from _restart_policy(spec)

@@ -34,6 +34,8 @@ _HEADER_FORMAT = "[-A-Za-z0-9]+"
 
 
 def dns_label(value: str) -> list[str]:
+    if "." in value and re.fullmatch(_SUBDOMAIN_FORMAT, value):
+        return [*_too_long(value, 63), "must not contain dots"]
     return _too_long(value, 63) + _mismatch(value, _LABEL_FORMAT, _LABEL_TEXT, "my-name", "123-abc")
 
 

@@ -79,8 +79,8 @@ def _default_container(container: Object) -> None:
         source = variable.get("valueFrom") or {}
         _default_field_ref(source)
     for name in PROBES:
-        if probe := container.get(name):
-            _default_probe(probe)
+        if name in container:
+            _default_probe(container[name])
     for hook in (container.get("lifecycle") or {}).values():
         if isinstance(hook, dict):
             _default_http_get(hook)

@@ -102,7 +102,13 @@ class PodDisruptionBudgetStrategy(Strategy):
         spec = obj["spec"]
         if "minAvailable" in spec and "maxUnavailable" in spec:
             text = "minAvailable and maxUnavailable cannot be both set"
-            yield field.invalid("spec", spec, text)
+            shown = field.Struct(
+                MinAvailable=spec["minAvailable"],
+                Selector=spec.get("selector"),
+                MaxUnavailable=spec["maxUnavailable"],
+                UnhealthyPodEvictionPolicy=spec.get("unhealthyPodEvictionPolicy"),
+            )
+            yield field.invalid("spec", shown, text)
         for key in ("minAvailable", "maxUnavailable"):
             if key in spec:
                 yield from int_or_percent(spec[key], f"spec.{key}")
