@@ -21,6 +21,8 @@ Key = tuple[str, str]  # namespace, name
 
 #: Keys reconciled before the loop gets its turn again, so that requests are answered while a big backlog is worked off.
 BATCH = 50
+#: Objects up to which an owner is looked at with each of their changes.
+SMALL = 50
 
 
 class Controller:
@@ -113,6 +115,14 @@ class Controller:
             return
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.enqueue(key, min(self.retry_base * 2 ** min(failures - 1, 30), self.retry_max))
+
+
+def batch_delay(objects: int) -> float:
+    """Seconds to collect changes before an owner of so many objects is looked at again.
+
+    A look costs as much as there are objects: without a delay the starts of n pods would cost n * n. The job controller
+    collects for a second (SyncJobBatchPeriod); here small owners are looked at at once."""
+    return 0.0 if objects < SMALL else min(objects / 1000, 1.0)
 
 
 def key_of(obj: Object) -> Key:

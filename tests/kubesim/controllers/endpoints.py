@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Controller, Key, Object, key_of
+from .base import Controller, Key, Object, batch_delay, key_of
 from .owners import controller_reference
 from .pods import is_deleted, is_ready, is_terminal
 
@@ -24,6 +24,7 @@ class EndpointsController(Controller):
     def __init__(self, registry: Any) -> None:
         super().__init__(registry)
         self._services: dict[str, dict[str, dict[str, str]]] = {}  # namespace -> name -> selector
+        self._sizes: dict[Key, int] = {}  # how many pods a service had
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         namespace, name = key_of(obj)
@@ -39,13 +40,14 @@ class EndpointsController(Controller):
             for version in (obj, old):
                 labels = (version or {}).get("metadata", {}).get("labels") or {}
                 if selector and selector.items() <= labels.items():
-                    self.enqueue((namespace, service))
+                    self.enqueue((namespace, service), batch_delay(self._sizes.get((namespace, service), 0)))
 
     def reconcile(self, key: Key) -> None:
         service = self.registry.get("Service", *key)
         slices = self.registry.list("EndpointSlice", key[0], {SERVICE: key[1], MANAGED_BY: SLICE_MANAGER})
         if service is None or not service["spec"].get("selector") or service["spec"]["type"] == "ExternalName":
             if service is None:
+                self._sizes.pop(key, None)
                 if self.registry.get("Endpoints", *key) is not None:
                     self.registry.delete("Endpoints", *key)
                 for one in slices:
@@ -56,6 +58,7 @@ class EndpointsController(Controller):
             for pod in self.registry.list("Pod", key[0], service["spec"]["selector"])
             if pod.get("status", {}).get("podIP") and not is_terminal(pod)
         ]
+        self._sizes[key] = len(pods)
         self._write_endpoints(service, pods)
         self._write_slice(service, pods, slices)
 

@@ -16,7 +16,7 @@ from kubesim.clock import parse_time, rfc3339
 from kubesim.errors import ApiError
 
 from . import job_indexes as indexes
-from .base import Controller, Key, Object, counted, key_of
+from .base import Controller, Key, Object, batch_delay, counted, key_of
 from .events import EventRecorder
 from .job_policies import judge_failure, met_success_rule
 from .owners import claimed, controller_of, is_controlled_by, owner_index
@@ -100,7 +100,8 @@ class JobController(Controller):
         for version in (obj, old):
             owner = controller_of(version) if version else None
             if owner is not None and owner["kind"] == "Job":
-                self.enqueue(("job", obj["metadata"]["namespace"], owner["name"]))
+                delay = batch_delay(owner_index(self.registry).count(owner["uid"]))
+                self.enqueue(("job", obj["metadata"]["namespace"], owner["name"]), delay)
 
     def reconcile(self, key: tuple[str, str, str]) -> None:
         what, namespace, name = key

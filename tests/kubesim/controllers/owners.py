@@ -29,6 +29,9 @@ class OwnerIndex:
         self._orphans: dict[tuple[str, str], dict[str, None]] = {}
         registry.subscribe(self._observe)
 
+    def count(self, uid: str) -> int:
+        return len(self._dependents.get(uid, ()))
+
     def references(self, uid: str) -> list[Reference]:
         return list(self._dependents.get(uid, ()))
 

@@ -12,7 +12,7 @@ from typing import Any
 from kubesim.clock import rfc3339
 from kubesim.errors import ApiError
 
-from .base import Controller, Key, Object, counted, find_condition, key_of
+from .base import Controller, Key, Object, batch_delay, counted, find_condition, key_of
 from .events import EventRecorder
 from .owners import claimed, controller_of, owner_index
 from .pods import (
@@ -44,7 +44,8 @@ class ReplicaSetController(Controller):
         for version in (obj, old):
             owner = controller_of(version) if version else None
             if owner is not None and owner["kind"] == "ReplicaSet":
-                self.enqueue((obj["metadata"]["namespace"], owner["name"]))
+                delay = batch_delay(owner_index(self.registry).count(owner["uid"]))
+                self.enqueue((obj["metadata"]["namespace"], owner["name"]), delay)
 
     def reconcile(self, key: Key) -> None:
         replica_set = self.registry.get("ReplicaSet", *key)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kubesim.errors import ApiError
 
-from .base import Controller, Key, Object, counted, key_of
+from .base import Controller, Key, Object, batch_delay, counted, key_of
 from .events import EventRecorder
 from .hashes import template_hash
 from .owners import claimed, controller_of, controller_reference, owner_index
@@ -40,7 +40,8 @@ class StatefulSetController(Controller):
         for version in (obj, old):
             owner = controller_of(version) if version else None
             if owner is not None and owner["kind"] == "StatefulSet":
-                self.enqueue((obj["metadata"]["namespace"], owner["name"]))
+                delay = batch_delay(owner_index(self.registry).count(owner["uid"]))
+                self.enqueue((obj["metadata"]["namespace"], owner["name"]), delay)
 
     def reconcile(self, key: Key) -> None:
         live = self.registry.get("StatefulSet", *key)

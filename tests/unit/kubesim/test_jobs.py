@@ -261,3 +261,15 @@ def test_ttl_removes_a_finished_job_with_its_pods(finalizers: list[str], left: i
     sim.advance(3)
     assert len(sim.registry.list("Job", "default")) == left
     assert sim.pods() == []
+
+
+def test_a_big_job_is_not_looked_at_for_each_of_its_pods() -> None:
+    sim = Simulation(nodes=20)
+    controller = sim.controllers["job-controller"]
+    looks: list[Any] = []
+    look = controller._sync
+    controller._sync = lambda key: looks.append(key) or look(key)
+    sim.create("Job", "j", indexed(300, ends("2")))
+    sim.advance(10)
+    assert conditions(sim)[-1][0] == "Complete"
+    assert len(looks) < 30
