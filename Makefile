@@ -18,7 +18,8 @@ PYTHON ?=
 VENV := .venv/.made-for
 PY := .venv/bin/python
 TREE := .cache/tree/ansible_collections/runwhere/gpuctl
-# Two at a time; the tests of one file stay together, because they share a simulated cluster.
+# Two at a time; the tests of one file stay together, because they share a simulated cluster. On a cluster that is named,
+# one after the other: tests of pools and of jobs move the same nodes.
 PYTEST := -m pytest -n 2 --dist loadfile
 ARGS ?=
 
@@ -52,7 +53,11 @@ unit: $(VENV) ## Unit tests
 
 .PHONY: integration
 integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)
-	$(PY) $(PYTEST) tests/integration $(ARGS)
+	$(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
+
+.PHONY: bench
+bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, in ratios (GPUCTL_BENCH_ROUNDS=3)
+	PYTHONPATH=tests $(PY) tests/bench/run.py
 
 .PHONY: test-oldest
 test-oldest: $(VENV) ## Unit and integration tests with the lowest library versions that are supported

@@ -33,8 +33,14 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def api(kubeconfig: Path) -> Api:
-    return Api(str(kubeconfig))
+def api(kubeconfig: Path) -> Iterator[Api]:
+    """The cluster, left as it was: what belongs to no namespace is removed at the end."""
+    api = Api(str(kubeconfig))
+    before = {obj["metadata"]["name"] for obj in api.list("priorityclass")}
+    yield api
+    for obj in api.list("priorityclass"):
+        if obj["metadata"]["name"] not in before:
+            api.delete("priorityclass", obj["metadata"]["name"])
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ def test_requests_do_not_grow_with_the_number_of_jobs(ansible: Ansible, recorder
     counts = []
     for number in (1, 12):
         jobs = [compute(f"web-{index}") for index in range(number)]
-        ansible.job(definition=jobs, namespace=namespace)
+        ansible.job(definition=jobs, namespace=namespace, wait=True, wait_timeout=90)
         recorder.clear()
         assert not ansible.job(definition=jobs, namespace=namespace).changed
         counts.append(len(recorder.requests))
@@ -364,7 +364,8 @@ def test_urls_say_where_a_service_answers(ansible: Ansible, api: Api, namespace:
     service = api.get("service", "svc-web", namespace)
     urls = result.jobs["web"]["access_urls"]
     assert urls[-1] == f"http://svc-web.{namespace}.svc:8080"
-    assert urls[0].endswith(f":{service['spec']['ports'][0]['nodePort']}")
+    if any(node["status"].get("addresses") for node in api.list("node")):
+        assert urls[0].endswith(f":{service['spec']['ports'][0]['nodePort']}")
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Bring kubernetes.core, which we are compared with, into .cache/peers: it is on no other index than in `ansible`.
+
+The wheel of the `ansible` package holds a hundred collections; only the one is unpacked.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PEERS = ROOT / ".cache" / "peers"
+ANSIBLE = "ansible==12.3.0"  # the one that goes with ansible-core 2.19
+
+
+def kubernetes_core() -> Path:
+    """The directory for ANSIBLE_COLLECTIONS_PATH that holds kubernetes.core; fetched at the first call."""
+    stamp = PEERS / f".{ANSIBLE}"
+    if not stamp.exists():
+        with tempfile.TemporaryDirectory() as directory:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*command, "--no-deps", "--dest", directory, ANSIBLE], check=True)
+            (wheel,) = Path(directory).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                prefix = "ansible_collections/kubernetes/core/"
+                archive.extractall(PEERS, [name for name in archive.namelist() if name.startswith(prefix)])
+        stamp.touch()
+    return PEERS
+
+
+if __name__ == "__main__":
+    print(kubernetes_core())
