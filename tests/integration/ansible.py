@@ -15,7 +15,6 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-MODULE = "runwhere.gpuctl.gpuctl_job"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,13 @@ class Ansible:
 
     def job(self, *, check: bool = False, arguments: tuple[str, ...] = (), **options: Any) -> TaskResult:
         """One gpuctl_job task; ``options`` are the module's."""
-        run = self.play([{"name": "job", MODULE: options}], check=check, arguments=arguments)
+        return self.module("gpuctl_job", check=check, arguments=arguments, **options)
+
+    def module(
+        self, module: str, *, check: bool = False, arguments: tuple[str, ...] = (), **options: Any
+    ) -> TaskResult:
+        """One task with a module of the collection; ``options`` are the module's."""
+        run = self.play([{"name": module, f"runwhere.gpuctl.{module}": options}], check=check, arguments=arguments)
         (task,) = run.tasks
         return replace(task, screen=run.output)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,11 +31,16 @@ class Request:
 
 @dataclass
 class Recorder:
-    """``kubeconfig`` leads through the proxy; ``requests`` is what came through since the last ``clear()``."""
+    """``kubeconfig`` leads through the proxy; ``requests`` is what came through since the last ``clear()``.
+
+    ``before`` is called with each request before it is passed on, in a thread of its own: a test lets things happen at
+    that very moment, or holds the request back.
+    """
 
     kubeconfig: Path
     url: str
     requests: list[Request] = field(default_factory=list)
+    before: Callable[[Request], object] = lambda request: None
 
     @property
     def writes(self) -> list[str]:
@@ -46,6 +52,7 @@ class Recorder:
 
     def clear(self) -> None:
         self.requests.clear()
+        self.before = lambda request: None
 
 
 def start(api: Api, directory: Path) -> tuple[Recorder, ThreadingHTTPServer]:
@@ -64,7 +71,9 @@ def start(api: Api, directory: Path) -> tuple[Recorder, ThreadingHTTPServer]:
             # Where a deletion has a body, the server reads its options from there alone.
             in_body = self.command == "DELETE" and body is not None
             dry_run = bool(json.loads(body or b"{}").get("dryRun")) if in_body else "dryRun" in parse_qs(split.query)
-            recorder.requests.append(Request(self.command, split.path, dry_run))
+            request = Request(self.command, split.path, dry_run)
+            recorder.requests.append(request)
+            recorder.before(request)
             passed = HTTPHeaderDict(api.headers)
             for name, value in self.headers.items():
                 if name.lower() in _PASSED:
