@@ -74,9 +74,9 @@ def _document(path: str, url: str) -> Object | None:
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
     if parts == ["api", "v1"]:
         return _resource_list("", "v1")
-    if parts[0] == "apis":
-        return _below_apis(parts[1:])
-    return None
+    if parts[0] == "api":
+        raise errors.no_such_path()
+    return _below_apis(parts[1:]) if parts[0] == "apis" else None
 
 
 def _below_apis(parts: list[str]) -> Object | None:

@@ -17,6 +17,9 @@ from kubesim import errors
 from kubesim.options import ListOptions
 from kubesim.store import Store, Stored
 
+#: The version in a token that goes on with whatever is there now (etcd3 handleCompactedErrorForPaging).
+INCONSISTENT = -1
+
 
 @dataclass(frozen=True)
 class Page:
@@ -48,12 +51,14 @@ def page(
     elif version > store.version:
         raise errors.too_large_resource_version(version, store.version)
     exact = options.token or options.match == "Exact" or (options.limit and version > 0 and not options.match)
+    if version == INCONSISTENT:
+        version = store.version
     limit = 0 if options.version == "0" and not options.match else options.limit
     if not exact or version == store.version:
         version = store.version
         found = list(store.scan(kind, namespace))
     else:
-        found = _at(store, version, kind, namespace)
+        found = _at(store, version, kind, namespace, start)
     if start:
         found = [stored for stored in found if stored.key >= start]
     if selected is not None:
@@ -62,7 +67,8 @@ def page(
     if rest <= 0:
         return Page(found, version, "", None)
     items = found[:limit]
-    return Page(items, version, _token(version, items[-1].key), None if selected is not None else rest)
+    # the piece after this one starts right behind its last key
+    return Page(items, version, _token(version, items[-1].key + "\0"), None if selected is not None else rest)
 
 
 def parse_version(text: str) -> int:
@@ -75,20 +81,26 @@ def parse_version(text: str) -> int:
     return int(text)
 
 
-def _at(store: Store, version: int, kind: str, namespace: str | None) -> list[Stored]:
+def _at(store: Store, version: int, kind: str, namespace: str | None, start: str) -> list[Stored]:
+    """The objects at a version; 410 when that is too old (with a token to go on regardless, when this is a piece)."""
     try:
         return store.at(version, kind, namespace)
     except errors.ApiError:
-        raise errors.expired(
+        if not start:
+            raise errors.expired("The resourceVersion for the provided list is too old.") from None
+        error = errors.expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new "
             "list without the continue parameter, or use the continue token in this response to retrieve the "
-            "remainder of the results."
-        ) from None
+            "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
+            "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+            "up in the list."
+        )
+        error.metadata = {"continue": _token(INCONSISTENT, start)}
+        raise error from None
 
 
-def _token(version: int, last_key: str) -> str:
-    # the piece after this one starts right behind its last key
-    content = {"v": "meta.k8s.io/v1", "rv": version, "start": last_key + "\0"}
+def _token(version: int, start: str) -> str:
+    content = {"v": "meta.k8s.io/v1", "rv": version, "start": start}
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
 
 

@@ -27,6 +27,10 @@ class Entry:
     status: int
 
     @property
+    def counts_by_path(self) -> dict[str, int]:
+        """The same by method and path, without queries: {"GET /api/v1/nodes": 2}."""
+        return dict(Counter(f"{entry.method} {entry.path}" for entry in self.entries))
+
     def writes(self) -> bool:
         return self.verb in ("create", "update", "patch", "delete", "deletecollection") and not self.dry_run
 
@@ -53,12 +57,16 @@ class RequestLog:
         """How often what was done: {"list pods": 2, "patch deployments/scale": 1, "get /version": 1}."""
         return dict(Counter(_label(entry) for entry in self.entries))
 
+    def counts_by_path(self) -> dict[str, int]:
+        """The same by method and path, without queries: {"GET /api/v1/nodes": 2}."""
+        return dict(Counter(f"{entry.method} {entry.path}" for entry in self.entries))
+
     def writes(self) -> list[Entry]:
         """The requests that may have changed something: no reads, no dry runs."""
         return [entry for entry in self.entries if entry.writes]
 
     def report(self) -> dict[str, Any]:
-        return {"counts": self.counts(), "requests": [asdict(entry) for entry in self.entries]}
+        return {"counts": self.counts(), "paths": self.counts_by_path(), "requests": [asdict(entry) for entry in self.entries]}
 
 
 def _label(entry: Entry) -> str:

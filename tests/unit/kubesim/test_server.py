@@ -114,6 +114,7 @@ def test_requests_are_counted_by_verb_and_resource(client: Client) -> None:
     client("GET", "/version")
     log = client.cluster.requests
     assert log.counts() == {"create configmaps": 2, "list configmaps": 1, "get /version": 1}
+    assert log.counts_by_path() == {f"POST {MAPS}": 2, f"GET {MAPS}": 1, "GET /version": 1}
     assert [(entry.verb, entry.dry_run) for entry in log.writes()] == [("create", False)]
     assert client("GET", "/_sim/requests").json()["counts"]["create configmaps"] == 2
     client("DELETE", "/_sim/requests")
@@ -246,6 +247,23 @@ def test_a_compacted_past_is_too_old(client: Client) -> None:
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
     answer = client("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
     assert (answer.status_code, answer.json()["reason"]) == (410, "Expired")
+
+
+def test_a_list_whose_version_is_gone_may_be_continued_with_what_is_there_now(client: Client) -> None:
+    for name in "abc":
+        client("POST", MAPS, config_map(name))
+    token = client("GET", MAPS + "?limit=1").json()["metadata"]["continue"]
+    client("DELETE", MAPS + "/b")
+    client("POST", "/_sim/compact", {})
+    expired = client("GET", f"{MAPS}?limit=1&continue={token}")
+    assert expired.status_code == 410
+    rest = client("GET", f"{MAPS}?limit=1&continue={expired.json()['metadata']['continue']}").json()
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["c"]
+
+
+def test_warnings_come_with_refusals_too(client: Client) -> None:
+    refused = client("POST", MAPS, {**config_map("Not A Name"), "colour": "red"})
+    assert (refused.status_code, refused.headers["Warning"]) == (422, '299 - "unknown field \\"colour\\""')
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
