@@ -27,10 +27,6 @@ class Entry:
     status: int
 
     @property
-    def counts_by_path(self) -> dict[str, int]:
-        """The same by method and path, without queries: {"GET /api/v1/nodes": 2}."""
-        return dict(Counter(f"{entry.method} {entry.path}" for entry in self.entries))
-
     def writes(self) -> bool:
         return self.verb in ("create", "update", "patch", "delete", "deletecollection") and not self.dry_run
 
@@ -66,7 +62,8 @@ class RequestLog:
         return [entry for entry in self.entries if entry.writes]
 
     def report(self) -> dict[str, Any]:
-        return {"counts": self.counts(), "paths": self.counts_by_path(), "requests": [asdict(entry) for entry in self.entries]}
+        requests = [asdict(entry) for entry in self.entries]
+        return {"counts": self.counts(), "paths": self.counts_by_path(), "requests": requests}
 
 
 def _label(entry: Entry) -> str:
