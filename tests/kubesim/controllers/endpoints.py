@@ -65,7 +65,7 @@ class EndpointsController(Controller):
     def _write_endpoints(self, service: Object, pods: list[Object]) -> None:
         subsets: dict[str, tuple[list[Object], list[Object], list[Object]]] = {}
         for pod in pods:
-            if is_deleted(pod):
+            if is_deleted(pod) and not service["spec"].get("publishNotReadyAddresses"):
                 continue
             ports = ports_for(service, pod)
             found = subsets.setdefault(str(ports), (ports, [], []))

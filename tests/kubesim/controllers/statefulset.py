@@ -189,7 +189,7 @@ class SetPass:
         if self.spec["updateStrategy"]["type"] == "OnDelete":
             return
         rolling = self.spec["updateStrategy"].get("rollingUpdate") or {}
-        lowest = max(rolling.get("partition", 0), self.first)
+        lowest = self.first + rolling.get("partition", 0)
         at_once = max(1, scaled(rolling.get("maxUnavailable", 1), self.spec["replicas"], round_up=True))
         down = 0
         for ordinal in reversed(self.wanted):
@@ -232,13 +232,11 @@ class SetPass:
 
     def _pod(self, ordinal: int) -> Object:
         """The pod of an ordinal, at the revision it has to have (newVersionedStatefulSetPod)."""
-        old_ones = [p for number, p in self.pods.items() if number in self.wanted and revision_of(p) == self.current]
-        partition = (self.spec["updateStrategy"].get("rollingUpdate") or {}).get("partition", 0)
-        at_current = (
-            self.spec["updateStrategy"]["type"] == "RollingUpdate"
-            and self.current != self.update
-            and (ordinal < partition or (not partition and ordinal < self.first + len(old_ones)))
-        )
+        strategy = self.spec["updateStrategy"]
+        rolling = strategy.get("rollingUpdate")
+        current = self.live.get("status", {}).get("currentReplicas", 0)
+        kept = current if rolling is None else rolling.get("partition", 0)
+        at_current = strategy["type"] == "RollingUpdate" and ordinal < self.first + kept
         revision = self.revisions.current if at_current else self.revisions.update
         set_name = self.live["metadata"]["name"]
         pod = from_template(self.live, revision["data"]["spec"]["template"], f"{set_name}-")

@@ -270,6 +270,30 @@ def test_a_partition_keeps_lower_pods_at_the_old_revision_even_when_recreated() 
     assert sim.get("Pod", "web-0")["spec"]["containers"][0]["image"] == "web:1"
 
 
+def test_ordinals_can_start_elsewhere_and_the_partition_counts_from_there() -> None:
+    sim = Simulation()
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    sim.create("StatefulSet", "web", workload(2, serviceName="web", ordinals={"start": 5}, updateStrategy=strategy))
+    sim.advance(3)
+    sim.change("StatefulSet", "web", new_image("web:2"))
+    sim.advance(5)
+    images_by_name = {one["metadata"]["name"]: one["spec"]["containers"][0]["image"] for one in sim.pods(app="web")}
+    assert images_by_name == {"web-5": "web:1", "web-6": "web:2"}
+
+
+def test_a_pod_lost_during_a_rolling_update_comes_back_new() -> None:
+    sim = Simulation()
+    sim.create("StatefulSet", "web", workload(3, serviceName="web"))
+    sim.advance(3)
+    sim.kubelet.behave(image="web:2", ready=False)
+    sim.change("StatefulSet", "web", new_image("web:2"))
+    sim.advance(3)
+    assert images(sim) == ["web:1", "web:1", "web:2"]
+    sim.registry.delete("Pod", "default", "web-0")
+    sim.advance(3)
+    assert sim.get("Pod", "web-0")["spec"]["containers"][0]["image"] == "web:2"
+
+
 def test_rolling_back_reuses_the_old_revision() -> None:
     sim = Simulation()
     sim.create("StatefulSet", "web", workload(1, serviceName="web"))
