@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from math import ceil, floor
 
 FORMAT_ERROR = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -37,7 +37,11 @@ class Quantity:
     @classmethod
     def parse(cls, text: str | int | float) -> Quantity:
         """Raise ValueError, with the text of the 400 answer, for what is no quantity."""
-        text = str(text).strip()
+        return cls._parse(str(text).strip())
+
+    @classmethod
+    @lru_cache(maxsize=4096)
+    def _parse(cls, text: str) -> Quantity:
         sign, whole, fraction, suffix = _split(text)
         if suffix in _BINARY:
             format, scale = BINARY_SI, Fraction(2 ** _BINARY[suffix])

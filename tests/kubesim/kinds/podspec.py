@@ -149,7 +149,8 @@ def _round_list(resources: dict[str, str] | None) -> None:
     if resources is None:
         return
     for name, value in resources.items():
-        resources[name] = str(Quantity.parse(value).round_up_to_milli())
+        if value.endswith(("n", "u")) or "e" in value:  # what is canonical and coarser needs no rounding
+            resources[name] = str(Quantity.parse(value).round_up_to_milli())
 
 
 def _pull_policy(image: str) -> str:
