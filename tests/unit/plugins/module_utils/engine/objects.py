@@ -27,7 +27,9 @@ def wanted(kind: str, name: str = "train", **fields: Any) -> dict[str, Any]:
 def live(kind: str, name: str = "train", *, leaving: bool = False, status: Any = None, **fields: Any) -> dict[str, Any]:
     """The same object as it lives after we applied it."""
     applied = wanted(kind, name, **fields)
-    fieldset = {f"f:{key}": _tree(value) for key, value in applied.items() if key not in ("apiVersion", "kind", "metadata")}
+    fieldset = {
+        f"f:{key}": _tree(value) for key, value in applied.items() if key not in ("apiVersion", "kind", "metadata")
+    }
     fieldset["f:metadata"] = {"f:labels": {"f:app": {}}}
     metadata = {
         **applied["metadata"],
