@@ -120,7 +120,7 @@ class Kubelet(Controller):
 
     def reconcile(self, key: Key) -> None:
         pod = self.registry.get("Pod", *key)
-        if pod is None:
+        if pod is None or not pod["spec"].get("nodeName"):  # gone; or another of that name came, and has no node yet
             self._runs.pop(key, None)
             return
         run = self._run(key, pod)

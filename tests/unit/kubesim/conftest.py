@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The last line of a run: how much of the contract holds, and how large the simulator is."""
+"""What holds for all tests of the simulator: controllers never fail, and the last line of a run sums up."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,14 @@ import pytest
 import yaml
 
 TESTS = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_controller_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A controller that raises is logged and tried again, which would otherwise go unseen."""
+    yield
+    errors = [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
+    assert not [record.getMessage() for record in errors if record.name.startswith("kubesim")]
 
 
 @pytest.hookimpl(trylast=True)
