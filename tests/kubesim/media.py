@@ -6,6 +6,7 @@ Source: apiserver pkg/endpoints/handlers/negotiation, apimachinery pkg/runtime/s
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -75,6 +76,9 @@ def load(body: bytes, content_type: str) -> Any:
         except protobuf.Unreadable as error:
             raise errors.unsupported_media_type(f"{KNOWN} (but not {error})") from None
     if "yaml" in content_type:
+        if body.lstrip().startswith(b"{"):  # nearly always JSON, which is read much faster
+            with contextlib.suppress(ValueError):
+                return json.loads(body)
         try:
             return yaml.load(body, _Loader)
         except yaml.YAMLError as error:

@@ -186,17 +186,16 @@ class Rest:
         info, resource = call.info, call.resource
         write = Write(resource, call.user, options.manager, info.subresource, options.dry_run, call.warnings)
         if kind == "apply":
-            return self._apply(call, write, options.validation, options.force)
+            return self._apply(call, write, options.force)
         stored = self.registry.require(resource, info.namespace, info.name)
         new, problems = patched(from_hub(stored.obj, resource), kind, call.body, options.validation)
         call.warnings += problems
         _match_name(new, call)
         return self._written(call, self.registry.admit_change(to_hub(new, resource), stored.obj, write))
 
-    def _apply(self, call: Call, write: Write, validation: str, force: bool) -> Answer:
+    def _apply(self, call: Call, write: Write, force: bool) -> Answer:
         resource, info = call.resource, call.info
-        config, problems = server_side.read_configuration(call.body, resource, validation)
-        call.warnings += problems
+        config = server_side.read_configuration(call.body, resource)
         _match_name(config, call)
         _match_namespace(config, call)
         stored = self.store.get(resource.kind, info.namespace if resource.namespaced else None, info.name)

@@ -101,7 +101,7 @@ def _checked_replicas(scale: Object, name: str) -> int:
 
 def _apply_scale(rest: Rest, call: Call, live: Object, write: Write, force: bool) -> Answer:
     """An applied Scale owns spec.replicas of the workload, through the subresource."""
-    config, _ = server_side.read_configuration(call.body, SCALE_RESOURCE, "Warn")
+    config = server_side.read_configuration(call.body, SCALE_RESOURCE)
     workload = {
         "apiVersion": live["apiVersion"],
         "kind": live["kind"],

@@ -22,8 +22,8 @@ from kubesim.schema import ListType, MapType, Struct, Type
 Object = dict[str, Any]
 
 
-def read_configuration(body: bytes, resource: Resource, validation: str) -> tuple[Object, list[str]]:
-    """The applied object as it was sent, checked against its type, and warnings (keys given twice).
+def read_configuration(body: bytes, resource: Resource) -> Object:
+    """The applied object as it was sent, checked against its type.
 
     ApiError 400 (no YAML, another kind than the path's), 500 (does not fit the type: so the server says it)."""
     try:
@@ -44,7 +44,7 @@ def read_configuration(body: bytes, resource: Resource, validation: str) -> tupl
         where = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {resource.group}/{resource.version}, Kind={kind}"
         text = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
         raise errors.ApiError(500, "", f"failed to create typed patch object ({where}): {text}")
-    return config, []
+    return config
 
 
 def _misfits(value: Any, kind: Type, path: str) -> list[str]:

@@ -165,7 +165,7 @@ def test_configurations_that_do_not_fit_are_refused(config: Object, status: int,
     from kubesim.store import encode
 
     with pytest.raises(ApiError) as caught:
-        server_side.read_configuration(encode(config), resources.by_kind("ConfigMap"), "Warn")
+        server_side.read_configuration(encode(config), resources.by_kind("ConfigMap"))
     assert caught.value.status == status
     assert text in caught.value.message
 
@@ -183,7 +183,7 @@ def test_entries_of_keyed_lists_must_be_told_apart(entry: Object, text: str) -> 
 
     config = deployment(template={"spec": {"containers": [entry, dict(entry)]}})
     with pytest.raises(ApiError) as caught:
-        server_side.read_configuration(encode(config), resources.by_kind("Deployment"), "Warn")
+        server_side.read_configuration(encode(config), resources.by_kind("Deployment"))
     assert text in caught.value.message
 
 
