@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .job import JOB_KINDS
-from .task import Task
+from .task import Task, TaskFailed
 
 if TYPE_CHECKING:
     from .kube.resources import Resource
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", "Succeeded", "Failed")
 
 Objects = list[dict[str, Any]]
+Job = tuple[str, str, str]  # namespace, name, kind: while a job becomes another kind, it is there twice
+T = TypeVar("T")
 
 
 def job_info_argument_spec() -> dict[str, dict[str, Any]]:
@@ -36,41 +38,59 @@ def job_info_argument_spec() -> dict[str, dict[str, Any]]:
 
 
 def run(task: Task) -> dict[str, Any]:
-    """One list of requests per kind of object and scope (all namespaces at once, or each of those named)."""
-    from .cluster.jobs import event_rows, job_row, pod_row
-    from .cluster.live import WORKLOADS
-    from .cluster.status import STUCK, status_of
-    from .kube.resources import POD
+    """One list of requests per kind of object and scope (all namespaces at once, or each of those named).
 
-    params = task.params
-    wanted_status = _status_word(params["status"])
-    workloads = [
-        obj for resource in WORKLOADS for obj in _select(task, resource) if wanted_status in (None, status_of(obj))
-    ]
-    stuck = [obj for obj in workloads if status_of(obj) in STUCK]
-    pods = _by_job(_select(task, POD)) if params["pods"] or params["details"] or stuck else {}
+    Only the workloads' answers are indispensable, and the pods' where they were asked for. Who may not look at events,
+    services or nodes gets everything else.
+    """
+    from .cluster.jobs import event_rows, job_row
+    from .cluster.status import STUCK, status_of
+
+    params, now = task.params, datetime.now(timezone.utc)
+    workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
+    stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
+    rows, pods = _pods(task, workloads, stuck, now)
     events = _events(task, stuck, workloads)
     reasons = _reasons(task, stuck, pods, events)
     urls = _access_urls(task, workloads)
-    now = datetime.now(timezone.utc)
-    results, pod_rows = [], []
-    for workload in sorted(workloads, key=_job_id):
-        job = _job_id(workload)
-        own = [pod_row(pod, now) for pod in pods.get(job, ())]
+    results = []
+    for job, workload in workloads.items():
         row = {**job_row(workload, now), "reason": reasons.get(job), "access_urls": urls.get(job, [])}
         if params["details"]:
-            row |= {"pods": own, "events": event_rows(workload, pods.get(job, ()), events, now)}
+            pod_names = {pod["job_id"] for pod in rows[job]}
+            row |= {"pods": rows[job], "events": event_rows(workload, pod_names, events, now)}
         if params["full"]:
             row["object"] = workload
         results.append(row)
-        pod_rows += own
-    return {"changed": False, "results": results, **({"pods": pod_rows} if params["pods"] else {})}
+    in_order = [pod for job in workloads for pod in rows[job]]
+    return {"changed": False, "results": results, **({"pods": in_order} if params["pods"] else {})}
+
+
+def _workloads(task: Task) -> Objects:
+    from .cluster.live import WORKLOADS
+    from .cluster.status import status_of
+    from .kube.errors import ApiError
+    from .manifest.secrets import live_secret_values
+
+    wanted = _status_word(task.params["status"])
+    by_name = f"metadata.name={task.params['name']}" if task.params["name"] else ""  # A workload is named as its job.
+    try:
+        found = [
+            obj
+            for resource in WORKLOADS
+            for obj in _select(task, resource, _without_bookkeeping, fields=by_name)
+            if wanted in (None, status_of(obj))
+        ]
+    except ApiError as error:
+        if error.is_forbidden and not task.params["namespaces"]:
+            raise TaskFailed(f"{error}. Name the namespaces that you may look at in the option namespaces.") from None
+        raise
+    task.hide(value for obj in found for value in live_secret_values(obj))
+    return found
 
 
 def _status_word(status: str | None) -> str | None:
     """Surveys and people write ``running`` too."""
-    from .task import TaskFailed
-
     if not status:
         return None
     for word in STATUS_WORDS:
@@ -79,26 +99,80 @@ def _status_word(status: str | None) -> str | None:
     raise TaskFailed(f"status is {status!r}; it must be one of {', '.join(STATUS_WORDS)}")
 
 
-def _select(task: Task, resource: Resource) -> Objects:
-    """The objects of our jobs that the filters choose; the server filters by label."""
-    from .labels import APP, JOB_TYPE, OURS, POOL
+def _select(
+    task: Task, resource: Resource, shrink: Callable[[dict[str, Any]], T], *, fields: str = "", labels: str = ""
+) -> list[T]:
+    """What ``shrink`` makes of the objects of the jobs that the filters choose; the server filters by label.
 
-    filters = {APP: task.params["name"], JOB_TYPE: task.params["kind"], POOL: task.params["pool"]}
-    chosen = [OURS, JOB_TYPE, *(f"{key}={value}" for key, value in filters.items() if value)]
-    labels = ",".join([*chosen, *(task.params["label_selectors"] or ())])
-    return _everywhere(task, resource, labels=labels)
+    Jobs that the former gpuctl command line made carry the label of their kind, but not that of their manager: they use
+    GPUs too, so they are shown, and only ``managed`` tells them apart.
+    """
+    from .labels import JOB_TYPE, POOL
+
+    filters = {JOB_TYPE: task.params["kind"], POOL: task.params["pool"]}
+    chosen = [JOB_TYPE, *(f"{key}={value}" for key, value in filters.items() if value)]
+    selector = ",".join(filter(None, [*chosen, *(task.params["label_selectors"] or ()), labels]))
+    return _everywhere(task, resource, shrink, labels=selector, fields=fields)
 
 
-def _everywhere(task: Task, resource: Resource, labels: str = "", fields: str = "") -> Objects:
-    namespaces: list[str | None] = list(task.params["namespaces"] or ()) or [None]
+def _everywhere(
+    task: Task, resource: Resource, shrink: Callable[[dict[str, Any]], T], *, labels: str = "", fields: str = ""
+) -> list[T]:
+    namespaces: list[str | None] = list(dict.fromkeys(task.params["namespaces"] or ())) or [None]
     return [
-        obj
+        found
         for namespace in namespaces
-        for obj in task.client().select(resource, namespace, labels=labels, fields=fields)
+        for found in task.client().select_as(resource, shrink, namespace, labels=labels, fields=fields)
     ]
 
 
-def _events(task: Task, stuck: Objects, workloads: Objects) -> Objects:
+def _pods(
+    task: Task, workloads: dict[Job, dict[str, Any]], stuck: dict[Job, dict[str, Any]], now: datetime
+) -> tuple[dict[Job, Objects], dict[Job, Objects]]:
+    """A row for each pod of the jobs where rows were asked for, and the pods themselves of those that are stuck.
+
+    Nothing else is kept of a pod: there may be tens of thousands.
+    """
+    from .cluster.jobs import pod_row
+    from .kube.errors import ApiError
+    from .kube.resources import POD
+
+    asked_for = task.params["pods"] or task.params["details"]
+    rows: dict[Job, Objects] = defaultdict(list)
+    whole: dict[Job, Objects] = defaultdict(list)
+    if not (stuck or (asked_for and workloads)):
+        return rows, whole
+
+    def shrink(pod: dict[str, Any]) -> tuple[Job, dict[str, Any] | None, dict[str, Any] | None]:
+        job = _job_of(pod)
+        row = pod_row(pod, now) if asked_for and job in workloads else None
+        return job, row, _without_bookkeeping(pod) if job in stuck else None
+
+    try:
+        found = [pod for own in _labels_of_pods(task, workloads) for pod in _select(task, POD, shrink, labels=own)]
+    except ApiError as error:
+        if error.is_forbidden and not asked_for:
+            return rows, whole
+        raise
+    for job, row, pod in found:
+        if row:
+            rows[job].append(row)
+        if pod:
+            whole[job].append(pod)
+    return rows, whole
+
+
+def _labels_of_pods(task: Task, workloads: dict[Job, dict[str, Any]]) -> set[str]:
+    """Selectors that keep other jobs' pods out of the answer, where one name was asked for (see ``job_name_of``)."""
+    from .labels import APP
+
+    name = task.params["name"]
+    if not name:
+        return {""}
+    return {f"{APP}={name}" if APP in obj["metadata"]["labels"] else f"job-name={name}" for obj in workloads.values()}
+
+
+def _events(task: Task, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
     """The warnings, where something is to be explained or details are asked for; none for who may not read them."""
     from .cluster.live import in_time
     from .kube.errors import ApiError
@@ -107,40 +181,53 @@ def _events(task: Task, stuck: Objects, workloads: Objects) -> Objects:
     if not stuck and not (task.params["details"] and workloads):
         return []
     try:
-        return in_time(_everywhere(task, EVENT, fields="type=Warning"))
+        return in_time(_everywhere(task, EVENT, _without_bookkeeping, fields="type=Warning"))
     except ApiError as error:
         if error.is_forbidden:
             return []
         raise
 
 
-def _reasons(task: Task, stuck: Objects, pods: dict[tuple[str, str], Objects], events: Objects) -> dict[Any, str]:
+def _reasons(task: Task, stuck: dict[Job, dict[str, Any]], pods: dict[Job, Objects], events: Objects) -> dict[Job, str]:
     from .cluster.read import reasons_of
 
-    return reasons_of(task.client(), {_job_id(obj): obj for obj in stuck}, pods, events)
+    return reasons_of(task.client(), stuck, pods, events)
 
 
-def _access_urls(task: Task, workloads: Objects) -> dict[tuple[str, str], list[str]]:
+def _access_urls(task: Task, workloads: dict[Job, dict[str, Any]]) -> dict[Job, list[str]]:
     from .cluster.read import node_address
     from .engine.report import access_urls
+    from .kube.errors import ApiError
     from .kube.resources import SERVICE
 
-    if all(obj["kind"] == "Job" for obj in workloads):
+    if all(obj["kind"] == "Job" for obj in workloads.values()):
         return {}
-    services = _by_job(_select(task, SERVICE))
+    try:
+        services = _by_job(_select(task, SERVICE, _without_bookkeeping))
+    except ApiError as error:
+        if error.is_forbidden:
+            return {}
+        raise
     exposed = any(port.get("nodePort") for own in services.values() for obj in own for port in obj["spec"]["ports"])
     address = node_address(task.client()) if exposed else None
     return {job: access_urls(own, address) for job, own in services.items()}
 
 
-def _job_id(obj: dict[str, Any]) -> tuple[str, str]:
-    from .labels import job_name_of
+def _without_bookkeeping(obj: dict[str, Any]) -> dict[str, Any]:
+    """``managedFields`` are a third of an object, and nobody reads them."""
+    obj["metadata"].pop("managedFields", None)
+    return obj
 
-    return obj["metadata"]["namespace"], job_name_of(obj) or obj["metadata"]["name"]
+
+def _job_of(obj: dict[str, Any]) -> Job:
+    from .labels import JOB_TYPE, job_name_of
+
+    metadata = obj["metadata"]
+    return metadata["namespace"], job_name_of(obj) or metadata["name"], metadata["labels"][JOB_TYPE]
 
 
-def _by_job(objects: Iterable[dict[str, Any]]) -> dict[tuple[str, str], Objects]:
-    found: dict[tuple[str, str], Objects] = defaultdict(list)
+def _by_job(objects: Iterable[dict[str, Any]]) -> dict[Job, Objects]:
+    found: dict[Job, Objects] = defaultdict(list)
     for obj in objects:
-        found[_job_id(obj)].append(obj)
+        found[_job_of(obj)].append(obj)
     return found

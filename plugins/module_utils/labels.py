@@ -37,8 +37,10 @@ GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is no label value
+CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits the workloads that carry it
 
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

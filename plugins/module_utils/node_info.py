@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .task import Task
+
+if TYPE_CHECKING:
+    from .cluster.nodes import Node
 
 NODE_STATES = ("active", "maintaining", "faulty")
 
@@ -18,33 +21,42 @@ def node_info_argument_spec() -> dict[str, dict[str, Any]]:
         "pool": {"type": "str"},
         "gpu_type": {"type": "str"},
         "status": {"type": "str", "choices": list(NODE_STATES)},
+        "label_keys": {"type": "list", "elements": "str", "no_log": False},
         "full": {"type": "bool", "default": False},
     }
 
 
 def run(task: Task) -> dict[str, Any]:
-    """Two lists of requests, nodes and unfinished pods, in pages; with ``full`` the nodes once more."""
-    from .cluster.nodes import node_row
+    """Two lists of requests, nodes and unfinished pods, in pages."""
+    from .cluster.nodes import node_row, shrink_node
     from .cluster.read import read_nodes
-    from .kube.resources import NODE
 
-    nodes = read_nodes(task.client())[0]
-    wanted = {
-        name: value
-        for name, value in (
-            ("pool", task.params["pool"]),
-            ("gpu_type", task.params["gpu_type"]),
-            ("status", task.params["status"]),
-        )
-        if value
-    }
-    names = set(task.params["nodes"] or ())
+    objects: dict[str, Any] = {}
+
+    def shrink(obj: dict[str, Any]) -> Node:
+        if task.params["full"]:
+            obj["metadata"].pop("managedFields", None)
+            objects[obj["metadata"]["name"]] = obj
+        return shrink_node(obj)
+
+    nodes = read_nodes(task.client(), shrink)[0]
+    label_keys = [_with_prefix(key) for key in task.params["label_keys"] or ()]
     rows = [
-        node_row(node)
+        {**node_row(node, label_keys), **({"object": objects[node.name]} if task.params["full"] else {})}
         for node in sorted(nodes, key=lambda node: node.name)
-        if (not names or node.name in names) and all(getattr(node, name) == value for name, value in wanted.items())
+        if _is_wanted(task, node)
     ]
-    if task.params["full"]:
-        objects = {node["metadata"]["name"]: node for node in task.client().select(NODE)}
-        rows = [{**row, "object": objects.get(row["node_name"])} for row in rows]
     return {"changed": False, "results": rows}
+
+
+def _is_wanted(task: Task, node: Node) -> bool:
+    params = task.params
+    filters = ((params["pool"], node.pool), (params["gpu_type"], node.gpu_type), (params["status"], node.status))
+    named = not params["nodes"] or node.name in params["nodes"]
+    return named and all(wanted in (None, "", found) for wanted, found in filters)
+
+
+def _with_prefix(key: str) -> str:
+    from .labels import PREFIX
+
+    return key if "/" in key else f"{PREFIX}{key}"

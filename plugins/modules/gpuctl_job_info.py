@@ -15,6 +15,10 @@ description:
   - Lists the jobs with their status. For a job that does not run, says the reason in one sentence - what is short, where,
     and what would help - from the conditions of its pods, from events, and from what the nodes have free.
   - Sends a fixed number of list requests, in pages, for each of O(namespaces), or for all namespaces at once.
+  - Shows the jobs of the former gpuctl command line as well, which use GPUs like any other; RV(results[].managed) tells them
+    apart. This collection never changes them.
+  - Needs the right to list jobs, deployments and statefulsets, and for O(pods) and O(details) pods. Where pods, events,
+    services or nodes may not be looked at, reasons and URLs are left out as far as they depend on them.
 options:
   name:
     description: Name of a job. Without it, all of them.
@@ -49,7 +53,7 @@ options:
     type: bool
     default: false
   full:
-    description: Return the whole Kubernetes object of each job's workload as well.
+    description: Return the Kubernetes object of each job's workload as well, without C(managedFields).
     type: bool
     default: false
 requirements:
@@ -116,6 +120,10 @@ results:
     reason:
       description: Why it does not run, in one sentence; V(none) when it runs or nothing stands in the way.
       type: str
+      sample: >-
+        pod qwen2-7b-sft-zlflg cannot be placed: it asks for 8 GPUs on one node, and the most that is free on one of the 2 nodes
+        of pool training-pool is 4 GPUs (on node-1), 4 GPUs short; wait for other jobs to end, delete one, or raise
+        job.priority.
     ready:
       description: Pods that are ready, of those wanted.
       type: str
@@ -154,6 +162,14 @@ results:
     description:
       description: What its manifest says of it.
       type: str
+    managed:
+      description: V(false) for a job of the former gpuctl command line, which this collection leaves alone.
+      type: bool
+      sample: true
+    workload:
+      description: Kind and name of the Kubernetes object that runs it.
+      type: str
+      sample: Job/qwen2-7b-sft
     created_at:
       description: When it was created.
       type: str
@@ -162,7 +178,7 @@ results:
       description: When a training started.
       type: str
     finished_at:
-      description: When a training finished.
+      description: When a training succeeded or failed.
       type: str
     age:
       description: Time since it was created.
@@ -183,7 +199,7 @@ results:
       type: list
       elements: dict
     object:
-      description: The whole Kubernetes object of its workload.
+      description: The Kubernetes object of its workload, secrets masked.
       returned: with O(full=true)
       type: dict
 pods:

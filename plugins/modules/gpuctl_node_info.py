@@ -15,7 +15,8 @@ description:
   - Lists the nodes of the cluster with their GPUs, CPU and memory, the pool that they are in, and their state.
   - GPUs in use are the requests of all pods that are bound to a node and not finished. What is free counts from what the node
     offers to pods (allocatable). Nothing is free on a node that takes no pods.
-  - Sends two list requests, for nodes and for pods, in pages, whatever the size of the cluster.
+  - Sends two list requests, for nodes and for the pods of all namespaces, in pages, whatever the size of the cluster. Needs
+    the right to do so.
 options:
   nodes:
     description: Names of nodes. Without it, all of them.
@@ -32,8 +33,14 @@ options:
       - Only the nodes in this state - V(active) takes pods, V(maintaining) is cordoned, V(faulty) is not ready.
     type: str
     choices: [active, maintaining, faulty]
+  label_keys:
+    description:
+      - The labels to return. A key without a slash stands for the one under C(runwhere.ai/). Without it, all those under
+        C(runwhere.ai/).
+    type: list
+    elements: str
   full:
-    description: Return the whole Kubernetes object of each node as well. Costs one more list request.
+    description: Return the Kubernetes object of each node as well, without C(managedFields).
     type: bool
     default: false
 requirements:
@@ -61,6 +68,15 @@ EXAMPLES = r"""
 - name: Show them
   ansible.builtin.debug:
     msg: "{{ (training_nodes.results | runwhere.gpuctl.table(columns=['node_name', 'gpu_type', 'gpu_free'])).splitlines() }}"
+
+- name: Read which type of GPU each node has, as set and as found by NVIDIA's discovery
+  runwhere.gpuctl.gpuctl_node_info:
+    label_keys: [gpu-type, nvidia.com/gpu.product]
+
+- name: Read everything about one node
+  runwhere.gpuctl.gpuctl_node_info:
+    nodes: [node-1]
+    full: true
 """
 
 RETURN = r"""
@@ -116,7 +132,7 @@ results:
       type: str
       sample: 128Gi
     labels:
-      description: Its labels under C(runwhere.ai/).
+      description: Its labels under C(runwhere.ai/), or those of O(label_keys) that it has.
       type: dict
       sample: {runwhere.ai/pool: training-pool, runwhere.ai/gpu-type: A100-100G}
     address:
@@ -127,8 +143,12 @@ results:
       description: When it joined the cluster.
       type: str
       sample: "2026-01-02T03:04:05Z"
+    last_updated_at:
+      description: When the node last told of its state.
+      type: str
+      sample: "2026-01-02T04:03:05Z"
     object:
-      description: The whole Kubernetes object.
+      description: The Kubernetes object.
       returned: with O(full=true)
       type: dict
 """

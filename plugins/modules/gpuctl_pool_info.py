@@ -14,7 +14,8 @@ author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Lists the pools with their nodes, GPUs and jobs. Nodes that are in no pool make up the pool V(default).
   - A pool shows when it was declared, when a node carries its label, or when a job asks for it.
-  - Sends three list requests, for nodes, pods and the declarations, in pages, whatever the size of the cluster.
+  - Sends three list requests, for nodes, for the pods of all namespaces and for the declarations, in pages, whatever the size
+    of the cluster. Needs the right to do so.
 options:
   name:
     description: Name of a pool. Without it, all of them.
@@ -44,6 +45,15 @@ EXAMPLES = r"""
     msg: "{{ (pools.results | runwhere.gpuctl.table(columns=columns)).splitlines() }}"
   vars:
     columns: [name, status, gpu_total, gpu_used, gpu_free, node_count]
+
+- name: Read which jobs use a pool or wait for it
+  runwhere.gpuctl.gpuctl_pool_info:
+    name: training-pool
+  register: pool
+
+- name: Show these jobs
+  ansible.builtin.debug:
+    msg: "{{ (pool.results | map(attribute='jobs') | flatten | runwhere.gpuctl.table).splitlines() }}"
 """
 
 RETURN = r"""
@@ -79,6 +89,10 @@ results:
       description: GPUs that new pods could get.
       type: int
       sample: 4
+    gpu_type:
+      description: Number of GPUs of each type.
+      type: dict
+      sample: {A100-100G: 16}
     node_count:
       description: Number of its nodes.
       type: int
@@ -88,15 +102,35 @@ results:
       type: list
       elements: str
       sample: [node-1, node-2]
-    gpu_types:
-      description: Number of GPUs of each type.
-      type: dict
-      sample: {A100-100G: 16}
     jobs:
-      description: The jobs with pods in the pool or waiting for it, with the GPUs that they request.
+      description: The jobs with pods on its nodes, or with pods that wait for it.
       type: list
       elements: dict
-      sample: [{name: qwen2-7b-sft, namespace: team-a, kind: training, pods: 1, gpu: 4}]
+      contains:
+        name:
+          description: Name of the job.
+          type: str
+          sample: qwen2-7b-sft
+        namespace:
+          description: Its namespace.
+          type: str
+          sample: team-a
+        kind:
+          description: Its kind.
+          type: str
+          sample: training
+        gpu:
+          description: GPUs that its pods on the nodes have requested.
+          type: int
+          sample: 4
+        pods:
+          description: Its pods on the nodes.
+          type: int
+          sample: 1
+        pods_waiting:
+          description: Its pods that have no node yet.
+          type: int
+          sample: 0
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..labels import KUEUE_QUEUE
 from ..manifest.models import Queue
 
-_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 _VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 _VOLCANO_GANG = "scheduling.volcano.sh/group-min-member"
 _KAI_QUEUE = "kai.scheduler/queue"
@@ -35,7 +35,7 @@ def on_workload(queue: Queue, pods_together: int) -> Marks:
     """Marks for the workload, whose ``pods_together`` pods (1 and more) are placed all or none."""
     labels = {}
     if queue.backend == "kueue" and queue.name:
-        labels = {_KUEUE_QUEUE: queue.name}
+        labels = {KUEUE_QUEUE: queue.name}
     elif queue.backend == "kai" and queue.name:
         labels = {_KAI_QUEUE: queue.name}
     gang = {"volcano": _VOLCANO_GANG, "kai": _KAI_GANG}.get(queue.backend)

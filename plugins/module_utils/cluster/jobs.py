@@ -4,12 +4,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from ..labels import APP, DEFAULT_POOL, DESCRIPTION, GPU, GPU_MEMORY, GPU_TYPE, JOB_TYPE, POOL, PRIORITY, job_name_of
+from ..labels import (
+    DEFAULT_POOL,
+    DESCRIPTION,
+    FIELD_MANAGER,
+    GPU,
+    GPU_MEMORY,
+    GPU_TYPE,
+    JOB_TYPE,
+    MAIN_CONTAINER,
+    MANAGED_BY,
+    POOL,
+    PRIORITY,
+    job_name_of,
+)
+from .events import is_about_pod, is_about_workload
 from .reason import pod_status
+from .requests import amount_of
 from .status import pods_wanted, status_of
 
 
@@ -18,27 +33,29 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     metadata, status = workload["metadata"], workload.get("status", {})
     labels = metadata.get("labels") or {}
     spec = workload["spec"]["template"]["spec"]
-    container = spec["containers"][0]
+    container = _main(spec["containers"])
     requests = (container.get("resources") or {}).get("requests") or {}
     ready = status.get("ready" if workload["kind"] == "Job" else "readyReplicas", 0)
     return {
-        "name": labels.get(APP) or metadata["name"],
+        "name": job_name_of(workload) or metadata["name"],
         "namespace": metadata["namespace"],
         "kind": labels.get(JOB_TYPE),
         "status": status_of(workload),
         "ready": f"{ready}/{pods_wanted(workload)}",
         "pool": labels.get(POOL) or DEFAULT_POOL,
         "priority": labels.get(PRIORITY),
-        "gpu": int(requests.get(GPU, 0)),
+        "gpu": amount_of(GPU, requests.get(GPU)),
         "gpu_type": (spec.get("nodeSelector") or {}).get(GPU_TYPE),
         "gpu_share": f"{requests[GPU_MEMORY]}Gi" if GPU_MEMORY in requests else None,
         "cpu": requests.get("cpu"),
         "memory": requests.get("memory"),
         "image": container.get("image"),
         "description": (metadata.get("annotations") or {}).get(DESCRIPTION),
+        "managed": labels.get(MANAGED_BY) == FIELD_MANAGER,
+        "workload": f"{workload['kind']}/{metadata['name']}",
         "created_at": metadata["creationTimestamp"],
         "started_at": status.get("startTime"),
-        "finished_at": status.get("completionTime"),
+        "finished_at": _finished_at(status),
         "age": age(metadata["creationTimestamp"], now),
     }
 
@@ -62,31 +79,45 @@ def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def event_rows(
-    workload: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]], now: datetime
+    workload: Mapping[str, Any], pod_names: Collection[str], events: Iterable[Mapping[str, Any]], now: datetime
 ) -> list[dict[str, Any]]:
-    """The warnings about a workload and its pods, oldest first."""
-    uids = {workload["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in pods)}
+    """Those of the events (oldest first) that are about a workload, what it made, or its pods."""
+    namespace = workload["metadata"]["namespace"]
     rows = []
     for event in events:
-        involved = event.get("involvedObject") or {}
-        if involved.get("uid") in uids:
-            seen = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+        if is_about_workload(event, workload) or is_about_pod(event, namespace, pod_names):
+            involved = event["involvedObject"]
+            series = event.get("series") or {}
+            seen = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
             rows.append(
                 {
                     "object": f"{involved.get('kind')}/{involved.get('name')}",
                     "reason": event.get("reason"),
                     "message": event.get("message"),
-                    "count": event.get("count") or 1,
-                    "age": age(seen, now),
+                    "count": series.get("count") or event.get("count") or 1,
+                    "age": age(seen or event["metadata"]["creationTimestamp"], now),
                 }
             )
     return rows
 
 
 def age(since: str, now: datetime) -> str:
-    """Time passed, as short as kubectl says it: ``45s``, ``12m``, ``5h``, ``3d``."""
+    """Time passed, in the largest unit of which there are two: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
     seconds = max(0, int((now - datetime.fromisoformat(since.replace("Z", "+00:00"))).total_seconds()))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def _main(containers: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Our container; of other tools' workloads the first one."""
+    containers = list(containers)
+    return next((container for container in containers if container["name"] == MAIN_CONTAINER), containers[0])
+
+
+def _finished_at(status: Mapping[str, Any]) -> str | None:
+    """``completionTime`` is only there for Jobs that succeeded; a failed one has the time in its condition."""
+    failed = [c for c in status.get("conditions") or () if c["type"] == "Failed" and c["status"] == "True"]
+    moment: str | None = status.get("completionTime") or (failed[0].get("lastTransitionTime") if failed else None)
+    return moment

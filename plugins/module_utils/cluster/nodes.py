@@ -5,14 +5,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ..labels import DEFAULT_POOL, GPU, GPU_PRODUCT, GPU_TYPE, GPU_TYPE_INTERNAL, JOB_TYPE, POOL, PREFIX, job_name_of
+from ..labels import (
+    DEFAULT_POOL,
+    GPU,
+    GPU_MEMORY,
+    GPU_PRODUCT,
+    GPU_TYPE,
+    GPU_TYPE_INTERNAL,
+    JOB_TYPE,
+    POOL,
+    PREFIX,
+    job_name_of,
+)
 from .requests import Amounts, amount_of, pod_requests
 
-COUNTED = (GPU, "cpu", "memory")
+COUNTED = (GPU, GPU_MEMORY, "cpu", "memory")
 
 ACTIVE, MAINTAINING, FAULTY = "active", "maintaining", "faulty"
 
@@ -23,11 +34,21 @@ class PodUse(NamedTuple):
     namespace: str
     job: str | None
     job_kind: str | None
-    pool: str | None
+    pool: str | None  # the one that it asked for
     node: str | None
-    gpu: int
-    cpu: int
-    memory: int
+    requests: tuple[int, ...]  # in the order of COUNTED
+
+    @property
+    def gpu(self) -> int:
+        return self.requests[0]
+
+
+class Taint(NamedTuple):
+    """A mark that keeps pods away which do not tolerate it."""
+
+    key: str
+    value: str
+    effect: str
 
 
 @dataclass(frozen=True)
@@ -39,7 +60,9 @@ class Node:
     labels: Mapping[str, str]
     allocatable: Amounts
     created_at: str
-    address: str | None
+    last_updated_at: str | None = None
+    address: str | None = None
+    taints: tuple[Taint, ...] = ()
     used: Amounts = field(default_factory=dict)
 
     @property
@@ -64,30 +87,34 @@ class Node:
 def shrink_pod(pod: Mapping[str, Any]) -> PodUse:
     """A pod as accounting sees it."""
     labels = pod["metadata"].get("labels") or {}
-    requests = pod_requests(pod, COUNTED)
     return PodUse(
         pod["metadata"]["namespace"],
         job_name_of(pod),
         labels.get(JOB_TYPE),
         labels.get(POOL),
         pod["spec"].get("nodeName"),
-        requests[GPU],
-        requests["cpu"],
-        requests["memory"],
+        tuple(pod_requests(pod, COUNTED).values()),
     )
 
 
 def shrink_node(node: Mapping[str, Any]) -> Node:
     """A node as accounting sees it."""
-    allocatable = node.get("status", {}).get("allocatable") or {}
-    addresses = {entry["type"]: entry["address"] for entry in node.get("status", {}).get("addresses") or ()}
+    status = node.get("status", {})
+    allocatable = status.get("allocatable") or {}
+    addresses = {entry["type"]: entry["address"] for entry in status.get("addresses") or ()}
+    heartbeats = (condition.get("lastHeartbeatTime") for condition in status.get("conditions") or ())
     return Node(
         name=node["metadata"]["name"],
         status=node_status(node),
         labels=node["metadata"].get("labels") or {},
         allocatable={resource: amount_of(resource, allocatable.get(resource)) for resource in COUNTED},
         created_at=node["metadata"]["creationTimestamp"],
+        last_updated_at=max(filter(None, heartbeats), default=None),
         address=addresses.get("ExternalIP") or addresses.get("InternalIP"),
+        taints=tuple(
+            Taint(taint["key"], taint.get("value") or "", taint["effect"])
+            for taint in node.get("spec", {}).get("taints") or ()
+        ),
     )
 
 
@@ -96,34 +123,23 @@ def node_status(node: Mapping[str, Any]) -> str:
     conditions = {entry["type"]: entry["status"] for entry in node.get("status", {}).get("conditions") or ()}
     if conditions.get("Ready") != "True":
         return FAULTY
-    return MAINTAINING if node["spec"].get("unschedulable") else ACTIVE
+    return MAINTAINING if node.get("spec", {}).get("unschedulable") else ACTIVE
 
 
 def with_use(nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[Node]:
-    """The nodes with what their pods take of them."""
-    taken: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    """The nodes with what their pods take of them. Pods of nodes that are gone take nothing from anybody."""
+    taken: dict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTED))
     for use in uses:
         if use.node:
-            sums = taken[use.node]
-            sums[0] += use.gpu
-            sums[1] += use.cpu
-            sums[2] += use.memory
-    return [
-        Node(
-            node.name,
-            node.status,
-            node.labels,
-            node.allocatable,
-            node.created_at,
-            node.address,
-            dict(zip(COUNTED, taken[node.name], strict=True)),
-        )
-        for node in nodes
-    ]
+            taken[use.node] = [sum(pair) for pair in zip(taken[use.node], use.requests, strict=True)]
+    return [replace(node, used=dict(zip(COUNTED, taken[node.name], strict=True))) for node in nodes]
 
 
-def node_row(node: Node) -> dict[str, Any]:
-    """A node as gpuctl_node_info returns it."""
+def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:
+    """A node as gpuctl_node_info returns it, with the given labels or else all of ours."""
+    keys = (
+        node.labels.keys() & set(label_keys) if label_keys else [key for key in node.labels if key.startswith(PREFIX)]
+    )
     return {
         "node_name": node.name,
         "status": node.status,
@@ -136,9 +152,10 @@ def node_row(node: Node) -> dict[str, Any]:
         "cpu_used": cores(node.used.get("cpu", 0)),
         "memory": gibibytes(node.allocatable["memory"]),
         "memory_used": gibibytes(node.used.get("memory", 0)),
-        "labels": {key: value for key, value in sorted(node.labels.items()) if key.startswith(PREFIX)},
+        "labels": {key: node.labels[key] for key in sorted(keys)},
         "address": node.address,
         "created_at": node.created_at,
+        "last_updated_at": node.last_updated_at,
     }
 
 
@@ -147,6 +164,6 @@ def cores(thousandths: int) -> str:
     return str(thousandths // 1000) if thousandths % 1000 == 0 else f"{thousandths}m"
 
 
-def gibibytes(number: int) -> str:
+def gibibytes(number: int, rounded: Callable[[float], float] = round) -> str:
     """Memory in GiB with at most one decimal: ``512Gi``, ``1.5Gi``."""
-    return f"{round(number / 1024**3, 1):g}Gi"
+    return f"{rounded(number * 10 / 1024**3) / 10:g}Gi"

@@ -19,7 +19,7 @@ def pool_rows(
     members: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         members[node.pool].append(node)
-    jobs = _jobs_by_pool(uses)
+    jobs = _jobs_by_pool(uses, {node.name: node.pool for own in members.values() for node in own})
     names = {DEFAULT_POOL, *declared, *members, *jobs}
     return [_row(name, declared.get(name), members.get(name, []), jobs.get(name, [])) for name in sorted(names)]
 
@@ -31,14 +31,14 @@ def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[
             types[node.gpu_type] += node.allocatable[GPU]
     return {
         "name": name,
-        "description": description,
+        "description": description or None,
         "status": _status(nodes),
         "gpu_total": sum(node.allocatable[GPU] for node in nodes),
         "gpu_used": sum(node.used.get(GPU, 0) for node in nodes),
         "gpu_free": sum(node.free(GPU) for node in nodes),
+        "gpu_type": dict(sorted(types.items())),
         "node_count": len(nodes),
         "nodes": sorted(node.name for node in nodes),
-        "gpu_types": dict(sorted(types.items())),
         "jobs": jobs,
     }
 
@@ -51,14 +51,28 @@ def _status(nodes: list[Node]) -> str:
     return FAULTY if FAULTY in states else MAINTAINING
 
 
-def _jobs_by_pool(uses: Iterable[PodUse]) -> dict[str, list[dict[str, Any]]]:
-    """The jobs that have pods in a pool or waiting for it, with the GPUs of these pods."""
+def _jobs_by_pool(uses: Iterable[PodUse], pool_of_node: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+    """The jobs with pods in a pool, or waiting for it.
+
+    A pod that has a node counts where the node is now, as its GPUs do, whatever pool it asked for; any other one where
+    it wants to go.
+    """
     pods: dict[tuple[str, str, str], list[PodUse]] = defaultdict(list)
     for use in uses:
-        if use.pool and use.job and use.job_kind:
-            pods[use.pool, use.namespace, use.job].append(use)
+        pool = pool_of_node.get(use.node or "") or use.pool
+        if pool and use.job and use.job_kind:
+            pods[pool, use.namespace, use.job].append(use)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for (pool, namespace, name), own in sorted(pods.items()):
-        gpus, kind = sum(use.gpu for use in own), own[0].job_kind
-        rows[pool].append({"name": name, "namespace": namespace, "kind": kind, "pods": len(own), "gpu": gpus})
+        placed = [use for use in own if use.node]
+        rows[pool].append(
+            {
+                "name": name,
+                "namespace": namespace,
+                "kind": own[0].job_kind,
+                "gpu": sum(use.gpu for use in placed),
+                "pods": len(placed),
+                "pods_waiting": len(own) - len(placed),
+            }
+        )
     return rows

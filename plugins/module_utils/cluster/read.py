@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ..kube.client import Client
 from ..kube.errors import ApiError
@@ -14,14 +15,18 @@ from .live import JobId, read_events, read_pods
 from .nodes import Node, PodUse, shrink_node, shrink_pod, with_use
 from .reason import reason_for
 
+Job = TypeVar("Job")
+
 # What is finished holds nothing any more.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-def read_nodes(client: Client) -> tuple[list[Node], list[PodUse]]:
+def read_nodes(
+    client: Client, shrink: Callable[[dict[str, Any]], Node] = shrink_node
+) -> tuple[list[Node], list[PodUse]]:
     """All nodes with what is used of them, and the unfinished pods that use it or wait: two lists, in pages."""
     uses = client.select_as(POD, shrink_pod, fields=UNFINISHED)
-    return with_use(client.select_as(NODE, shrink_node), uses), uses
+    return with_use(client.select_as(NODE, shrink), uses), uses
 
 
 def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, str]:
@@ -44,14 +49,17 @@ def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -
 
 def reasons_of(
     client: Client,
-    workloads: Mapping[JobId, Mapping[str, Any]],
-    pods: Mapping[JobId, Sequence[Mapping[str, Any]]],
+    workloads: Mapping[Job, Mapping[str, Any]],
+    pods: Mapping[Job, Sequence[Mapping[str, Any]]],
     events: Sequence[Mapping[str, Any]],
-) -> dict[JobId, str]:
-    """The same from pods and events that were read already."""
+) -> dict[Job, str]:
+    """The same from pods and events that were read already; jobs by whatever tells them apart."""
     nodes = _nodes_if_needed(client, [pod for job in workloads for pod in pods.get(job, ())])
+    here: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for event in events:
+        here[event["metadata"]["namespace"]].append(event)
     found = {
-        job: reason_for(workload, pods.get(job, ()), [e for e in events if e["metadata"]["namespace"] == job[0]], nodes)
+        job: reason_for(workload, pods.get(job, ()), here[workload["metadata"]["namespace"]], nodes)
         for job, workload in workloads.items()
     }
     return {job: reason for job, reason in found.items() if reason}
@@ -69,6 +77,7 @@ def node_address(client: Client) -> str | None:
 
 
 def _nodes_if_needed(client: Client, pods: Sequence[Mapping[str, Any]]) -> list[Node] | None:
+    """Only a pod without a node makes it worthwhile to look at all of them."""
     if all(pod["spec"].get("nodeName") for pod in pods):
         return None
     try:

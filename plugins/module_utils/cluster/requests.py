@@ -1,10 +1,14 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a pod takes from its node, by Kubernetes' own rule. Pure."""
+"""What a pod takes from its node, by Kubernetes' own rule. Pure.
+
+The rule is that of component-helpers' ``resource.PodRequests`` as the scheduler calls it (resource/helpers.go).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -13,42 +17,84 @@ from ..quantity import parse
 Amounts = dict[str, int]
 """Resource name -> amount: CPU in thousandths of a core, memory in bytes, everything else in whole units."""
 
+_Container = Mapping[str, Any]
+_Requests = Callable[[_Container], Mapping[str, Any]]
+
+# What may be requested for the pod as a whole (beside huge pages); the pod's value then replaces the containers' sum.
+_POD_LEVEL = ("cpu", "memory")
+
 
 def pod_requests(pod: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
     """What a pod requests of each of the resources.
 
-    The rule is that of component-helpers' ``resource.PodRequests``: containers and sidecars (init containers that
-    restart always) run side by side; every other init container runs alone with the sidecars started before it, so the
-    larger of the two counts. The pod's overhead comes on top.
+    Containers and sidecars (init containers that restart always) run side by side; every other init container runs
+    alone with the sidecars started before it, so the larger of the two counts. Requests of the pod as a whole take the
+    place of that. While a pod is being resized, the largest of what is wanted, granted and in force counts. The pod's
+    overhead comes on top.
     """
     spec = pod["spec"]
-    containers, init_containers = spec.get("containers") or (), spec.get("initContainers") or ()
+    for_the_pod = (spec.get("resources") or {}).get("requests") or {}
+    overhead = spec.get("overhead") or {}
+    views = _views(pod)
     amounts: Amounts = {}
     for resource in resources:
-        running = sum(_requested(container, resource) for container in containers)
-        sidecars, peak = 0, 0
-        for container in init_containers:
-            amount = _requested(container, resource)
-            if container.get("restartPolicy") == "Always":
-                sidecars += amount
-                peak = max(peak, sidecars)
-            else:
-                peak = max(peak, sidecars + amount)
-        overhead = amount_of(resource, (spec.get("overhead") or {}).get(resource))
-        amounts[resource] = max(running + sidecars, peak) + overhead
+        if resource in _POD_LEVEL and resource in for_the_pod:
+            amount = amount_of(resource, for_the_pod[resource])
+        else:
+            amount = max(_of_containers(spec, resource, view) for view in views)
+        amounts[resource] = amount + amount_of(resource, overhead.get(resource))
     return amounts
 
 
 def amount_of(resource: str, quantity: str | int | None) -> int:
-    """A quantity of a resource in the units of ``Amounts``; 0 for none."""
+    """A quantity of a resource in the units of ``Amounts``, fractions of them rounded up; 0 for none."""
     return _amount(resource == "cpu", str(quantity)) if quantity is not None else 0
 
 
 @lru_cache(maxsize=4096)
 def _amount(thousandths: bool, quantity: str) -> int:
     value = parse(quantity).value
-    return int(value * 1000 if thousandths else value)
+    return math.ceil(value * 1000 if thousandths else value)
 
 
-def _requested(container: Mapping[str, Any], resource: str) -> int:
-    return amount_of(resource, ((container.get("resources") or {}).get("requests") or {}).get(resource))
+def _of_containers(spec: Mapping[str, Any], resource: str, requests: _Requests) -> int:
+    running = sum(amount_of(resource, requests(container).get(resource)) for container in spec.get("containers") or ())
+    sidecars, peak = 0, 0
+    for container in spec.get("initContainers") or ():
+        amount = amount_of(resource, requests(container).get(resource))
+        if container.get("restartPolicy") == "Always":
+            sidecars += amount
+            peak = max(peak, sidecars)
+        else:
+            peak = max(peak, sidecars + amount)
+    return max(running + sidecars, peak)
+
+
+def _views(pod: Mapping[str, Any]) -> list[_Requests]:
+    """What to take for a container's requests; more than one answer once the kubelet has told what it grants."""
+    status = pod.get("status", {})
+    told: dict[str, Mapping[str, Any]] = {
+        entry["name"]: entry
+        for entry in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+        if "allocatedResources" in entry or "resources" in entry
+    }
+    if not told:
+        return [_wanted]
+    infeasible = any(
+        condition["type"] == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in status.get("conditions") or ()
+    )
+
+    def granted(container: _Container) -> Mapping[str, Any]:
+        found: Mapping[str, Any] | None = told.get(container["name"], {}).get("allocatedResources")
+        return found if found is not None else ({} if infeasible else _wanted(container))
+
+    def in_force(container: _Container) -> Mapping[str, Any]:
+        found: Mapping[str, Any] | None = (told.get(container["name"], {}).get("resources") or {}).get("requests")
+        return found if found is not None else granted(container)
+
+    return [granted, in_force] if infeasible else [_wanted, granted, in_force]
+
+
+def _wanted(container: _Container) -> Mapping[str, Any]:
+    return (container.get("resources") or {}).get("requests") or {}

@@ -8,11 +8,12 @@ not say which pool or GPU type is meant, how much is free, or that no node will 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..labels import DEFAULT_POOL, GPU, GPU_TYPE, POOL
-from .nodes import ACTIVE, COUNTED, FAULTY, MAINTAINING, Node, cores, gibibytes
+from ..labels import DEFAULT_POOL, GPU, GPU_MEMORY, GPU_TYPE, JOB_TYPE, POOL
+from .nodes import ACTIVE, COUNTED, FAULTY, MAINTAINING, Node, Taint, cores, gibibytes
 from .requests import pod_requests
 
 
@@ -21,50 +22,133 @@ def shortage_of(pod: Mapping[str, Any], nodes: Sequence[Node]) -> str | None:
 
     The checks go from what can never come true to what waiting may cure.
     """
-    selector = pod["spec"].get("nodeSelector") or {}
-    pool = selector.get(POOL, DEFAULT_POOL)
-    place = f"pool {pool}"
-    members = [node for node in nodes if node.pool == pool]
+    place, members = _pool_of(pod, nodes)
     if not members:
-        return f"no node is in {place}; add nodes to it with gpuctl_pool, or name another one in resources.pool"
-    wanted_type = selector.get(GPU_TYPE)
+        return _empty_pool(place, nodes)
+    selector = dict(pod["spec"].get("nodeSelector") or {})
+    selector.pop(POOL, None)
+    wanted_type = selector.pop(GPU_TYPE, None)
     if wanted_type:
         typed = [node for node in members if node.labels.get(GPU_TYPE) == wanted_type]
         if not typed:
-            return (
-                f"no node of {place} has the GPU type {wanted_type}, {_types_there(members)}; "
-                f"correct resources.gpu-type, or leave it out"
-            )
+            return _no_such_type(wanted_type, members, place)
         members, place = typed, f"{place} with GPU type {wanted_type}"
+    labelled = [node for node in members if all(node.labels.get(key) == value for key, value in selector.items())]
+    if not labelled:
+        marks = ", ".join(f"{key}={value}" for key, value in selector.items())
+        return f"no node of {place} has the label {marks}, which its node selector asks for"
+    members = [node for node in labelled if not _keeping_away(node, pod)]
+    if not members:
+        return _all_tainted(pod, labelled, place)
+    if len(members) < len(labelled):
+        place = f"{place} open to it"
     requests = pod_requests(pod, COUNTED)
     return (
-        _larger_than_any(requests, members, place)
+        _larger_than_any(requests, members, place, pod)
         or _none_takes_pods(members, place)
         or _nothing_free(requests, members, place)
     )
 
 
-def _types_there(nodes: Sequence[Node]) -> str:
+def _pool_of(pod: Mapping[str, Any], nodes: Sequence[Node]) -> tuple[str, list[Node]]:
+    """Where the pod may go, in words and as nodes: a pool, the nodes in none, or (pods of others) anywhere."""
+    pool = (pod["spec"].get("nodeSelector") or {}).get(POOL)
+    if pool is None and not _stays_out_of_pools(pod):
+        return "the cluster", list(nodes)
+    pool = pool or DEFAULT_POOL
+    return f"pool {pool}", [node for node in nodes if node.pool == pool]
+
+
+def _stays_out_of_pools(pod: Mapping[str, Any]) -> bool:
+    """The mark of jobs without a pool (build/scheduling.py): nodes that have no pool's label."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
+    rule = {"key": POOL, "operator": "DoesNotExist"}
+    return bool(terms) and all(rule in (term.get("matchExpressions") or ()) for term in terms)
+
+
+def _empty_pool(place: str, nodes: Sequence[Node]) -> str:
+    others = sorted({node.pool for node in nodes} - {DEFAULT_POOL})
+    there = f"there are {_listed(others)}" if others else "there is no pool"
+    if place == f"pool {DEFAULT_POOL}" and others:
+        return f"it names no pool, and every node is in one; set resources.pool ({there})"
+    if place.startswith("pool "):
+        return f"no node is in {place}; correct resources.pool ({there}), or add nodes to it with gpuctl_pool"
+    return f"{place} has no nodes"
+
+
+def _no_such_type(wanted: str, nodes: Sequence[Node], place: str) -> str:
     types = sorted({node.labels[GPU_TYPE] for node in nodes if node.labels.get(GPU_TYPE)})
-    return f"there are {', '.join(types)}" if types else "its nodes carry no GPU type"
+    if not types:
+        return (
+            f"it asks for the GPU type {wanted}, and no node of {place} has the label {GPU_TYPE}; "
+            f"leave out resources.gpu-type, or set the label with gpuctl_pool or gpuctl_node_label"
+        )
+    return (
+        f"no node of {place} has the GPU type {wanted}, there are {_listed(types)}; "
+        f"correct resources.gpu-type, or leave it out"
+    )
 
 
-def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> str | None:
+def _keeping_away(node: Node, pod: Mapping[str, Any]) -> list[Taint]:
+    """The taints of a node that the pod does not tolerate, without those that its state explains."""
+    tolerations = pod["spec"].get("tolerations") or ()
+    return [
+        taint
+        for taint in node.taints
+        if taint.effect in ("NoSchedule", "NoExecute")
+        and not taint.key.startswith("node.kubernetes.io/")
+        and not any(_tolerates(toleration, taint) for toleration in tolerations)
+    ]
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
+    """Kubernetes' ``Toleration.ToleratesTaint`` (component-helpers/scheduling/corev1)."""
+    if toleration.get("effect") and toleration["effect"] != taint.effect:
+        return False
+    if toleration.get("key") and toleration["key"] != taint.key:
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("key")) and (toleration.get("value") or "") == taint.value
+
+
+def _all_tainted(pod: Mapping[str, Any], nodes: Sequence[Node], place: str) -> str:
+    keys = sorted({taint.key for node in nodes for taint in _keeping_away(node, pod)})
+    if keys == [GPU]:
+        return (
+            f"the nodes of {place} take only jobs that use GPUs (taint {GPU}); "
+            f"name a pool with other nodes in resources.pool"
+        )
+    return (
+        f"every node of {place} has a taint that keeps it away ({_listed(keys)}); name another pool in resources.pool"
+    )
+
+
+def _larger_than_any(
+    requests: Mapping[str, int], nodes: Sequence[Node], place: str, pod: Mapping[str, Any]
+) -> str | None:
     for resource in COUNTED:
         largest = max(node.allocatable.get(resource, 0) for node in nodes)
-        if requests[resource] > largest:
-            cure = "lower it or spread the training with node_count" if resource == GPU else "lower it"
-            return (
-                f"it asks for {_amount(resource, requests[resource])} on one node, and the largest node of {place} has "
-                f"{_amount(resource, largest)}; {cure} ({_FIELDS[resource]})"
-            )
+        if requests[resource] <= largest:
+            continue
+        if not largest:
+            return f"no node of {place} has {_NOUNS[resource]}; name a pool with {_NOUNS[resource]} in resources.pool"
+        training = (pod["metadata"].get("labels") or {}).get(JOB_TYPE) == "training"
+        cure = " or spread the training with resources.node_count" if resource == GPU and training else ""
+        return (
+            f"it asks for {_asked(resource, requests[resource])} on one node, and the largest node of {place} has "
+            f"{_there(resource, largest)}; lower {_FIELDS[resource]}{cure}"
+        )
     return None
 
 
 def _none_takes_pods(nodes: Sequence[Node], place: str) -> str | None:
     if any(node.status == ACTIVE for node in nodes):
         return None
-    return f"none of the {len(nodes)} nodes of {place} takes pods: {_states(nodes)}"
+    number = f"none of the {len(nodes)} nodes of {place}" if len(nodes) > 1 else f"the only node of {place}"
+    verb = "takes pods" if len(nodes) > 1 else "takes no pods"
+    return f"{number} {verb}: {_states(nodes)}; bring one back, or name another pool in resources.pool"
 
 
 def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> str | None:
@@ -74,16 +158,20 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     # The scarcest resource explains most: the one that the fewest nodes have enough of.
     scarcest = min(asked, key=lambda resource: sum(node.free(resource) >= requests[resource] for node in nodes))
     best = max(nodes, key=lambda node: node.free(scarcest))
-    short = requests[scarcest] - best.free(scarcest)
-    wait = "wait for other jobs to end, delete one, or raise the priority"
+    free, short = best.free(scarcest), requests[scarcest] - best.free(scarcest)
+    wait = "wait for other jobs to end, delete one, or raise job.priority"
     if short <= 0:
-        return f"no single node of {place} has enough of {', '.join(_NOUNS[r] for r in asked)} free at once; {wait}"
+        return f"no single node of {place} has enough {_listed([_NOUNS[r] for r in asked])} free at once; {wait}"
+    asks = f"it asks for {_asked(scarcest, requests[scarcest])} on one node"
+    all_of_them = f"the {len(nodes)} nodes of {place}" if len(nodes) > 1 else f"the only node of {place}"
     away = [node for node in nodes if node.status != ACTIVE]
-    resting = f", {_states(away)}" if away else ""
+    if not free:
+        resting = f" ({_states(away)})" if away else ""
+        return f"{asks}, and none is free on {all_of_them}{resting}; {wait}"
+    where = ", ".join(filter(None, (f"on {best.name}", _states(away))))
     return (
-        f"it asks for {_amount(scarcest, requests[scarcest])} on one node, and the most that is free on one of the "
-        f"{len(nodes)} nodes of {place} is {_amount(scarcest, best.free(scarcest))} (on {best.name}{resting}), "
-        f"{_amount(scarcest, short)} short; {wait}"
+        f"{asks}, and the most that is free on {'one of ' if len(nodes) > 1 else ''}{all_of_them} is "
+        f"{_there(scarcest, free)} ({where}), {_asked(scarcest, short)} short; {wait}"
     )
 
 
@@ -93,11 +181,35 @@ def _states(nodes: Sequence[Node]) -> str:
     return " and ".join(f"{number} {word}" for word, number in counts.items() if number)
 
 
-_NOUNS = {GPU: "GPUs", "cpu": "CPU", "memory": "memory"}
-_FIELDS = {GPU: "resources.gpu", "cpu": "resources.cpu", "memory": "resources.memory"}
+_NOUNS = {GPU: "GPUs", GPU_MEMORY: "shared GPU memory", "cpu": "CPU", "memory": "memory"}
+_FIELDS = {
+    GPU: "resources.gpu",
+    GPU_MEMORY: "resources.gpu-share",
+    "cpu": "resources.cpu",
+    "memory": "resources.memory",
+}
 
 
-def _amount(resource: str, number: int) -> str:
+def _asked(resource: str, number: int) -> str:
+    return _amount(resource, number, math.ceil)
+
+
+def _there(resource: str, number: int) -> str:
+    """Rounded down, so that a little too little never reads as enough."""
+    return _amount(resource, number, math.floor)
+
+
+def _amount(resource: str, number: int, rounded: Any) -> str:
     if resource == GPU:
         return f"{number} GPU" if number == 1 else f"{number} GPUs"
-    return f"{cores(number)} CPU" if resource == "cpu" else f"{gibibytes(number)} of memory"
+    if resource == GPU_MEMORY:
+        return f"{number}Gi of shared GPU memory"
+    return f"{cores(number)} CPU" if resource == "cpu" else f"{gibibytes(number, rounded)} of memory"
+
+
+def _listed(words: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``; of many the first five."""
+    words = list(words)
+    if len(words) > 6:
+        words = [*words[:5], f"{len(words) - 5} others"]
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

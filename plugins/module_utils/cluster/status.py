@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-STUCK = ("Pending", "Partially Running", "Failed")
+STUCK = ("Pending", "Partially Running", "Paused", "Failed")
 """The words that ask for a reason."""
 
 
