@@ -30,7 +30,7 @@ class Fault:
     """What happens to which requests.
 
     kind: latency (`seconds`, then answered as usual), busy (429 with Retry-After `seconds`), error (500), unavailable
-    (503), timeout (504), conflict (409), expired (410, as lists with an old continue token and watches get it), reset
+    (503), timeout (504), conflict (409), expired (410; a watch gets it within its stream), reset
     (the connection breaks before the request is looked at). verb and path are patterns (fnmatch): `patch`, `*/jobs/*`.
     The first `skip` requests that match are spared, then `count` are struck (None: all)."""
 

@@ -24,7 +24,7 @@ from kubesim.media import Form
 from kubesim.options import Query
 from kubesim.request_info import RequestInfo
 from kubesim.request_log import Entry
-from kubesim.watch import Watch
+from kubesim.watch import Watch, error_line
 
 if TYPE_CHECKING:
     from kubesim.cluster import Cluster
@@ -78,6 +78,8 @@ class Server:
             raise asyncio.CancelledError from None
         except errors.ApiError as error:
             response = _refuse(error)
+            if info.verb == "watch" and error.reason == "Expired":  # said within the stream
+                response = _json(200, error_line(error), {})
         self._log(request, info, query, user, response.status)
         if isinstance(response, _Stream):
             return await response.send(request, self.watches)

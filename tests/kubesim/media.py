@@ -142,10 +142,21 @@ def _load_object(body: bytes, media: str, kind: str) -> dict[str, Any]:
 
 
 def _wrong_kind(found_version: str, found_kind: str, resource: Resource, kind: str) -> errors.ApiError:
+    """handlers.transformDecodeError, and the check of the version in the create and update handlers."""
     group, _, version = found_version.rpartition("/")
-    head = f'{found_kind} in version "{version}" cannot be handled as a {kind}'
-    if not any((r.group, r.version, r.kind) == (group, version, found_kind) for r in resources.RESOURCES):
+    if (group, found_kind) == (resource.group, kind) and _is_served(group, version, found_kind):
+        expected = resource.api_version
+        return errors.bad_request(
+            f"the API version in the data ({found_version}) does not match the expected API version ({expected})"
+        )
+    if _is_served(group, version, found_kind):
+        package = resource.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{found_kind}) to ({package}.{kind}): unknown conversion"
+    else:
         where = f'version "{found_version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
-        return errors.bad_request(f'no kind "{found_kind}" is registered for {where}')
-    package = "core" if not resource.group else resource.group.partition(".")[0]
-    return errors.bad_request(f"{head}: converting ({version}.{found_kind}) to ({package}.{kind}): unknown conversion")
+        why = f'no kind "{found_kind}" is registered for {where}'
+    return errors.bad_request(f'{found_kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def _is_served(group: str, version: str, kind: str) -> bool:
+    return any((r.group, r.version, r.kind) == (group, version, kind) for r in resources.RESOURCES)

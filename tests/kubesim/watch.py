@@ -57,7 +57,7 @@ class Watch:
                 since = version or self.store.version
                 self.initial = [line for e in self.store.since(since, self.kind) if (line := self._seen(e))]
         except ApiError as error:  # too old: the stream is that one error
-            self.initial = [_line("ERROR", encode(error.body))]
+            self.initial = [error_line(error)]
             self.queue.put_nowait(None)
         if options.initial_events and options.bookmarks:
             self.initial.append(self._bookmark(INITIAL_EVENTS_END))
@@ -122,6 +122,11 @@ def _at_version(old: Stored, rv: int) -> Stored:
     """The last state that was selected, with the version of the event that ended it."""
     obj = {**old.obj, "metadata": {**old.obj["metadata"], "resourceVersion": str(rv)}}
     return Stored(old.key, obj, rv)
+
+
+def error_line(error: ApiError) -> bytes:
+    """An error within a stream, its last event."""
+    return _line("ERROR", encode(error.body))
 
 
 def _line(kind: str, obj: bytes) -> bytes:

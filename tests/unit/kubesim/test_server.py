@@ -78,6 +78,13 @@ def test_busy_says_when_to_come_back(client: Client) -> None:
     assert answer.json()["details"]["retryAfterSeconds"] == 3
 
 
+def test_a_stale_watch_says_so_in_its_stream(client: Client) -> None:
+    client.cluster.faults.add(Fault("expired", verb="watch"))
+    answer = client("GET", MAPS + "?watch=1&timeoutSeconds=1")
+    event = json.loads(answer.text)
+    assert (answer.status_code, event["type"], event["object"]["code"]) == (200, "ERROR", 410)
+
+
 def test_the_second_write_conflicts(client: Client) -> None:
     client.cluster.faults.add(Fault("conflict", verb="create", skip=1))
     assert [client("POST", MAPS, config_map(name)).status_code for name in "abc"] == [201, 409, 201]
@@ -178,6 +185,29 @@ def test_autoscalers_of_the_old_version(client: Client) -> None:
     assert (created["apiVersion"], created["spec"]["targetCPUUtilizationPercentage"]) == ("autoscaling/v1", 60)
     new = client("GET", path.format("v2") + "/h").json()
     assert new["spec"]["metrics"][0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 60}
+
+
+BODIES = [
+    (
+        {"apiVersion": "v1", "kind": "Foo"},
+        'Foo in version "v1" cannot be handled as a HorizontalPodAutoscaler: no kind "Foo"',
+    ),
+    (
+        {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler"},
+        "the API version in the data (autoscaling/v1) does",
+    ),
+    (
+        {"apiVersion": "v1", "kind": "Pod"},
+        "converting (v1.Pod) to (autoscaling.HorizontalPodAutoscaler): unknown conversion",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "text"), BODIES)
+def test_bodies_of_another_kind_or_version(client: Client, body: Object, text: str) -> None:
+    answer = client("POST", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", body)
+    assert answer.status_code == 400
+    assert text in answer.json()["message"]
 
 
 # --- who asks ---------------------------------------------------------------------------------------------------------
