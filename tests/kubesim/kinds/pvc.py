@@ -51,23 +51,7 @@ class PersistentVolumeClaimStrategy(Strategy):
             finalizers.append(PROTECTION)
 
     def validate_spec(self, obj: Object) -> Iterator[FieldError]:
-        spec = obj["spec"]
-        modes = spec.get("accessModes") or []
-        if not modes:
-            yield field.required("spec.accessModes", "at least 1 access mode is required")
-        if selector := spec.get("selector"):
-            yield from label_selector(selector, "spec.selector")
-        for mode in modes:
-            if mode not in ACCESS_MODES:
-                yield field.not_supported("spec.accessModes", mode, ACCESS_MODES)
-        if "ReadWriteOncePod" in modes and {*modes} & {*ACCESS_MODES} != {"ReadWriteOncePod"}:
-            yield field.forbidden("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
-        yield from _storage(spec)
-        if name := spec.get("storageClassName"):
-            for text in names.dns_subdomain(name):
-                yield field.invalid("spec.storageClassName", name, text)
-        if spec.get("volumeMode") not in ("Block", "Filesystem"):
-            yield field.not_supported("spec.volumeMode", spec.get("volumeMode", ""), ("Block", "Filesystem"))
+        yield from validate_claim_spec(obj["spec"], "spec")
 
     def validate_changes(self, obj: Object, old: Object) -> Iterator[FieldError]:
         # The strategy runs ValidatePersistentVolumeClaim, and so does ValidatePersistentVolumeClaimUpdate.
@@ -78,8 +62,28 @@ class PersistentVolumeClaimStrategy(Strategy):
         yield from _spec_update(obj, old)
 
 
-def _storage(spec: Object) -> Iterator[FieldError]:
-    path, asked = "spec.resources[storage]", (spec["resources"].get("requests") or {}).get("storage")
+def validate_claim_spec(spec: Object, path: str) -> Iterator[FieldError]:
+    """ValidatePersistentVolumeClaimSpec."""
+    modes = spec.get("accessModes") or []
+    if not modes:
+        yield field.required(f"{path}.accessModes", "at least 1 access mode is required")
+    if selector := spec.get("selector"):
+        yield from label_selector(selector, f"{path}.selector")
+    for mode in modes:
+        if mode not in ACCESS_MODES:
+            yield field.not_supported(f"{path}.accessModes", mode, ACCESS_MODES)
+    if "ReadWriteOncePod" in modes and {*modes} & {*ACCESS_MODES} != {"ReadWriteOncePod"}:
+        yield field.forbidden(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes")
+    yield from _storage(spec, f"{path}.resources[storage]")
+    if name := spec.get("storageClassName"):
+        for text in names.dns_subdomain(name):
+            yield field.invalid(f"{path}.storageClassName", name, text)
+    if spec.get("volumeMode") not in ("Block", "Filesystem"):
+        yield field.not_supported(f"{path}.volumeMode", spec.get("volumeMode", ""), ("Block", "Filesystem"))
+
+
+def _storage(spec: Object, path: str) -> Iterator[FieldError]:
+    asked = (spec["resources"].get("requests") or {}).get("storage")
     if asked is None:
         yield field.required(path)
         return

@@ -16,7 +16,7 @@ from kubesim.kinds.metadata import not_negative, object_meta_update
 from kubesim.kinds.pod_validation import validate_template
 from kubesim.kinds.pod_warnings import template_warnings
 from kubesim.kinds.podspec import default_template
-from kubesim.kinds.pvc import default_claim
+from kubesim.kinds.pvc import default_claim, validate_claim_spec
 from kubesim.kinds.strategy import Object, Strategy
 from kubesim.kinds.workload_validation import (
     at_most_100_percent,
@@ -66,12 +66,18 @@ class StatefulSetStrategy(Strategy):
         obj["status"] = {"replicas": 0, "availableReplicas": 0}
 
     def validate_spec(self, obj: Object) -> Iterator[FieldError]:
-        spec = obj["spec"]
+        yield from self._validate_spec(obj["spec"], is_new=True)
+
+    def _validate_spec(self, spec: Object, is_new: bool) -> Iterator[FieldError]:
+        """ValidateStatefulSetSpec; what cannot change is not checked again."""
         yield from _policies(spec)
+        for index, claim in enumerate(spec.get("volumeClaimTemplates") or () if is_new else ()):
+            yield from validate_claim_spec(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
         for key in ("replicas", "minReadySeconds"):
             yield from not_negative(spec, key, "spec")
         yield from not_negative(spec.get("ordinals") or {}, "start", "spec.ordinals")
-        yield from _service_name(spec)
+        if is_new:
+            yield from _service_name(spec)
         yield from validate_selector(spec, "empty selector is invalid for statefulset")
         yield from labels_match(spec)
         yield from validate_template(_with_claims_as_volumes(spec), "spec.template")
@@ -84,7 +90,7 @@ class StatefulSetStrategy(Strategy):
 
     def validate_changes(self, obj: Object, old: Object) -> Iterator[FieldError]:
         yield from object_meta_update(obj["metadata"], old["metadata"], "metadata")
-        yield from self.validate_spec(obj)
+        yield from self._validate_spec(obj["spec"], is_new=False)
         if any(obj["spec"].get(key) != old["spec"].get(key) for key in {*obj["spec"], *old["spec"]} - {*MUTABLE}):
             listed = ", ".join(f"'{key}'" for key in MUTABLE[:-1]) + f" and '{MUTABLE[-1]}'"
             text = f"updates to statefulset spec for fields other than {listed} are forbidden"

@@ -9,7 +9,8 @@ from typing import Any
 from kubesim import field
 from kubesim.field import FieldError
 from kubesim.kinds import names
-from kubesim.kinds.metadata import label_name
+from kubesim.kinds.metadata import label_name, validate_annotations, validate_labels
+from kubesim.kinds.pvc import validate_claim_spec
 from kubesim.quantity import ZERO, Quantity
 
 Object = dict[str, Any]
@@ -120,8 +121,17 @@ def _csi(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _ephemeral(source: Object, path: str) -> Iterator[FieldError]:
-    if not source.get("volumeClaimTemplate"):
+    template = source.get("volumeClaimTemplate")
+    if not template:
         yield field.required(f"{path}.volumeClaimTemplate")
+        return
+    meta, path = template["metadata"], f"{path}.volumeClaimTemplate"
+    yield from validate_annotations(meta.get("annotations") or {}, f"{path}.metadata.annotations")
+    yield from validate_labels(meta.get("labels") or {}, f"{path}.metadata.labels")
+    for key in sorted(meta.keys() - {"annotations", "labels"}):  # named as the fields of the Go struct are
+        go_name = key[:1].upper() + key[1:]
+        yield field.forbidden(f"{path}.metadata.{go_name}", "cannot be set for an ephemeral volume")
+    yield from validate_claim_spec(template["spec"], f"{path}.spec")
 
 
 def _image(source: Object, path: str) -> Iterator[FieldError]:
