@@ -19,7 +19,7 @@ from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined
 from ..labels import FIELD_MANAGER
 from .connection import Connection
 from .errors import ApiError, ConnectionProblem
-from .resources import Resource, resource_of
+from .resources import POD, Resource, resource_of
 
 PAGE_SIZE = 500
 
@@ -30,6 +30,7 @@ _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 _FIRST_DELAY = 0.2  # seconds; doubles with each retry
 _LONGEST_DELAY = 30.0
 _CONNECTIONS = 10
+_LOG_PIECE = 65_536  # bytes
 
 
 T = TypeVar("T")
@@ -94,6 +95,21 @@ class Client:
             if error.status == 404 and error.reason == "NotFound":
                 return None
             raise
+
+    def read_log(self, namespace: str, pod: str, query: Mapping[str, str], into: Callable[[Iterator[bytes]], T]) -> T:
+        """What ``into`` makes of a container's log (``query``: PodLogOptions), which it gets in pieces of up to 64 KiB.
+
+        After a connection that broke, it is called again with the log from its start.
+        """
+
+        def consume(response: Any) -> T:
+            try:
+                return into(response.stream(_LOG_PIECE))
+            finally:
+                response.close()  # What was not read to its end cannot serve another request.
+
+        path = f"{POD.path(namespace, pod)}/log"
+        return self._send("GET", path, consume, query, accept="application/json, */*", streamed=True)
 
     def apply(
         self, obj: dict[str, Any], *, dry_run: bool = False, force: bool = False, manager: str = FIELD_MANAGER
@@ -196,23 +212,45 @@ class Client:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> dict[str, Any]:
-        """Send one request, again while the server is busy or the connection breaks, and return the decoded answer."""
+        """Send one request and return the decoded answer."""
+        return self._send(method, path, lambda response: _decode(response.data), query, body, content_type, accept)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        consume: Callable[[Any], T],
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        *,
+        streamed: bool = False,
+    ) -> T:
+        """What ``consume`` makes of the answer to a request, sent again while the server is busy or connections break.
+
+        With ``streamed`` the body is left to ``consume``.
+        """
         url = self._connection.server + quote(path) + (f"?{urlencode(query)}" if query else "")
         payload = None if body is None else json.dumps(body).encode()
         for attempt in range(self._connection.retries + 1):
             last = attempt == self._connection.retries
             try:
                 response = self._pool.request(
-                    method, url, body=payload, headers=self._headers(accept, content_type if payload else None)
+                    method,
+                    url,
+                    body=payload,
+                    headers=self._headers(accept, content_type if payload else None),
+                    preload_content=not streamed,
                 )
+                if response.status < 400:
+                    return consume(response)
+                answer = _decode(response.data)
             except self._broken as problem:
                 if last or _is_certificate_problem(problem):
                     raise ConnectionProblem(_cannot_reach(self._connection, problem)) from None
                 self._sleep(_delay(attempt))
                 continue
-            answer = _decode(response.data)
-            if response.status < 400:
-                return answer
             if response.status == 401:
                 raise ConnectionProblem(
                     f"the API server {self._connection.server} does not accept the credentials (HTTP 401). Is the "

@@ -15,7 +15,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 @dataclass
 class Exchange:
-    """One expected request and the answer to it. ``status`` 0 breaks the connection instead of answering."""
+    """One expected request and the answer to it.
+
+    ``status`` 0 breaks the connection instead of answering; ``cut`` breaks it one byte before the promised end.
+    """
 
     method: str
     path: str
@@ -25,6 +28,7 @@ class Exchange:
     answer: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     expect_headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
 
 
 @contextmanager
@@ -63,9 +67,10 @@ def conversation(*exchanges: Exchange) -> Iterator[str]:
             self.send_response(exchange.status)
             for name, value in exchange.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(text.encode())))
+            self.send_header("Content-Length", str(len(text.encode()) + exchange.cut))
             self.end_headers()
             self.wfile.write(text.encode())
+            self.close_connection = self.close_connection or exchange.cut
 
         do_GET = do_PATCH = do_POST = do_DELETE = handle_any
 

@@ -154,6 +154,48 @@ def test_get_tells_an_absent_object_from_an_absent_path():
             api.get(JOB, "ml", "train")
 
 
+# -- logs ------------------------------------------------------------------------------------------------------------
+
+LOG = "/api/v1/namespaces/ml/pods/train-x/log"
+
+
+def test_a_log_comes_in_pieces_and_is_no_json():
+    query = {"container": "main", "tailLines": "2"}
+    headers = {"Accept": "application/json, */*"}
+    text = "x" * 150_000 + "\n"
+    with conversation(Exchange("GET", LOG, query, answer=text, expect_headers=headers)) as url:
+        pieces = client(url).read_log("ml", "train-x", query, list)
+    assert b"".join(pieces) == text.encode()
+    assert max(map(len, pieces)) == 65_536
+
+
+def test_a_log_that_breaks_off_is_read_from_its_start_again():
+    slept: list[float] = []
+    with conversation(
+        Exchange("GET", LOG, answer="one\ntw", cut=True), Exchange("GET", LOG, answer="one\ntwo\n")
+    ) as url:
+        text = client(url, slept).read_log("ml", "train-x", {}, lambda pieces: b"".join(pieces))
+    assert text == b"one\ntwo\n"
+    assert len(slept) == 1
+
+
+def test_a_log_that_is_not_read_to_its_end_leaves_nothing_behind_for_the_next_request():
+    with conversation(
+        Exchange("GET", LOG, answer="x" * 1_000_000), Exchange("GET", "/api/v1/nodes", {"limit": "1"})
+    ) as url:
+        api = client(url)
+        assert len(api.read_log("ml", "train-x", {}, next)) == 65_536
+        assert api.first(NODE) == []
+
+
+def test_a_log_that_is_refused_says_why():
+    waiting = 'container "main" in pod "train-x" is waiting to start: ContainerCreating'
+    refusal = Exchange("GET", LOG, status=400, answer=failure(400, "BadRequest", waiting))
+    with conversation(refusal) as url, pytest.raises(ApiError) as caught:
+        client(url).read_log("ml", "train-x", {}, list)
+    assert caught.value.message == waiting
+
+
 # -- retries ---------------------------------------------------------------------------------------------------------
 
 
