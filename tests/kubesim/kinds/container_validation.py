@@ -18,6 +18,8 @@ Object = dict[str, Any]
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+MAX_RESTART_RULES, MAX_EXIT_CODES = 20, 255
+_RESTART_ACTIONS = ("Restart", "RestartAllContainers")
 _ENV_FIELD_PATHS = (
     "metadata.name",
     "metadata.namespace",
@@ -59,6 +61,7 @@ def validate_containers(containers: list[Object], path: str, pod: PodContext) ->
             yield field.duplicate(f"{here}.name", name)
         seen.add(name)
         yield from _lifecycle_and_probes(container, here, pod)
+        yield from _restart_policy(container, here)
     yield from _host_port_conflicts(containers, path)
 
 
@@ -69,15 +72,13 @@ def validate_init_containers(
     for index, container in enumerate(containers):
         here, name = f"{path}[{index}]", container.get("name", "")
         yield from _common(container, here, pod)
-        policy = container.get("restartPolicy")
-        if policy not in (None, "Always"):
-            yield field.not_supported(f"{here}.restartPolicy", policy, ("Always",))
+        yield from _restart_policy(container, here)
         if name in seen:
             yield field.duplicate(f"{here}.name", name)
         elif name:
             seen.add(name)
         yield from _host_port_conflicts([container], path)
-        if policy == "Always":
+        if container.get("restartPolicy") == "Always":
             yield from _lifecycle_and_probes(container, here, pod)
         else:
             for key in _NOT_IN_INIT:
@@ -117,6 +118,31 @@ def _common(container: Object, path: str, pod: PodContext) -> Iterator[FieldErro
     yield from resource_requirements(container.get("resources") or {}, f"{path}.resources", pod.claims)
     yield from _resize_policy(container.get("resizePolicy") or [], f"{path}.resizePolicy", pod)
     yield from _security_context(container.get("securityContext"), f"{path}.securityContext")
+
+
+def _restart_policy(container: Object, path: str) -> Iterator[FieldError]:
+    """validateContainerRestartPolicy, with ContainerRestartRules and RestartAllContainersOnContainerExits."""
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
+    if policy is None:
+        if rules:
+            yield field.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+        return
+    if policy not in ("Always", "Never", "OnFailure"):
+        yield field.not_supported(f"{path}.restartPolicy", policy, ("Always", "Never", "OnFailure"))
+    if len(rules) > MAX_RESTART_RULES:
+        yield field.too_many(f"{path}.restartPolicyRules", len(rules), MAX_RESTART_RULES)
+    for index, rule in enumerate(rules):
+        here, action, exit_codes = f"{path}.restartPolicyRules[{index}]", rule.get("action", ""), rule.get("exitCodes")
+        if action not in _RESTART_ACTIONS:
+            yield field.not_supported(f"{here}.action", action, _RESTART_ACTIONS)
+        if exit_codes is None:
+            yield field.required(f"{here}.exitCodes", "must be specified")
+            continue
+        operator, values = exit_codes.get("operator", ""), exit_codes.get("values") or []
+        if operator not in ("In", "NotIn"):
+            yield field.not_supported(f"{here}.exitCodes.operator", operator, ("In", "NotIn"))
+        if len(values) > MAX_EXIT_CODES:
+            yield field.too_many(f"{here}.exitCodes.values", len(values), MAX_EXIT_CODES)
 
 
 def _ports(ports: list[Object], path: str) -> Iterator[FieldError]:

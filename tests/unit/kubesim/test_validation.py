@@ -59,7 +59,7 @@ def writes() -> Writes:
 
 
 @pytest.mark.parametrize("case", cases("pods"))
-def test_pod_is_refused(writes: Writes, case: Object) -> None:
+def test_pod_is_refused_or_taken(writes: Writes, case: Object) -> None:
     assert writes.why_not_create("Pod", spec=pod_spec(**case["spec"])) == refusal(case)
 
 
