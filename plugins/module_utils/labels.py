@@ -49,8 +49,8 @@ HOSTNAME = "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"
 GPU_MEMORY = "aliyun.com/gpu-mem"  # whole GiB of a shared GPU, by the gpushare device plugin
 
-# What limits what a manifest's quota names, in a ResourceQuota. Of extended resources Kubernetes only enforces
-# ``requests.``; it accepts the bare name and ignores it (pkg/quota/v1/evaluator/core/pods.go, isExtendedResourceNameForQuota).
+# What limits in a ResourceQuota what a manifest's quota names. Of extended resources Kubernetes only counts
+# ``requests.``; it takes the bare name and ignores it (pkg/quota/v1/evaluator/core/pods.go, podComputeUsageHelper).
 QUOTA_KEYS: Mapping[str, tuple[str, ...]] = {
     "cpu": ("requests.cpu", "limits.cpu"),
     "memory": ("requests.memory", "limits.memory"),

@@ -13,6 +13,8 @@ from kubernetes import config
 from kubernetes.client import Configuration
 
 PATHS = {
+    "clusterrole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "clusterrolebinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "namespace": "/api/v1/namespaces",
     "node": "/api/v1/nodes",
     "priorityclass": "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -20,7 +22,10 @@ PATHS = {
     "deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "hpa": "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
     "job": "/apis/batch/v1/namespaces/{}/jobs",
+    "limitrange": "/api/v1/namespaces/{}/limitranges",
+    "persistentvolumeclaim": "/api/v1/namespaces/{}/persistentvolumeclaims",
     "pod": "/api/v1/namespaces/{}/pods",
+    "resourcequota": "/api/v1/namespaces/{}/resourcequotas",
     "role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
     "rolebinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
     "service": "/api/v1/namespaces/{}/services",

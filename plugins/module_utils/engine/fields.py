@@ -94,8 +94,12 @@ _MERGE_KEYS = {
 }
 _KEY_DEFAULTS = {"protocol": "TCP"}  # A key that the server fills in before it merges.
 
+# Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing where we give both. What is
+# there and not named by us was named by us before; ``managedFields`` cannot tell, as the list is one value to it.
+_COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
+
 # Where values are quantities, "1" and "1000m" are the same.
-_QUANTITY_MAPS = frozenset({"requests", "limits", "hard"})
+_QUANTITY_MAPS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
 
 
@@ -115,6 +119,8 @@ def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
         for name, value in desired.items():
             yield from _differences(value, live.get(name, ABSENT), (*path, name))
+        if path and path[-1] in _COMPLETE_MAPS:
+            yield from (Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys())
     elif isinstance(desired, list) and isinstance(live, list) and desired and _merge_keys(path[-1], desired[0]):
         keys = _merge_keys(path[-1], desired[0])
         present = {_key(keys, item): item for item in live}

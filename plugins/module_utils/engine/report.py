@@ -29,7 +29,7 @@ def result_of(
         "action": str(plan.action),
         "status": status_of(workload) if workload and not predicted_only else None,
         "reason": reason,
-        "resources": [_resource(step) for step in (*plan.prerequisites, *plan.steps)],
+        "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
         "access_urls": access_urls(outcome.objects.values(), node_address),
         "duration": round(outcome.seconds, 3),
     }
@@ -136,7 +136,8 @@ def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
     return str(yaml.safe_dump(redact(tree, secrets), sort_keys=False, allow_unicode=True, width=1000))
 
 
-def _resource(step: Step) -> dict[str, Any]:
+def resource_result(step: Step) -> dict[str, Any]:
+    """One entry of ``results[].resources``: what happened to an object."""
     resource = resource_of(dict(step.identity))
     return {
         "api_version": resource.api_version,

@@ -36,6 +36,7 @@ from .rules import (
     Name,
     Port,
     PositiveCount,
+    QuotaNamespace,
     Target,
     Truth,
     Version,
@@ -456,7 +457,7 @@ class Quota(Block):
         default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
     )
     quota: Annotated[Section, Also("metadata")] = Field(description="Name and purpose.")
-    namespaces: Annotated[dict[DnsLabel, Limits], Also("users", "namespace"), DefaultEntry("default")] = Field(
+    namespaces: Annotated[dict[QuotaNamespace, Limits], Also("users", "namespace"), DefaultEntry("default")] = Field(
         default_factory=dict,
         serialization_alias="users",
         description="Limits per user or namespace; each gets a namespace of its name.",

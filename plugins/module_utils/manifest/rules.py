@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from .. import quantity
+from ..labels import RESERVED_NAMESPACES, SYSTEM_NAMESPACE
 from ._pydantic import AfterValidator, BeforeValidator, PydanticCustomError
 from .forms import InSchema
 
@@ -130,6 +131,13 @@ def _quantity(example: str, zero: bool) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _not_reserved(value: str) -> str:
+    if value.startswith(RESERVED_NAMESPACES) or value == SYSTEM_NAMESPACE:
+        owner = "gpuctl itself" if value == SYSTEM_NAMESPACE else "Kubernetes itself"
+        raise refuse(f"is a namespace of {owner}", "remove it, a limit there can stop the cluster")
+    return value
+
+
 def _target(value: str) -> str:
     if value.endswith("%"):
         raise refuse("has a per cent sign", f"write {value.rstrip('% ')}")
@@ -181,6 +189,11 @@ DnsLabel = Annotated[
     str,
     _matching(DNS_LABEL, "is not a valid name", _DNS_REMEDY, LABEL_LENGTH),
     InSchema({"pattern": f"^{DNS_LABEL}$", "maxLength": LABEL_LENGTH}),
+]
+QuotaNamespace = Annotated[
+    DnsLabel,
+    AfterValidator(_not_reserved),
+    InSchema({"not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}}),
 ]
 DnsSubdomain = Annotated[
     str,

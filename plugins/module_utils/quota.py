@@ -1,0 +1,246 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind the module gpuctl_quota: load, read live, plan, prove, execute, report; one plan per namespace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .task import Task, TaskFailed
+
+if TYPE_CHECKING:
+    from .engine.execute import Outcome
+    from .engine.plan import Plan
+    from .manifest.models import Quota
+    from .quota_plan import Planned
+
+# The heavy imports stand in the functions that need them, see job.py.
+
+
+def quota_argument_spec() -> dict[str, dict[str, Any]]:
+    """The options of gpuctl_quota beside those of the connection."""
+    return {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "src": {"type": "list", "elements": "path"},
+        "definition": {"type": "raw"},
+        "name": {"type": "str"},
+        "namespaces": {"type": "list", "elements": "str"},
+        "delete_namespaces": {"type": "bool", "default": False},
+        "force": {"type": "bool", "default": False},
+        "force_conflicts": {"type": "bool", "default": False},
+        "wait": {"type": "bool", "default": False},
+        "wait_timeout": {"type": "int", "default": 600},
+    }
+
+
+QUOTA_CONSTRAINTS: dict[str, Any] = {
+    "mutually_exclusive": [("src", "definition", "name"), ("src", "definition", "namespaces")],
+    "required_one_of": [("src", "definition", "name", "namespaces")],
+    "required_if": [("state", "present", ("src", "definition"), True)],
+}
+
+
+def run(task: Task) -> dict[str, Any]:
+    """Bring the quotas of a task to the state that it asks for.
+
+    Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with what was done until then.
+    """
+    from .quota_live import read_live
+    from .quota_plan import plan_absent, plan_present
+
+    declared = _declared(task)
+    live = read_live(task.client())
+    if task.params["state"] == "present":
+        planned = plan_present(declared, live)
+    else:
+        planned = plan_absent(
+            declared,
+            task.params["name"],
+            task.params["namespaces"] or (),
+            live,
+            delete_namespaces=task.params["delete_namespaces"],
+        )
+    obstacles = list(planned.obstacles)
+    if not task.params["force"]:
+        obstacles += _running(task, planned.plans)
+    dry_runs, refusals = _prove(task, planned.plans)
+    obstacles += refusals
+    if obstacles:
+        raise TaskFailed("\n".join([*obstacles, "Nothing was changed."]), changed=False, results=[])
+    for warning in planned.warnings:
+        task.warn(warning)
+    outcomes = dry_runs if task.check_mode else _carry_out(task, planned)
+    return _report(task, outcomes, planned)
+
+
+def _declared(task: Task) -> list[Quota]:
+    """The quotas of the manifests; none when they are named. No request has been sent when this fails."""
+    from .manifest.load import load
+    from .manifest.models import Quota
+
+    if not task.params["src"] and task.params["definition"] is None:
+        return []
+    documents = load(task.params["src"] or (), task.params["definition"])
+    quotas = [document.model for document in documents if isinstance(document.model, Quota)]
+    if not quotas:
+        others = ", ".join(f"{document.origin} ({document.model.kind})" for document in documents)
+        raise TaskFailed(f"there is no quota in what was given, only: {others}.")
+    return quotas
+
+
+def _running(task: Task, plans: Iterable[Plan]) -> list[str]:
+    """What would be lost with the namespaces that the plans delete: pods that run, and claims with their data."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from .cluster.read import UNFINISHED
+    from .kube.resources import PERSISTENT_VOLUME_CLAIM, POD
+
+    client = task.client()
+
+    def look(namespace: str) -> str | None:
+        pods = client.select(POD, namespace, fields=UNFINISHED, metadata_only=True)
+        claims = client.select(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
+        found = [f"{noun} {_names(objects)}" for noun, objects in (("pods", pods), ("claims", claims)) if objects]
+        if not found:
+            return None
+        return (
+            f"namespace {namespace} would be deleted with what is in it: {' and '.join(found)}. "
+            f"Delete that first, set force to true to lose it, or leave delete_namespaces out."
+        )
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        ending = [plan.namespace for plan in plans if _ends_namespace(plan)]
+        return [obstacle for obstacle in pool.map(look, ending) if obstacle]
+
+
+_SHOWN = 10
+
+
+def _names(objects: list[dict[str, Any]]) -> str:
+    names = sorted(obj["metadata"]["name"] for obj in objects)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _prove(task: Task, plans: list[Plan]) -> tuple[list[Outcome], list[str]]:
+    """Send every write as a dry run: the outcomes that it predicts, and what the server refuses.
+
+    In check mode, who may not write gets the plan all the same, with a warning.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from .engine.execute import Outcome
+    from .engine.remedies import describe, remedied
+    from .kube.errors import ApiError
+    from .quota_steps import dry_run
+
+    client = task.client()
+
+    def prove(plan: Plan) -> tuple[Outcome, ApiError | None]:
+        outcome = Outcome(plan)
+        try:
+            for step in (*plan.prerequisites, *plan.steps):
+                answer = dry_run(client, step, plan, force_conflicts=task.params["force_conflicts"])
+                if answer is not None:
+                    outcome.objects[step.kind, step.name] = answer
+        except ApiError as error:
+            return outcome, error
+        return outcome, None
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        proved = list(pool.map(prove, plans))
+    refusals = []
+    for outcome, error in proved:
+        if error and task.check_mode and error.is_forbidden:
+            task.warn(f"{describe(outcome.plan)}: not validated by the server, {error.message}")
+        elif error:
+            refusals.append(f"{describe(outcome.plan)}: {remedied(error, outcome.plan)}")
+    return [outcome for outcome, dummy in proved], refusals
+
+
+def _carry_out(task: Task, planned: Planned) -> list[Outcome]:
+    from .engine.execute import Executor
+    from .kube.errors import KubeError
+    from .quota_live import wait_until_counted, wait_until_gone
+    from .quota_steps import drop_unenforced
+
+    client = task.client()
+    executor = Executor(
+        client=client,
+        check_mode=False,
+        gone_timeout=task.params["wait_timeout"],
+        warn=task.warn,
+        force_conflicts=task.params["force_conflicts"],
+    )
+    outcomes: list[Outcome] = []
+    for plan in planned.plans:
+        try:
+            outcome = executor.carry_out(plan)
+            drop_unenforced(client, outcome)
+        except KubeError as error:
+            undone = len(planned.plans) - len(outcomes) - 1
+            rest = f" {len(outcomes)} namespaces before it are done, {undone} after it were not tried."
+            raise _failed(task, f"{error}{rest}", outcomes, planned) from error
+        outcomes.append(outcome)
+    wait_until_counted(client, outcomes)
+    if task.params["wait"]:
+        ending = [plan.namespace for plan in planned.plans if _ends_namespace(plan)]
+        left = wait_until_gone(client, ending, float(task.params["wait_timeout"]))
+        if left:
+            text = f"not gone after {task.params['wait_timeout']} s: namespace {', '.join(sorted(left))}"
+            raise _failed(task, text, outcomes, planned)
+    return outcomes
+
+
+def _failed(task: Task, message: str, outcomes: list[Outcome], planned: Planned) -> TaskFailed:
+    report = _report(task, outcomes, planned)
+    return TaskFailed(message, **{name: report[name] for name in ("changed", "results", "diff")})
+
+
+def _ends_namespace(plan: Plan) -> bool:
+    from .engine.plan import Action
+
+    return any(step.kind == "Namespace" and step.action is Action.DELETE for step in plan.steps)
+
+
+def _report(task: Task, outcomes: list[Outcome], planned: Planned) -> dict[str, Any]:
+    from .engine.report import diffs_of
+
+    results = [_result(outcome, planned) for outcome in outcomes]
+    for result in results:
+        if result["over_quota"] and result["action"] != "unchanged":
+            used = ", ".join(f"{each['resource']} {each['used']} of {each['hard']}" for each in result["over_quota"])
+            task.warn(
+                f"quota {result['name']} in namespace {result['namespace']}: more is in use than the quota allows now "
+                f"({used}). What runs goes on; nothing new starts until less is in use."
+            )
+    counts = Counter(result["action"] for result in results)
+    summary = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
+    return {
+        "changed": any(outcome.plan.changed for outcome in outcomes),
+        "results": results,
+        "diff": [diff for outcome in outcomes for diff in diffs_of(outcome.plan, ())],
+        "msg": f"{len(results)} {'namespace' if len(results) == 1 else 'namespaces'}: {summary or 'nothing to do'}",
+    }
+
+
+def _result(outcome: Outcome, planned: Planned) -> dict[str, Any]:
+    from .cluster.quotas import description_of, over_quota, usage
+    from .engine.report import resource_result
+    from .labels import QUOTA_KEYS
+
+    plan = outcome.plan
+    found = next((obj for obj in outcome.objects.values() if obj["kind"] == "ResourceQuota"), None)
+    return {
+        "name": plan.name or None,
+        "namespace": plan.namespace,
+        "description": description_of(found) if found else None,
+        "action": str(plan.action),
+        **(usage(found) if found else dict.fromkeys(QUOTA_KEYS)),
+        "over_quota": over_quota(found) if found else [],
+        "other_quotas": planned.others.get(plan.namespace, []),
+        "reason": planned.notes.get(plan.namespace),
+        "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
+    }

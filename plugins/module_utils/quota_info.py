@@ -1,0 +1,53 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind gpuctl_quota_info: the quotas that gpuctl_quota made, and what is used of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .task import Task
+
+
+def quota_info_argument_spec() -> dict[str, dict[str, Any]]:
+    """The options of gpuctl_quota_info beside those of the connection."""
+    return {
+        "name": {"type": "str"},
+        "namespaces": {"type": "list", "elements": "str"},
+        "full": {"type": "bool", "default": False},
+    }
+
+
+def run(task: Task) -> dict[str, Any]:
+    """One list request for the whole cluster, or one for each of the given namespaces."""
+    found = sorted(_read(task), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
+    return {"changed": False, "results": [_row(obj, full=task.params["full"]) for obj in found]}
+
+
+def _read(task: Task) -> list[dict[str, Any]]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from .kube.resources import RESOURCE_QUOTA
+    from .labels import OURS, QUOTA
+
+    client, name = task.client(), task.params["name"]
+    labels = f"{OURS},{QUOTA}={name}" if name else f"{OURS},{QUOTA}"
+    if task.params["namespaces"] is None:
+        return client.select(RESOURCE_QUOTA, labels=labels)
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        places = dict.fromkeys(task.params["namespaces"])
+        found = pool.map(lambda namespace: client.select(RESOURCE_QUOTA, namespace, labels=labels), places)
+        return [obj for objects in found for obj in objects]
+
+
+def _row(obj: dict[str, Any], *, full: bool) -> dict[str, Any]:
+    from .cluster.quotas import description_of, over_quota, quota_name_of, usage
+
+    return {
+        "name": quota_name_of(obj),
+        "namespace": obj["metadata"]["namespace"],
+        "description": description_of(obj),
+        **usage(obj),
+        "over_quota": over_quota(obj),
+        **({"object": obj} if full else {}),
+    }

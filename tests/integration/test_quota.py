@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_quota and gpuctl_quota_info: what an administrator who declares limits gets."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .ansible import Ansible, TaskResult
+from .api import Api, eventually
+from .manifests import compute, training
+from .recorder import Recorder
+
+QUOTA = "runwhere.gpuctl.gpuctl_quota"
+INFO = "runwhere.gpuctl.gpuctl_quota_info"
+
+
+def run(ansible: Ansible, module: str = QUOTA, *, check: bool = False, **options: Any) -> TaskResult:
+    done = ansible.play([{"name": "quota", module: options}], check=check)
+    (task,) = done.tasks
+    return TaskResult(task.task, task.outcome, task.result, task.diff, done.output)
+
+
+def rows(result: TaskResult) -> dict[str, dict[str, Any]]:
+    """The entries of ``results`` by their namespace."""
+    return {row["namespace"]: row for row in result.result["results"]}
+
+
+def said(result: TaskResult) -> str:
+    """Everything printed, on one line: ansible-core 2.16 wraps warnings."""
+    return " ".join(result.screen.split())
+
+
+def manifest(name: str, users: dict[str, Any], **section: Any) -> dict[str, Any]:
+    return {"kind": "quota", "quota": {"name": name, **section}, "users": users}
+
+
+@pytest.fixture
+def quota() -> str:
+    return f"q-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def users(api: Api) -> Iterator[list[str]]:
+    """Names for three namespaces; what a test makes of them goes away."""
+    names = [f"gpuctl-test-{secrets.token_hex(4)}" for _ in range(3)]
+    yield names
+    for name in names:
+        api.delete("namespace", name)
+    eventually(lambda: not any(api.get("namespace", name) for name in names), 120)
+
+
+def hard(api: Api, quota: str, namespace: str) -> dict[str, str]:
+    return dict(api.get("resourcequota", f"{quota}-{namespace}", namespace)["spec"].get("hard") or {})
+
+
+def test_run_again_check_and_check_again(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str, users: list[str]
+):
+    new = users[0]
+    declared = manifest(
+        quota,
+        {new: {"cpu": 10, "memory": "20Gi", "gpu": 4}, namespace: {"cpu": "500m", "pods": 3}},
+        description="Team quota",
+    )
+
+    predicted = run(ansible, definition=declared, check=True)
+    assert predicted.changed, predicted.message
+    assert {name: row["action"] for name, row in rows(predicted).items()} == {new: "create", namespace: "create"}
+    assert recorder.writes == []
+    assert any(f"resourcequotas/{quota}-{namespace}" in request for request in recorder.dry_runs)
+    assert api.get("namespace", new) is None
+
+    first = run(ansible, definition=declared)
+    assert first.changed, first.message
+    assert first.diff == predicted.diff
+    assert {name: row["action"] for name, row in rows(first).items()} == {new: "create", namespace: "create"}
+    assert rows(first)[namespace]["cpu"] == {"used": "0", "hard": "500m", "percent": 0.0}
+    assert rows(first)[namespace]["gpu"] is None
+    assert hard(api, quota, new) == {
+        "requests.cpu": "10",
+        "limits.cpu": "10",
+        "requests.memory": "20Gi",
+        "limits.memory": "20Gi",
+        "requests.nvidia.com/gpu": "4",
+    }
+    assert hard(api, quota, namespace) == {"requests.cpu": "500m", "limits.cpu": "500m", "pods": "3"}
+    defaults = {name: api.get("limitrange", f"{quota}-{name}", name)["spec"]["limits"] for name in (new, namespace)}
+    full, small = {"cpu": "1", "memory": "1Gi"}, {"cpu": "125m"}
+    assert defaults == {
+        new: [{"type": "Container", "default": full, "defaultRequest": full}],
+        namespace: [{"type": "Container", "default": small, "defaultRequest": small}],
+    }
+    made, found = (api.get("namespace", name)["metadata"]["labels"] for name in (new, namespace))
+    assert made["runwhere.ai/namespace"] == found["runwhere.ai/namespace"] == "true"
+    assert made["app.kubernetes.io/managed-by"] == "runwhere.gpuctl"
+    assert "app.kubernetes.io/managed-by" not in found, "it is not ours"
+
+    for check in (False, True):
+        recorder.clear()
+        again = run(ansible, definition=declared, check=check)
+        assert not again.changed, again.diff
+        assert [request.method for request in recorder.requests] == ["GET"] * 3
+
+
+def test_amounts_are_compared_by_value(ansible: Ansible, recorder: Recorder, namespace: str, quota: str):
+    run(ansible, definition=manifest(quota, {namespace: {"cpu": 1, "memory": "1Gi", "gpu": 2}}))
+    recorder.clear()
+    again = run(ansible, definition=manifest(quota, {namespace: {"cpu": "1000m", "memory": "1024Mi", "gpu": "2"}}))
+    assert not again.changed, again.diff
+    assert recorder.writes == recorder.dry_runs == []
+
+
+def test_what_is_no_longer_limited_is_free_again(ansible: Ansible, api: Api, namespace: str, quota: str):
+    run(ansible, definition=manifest(quota, {namespace: {"cpu": 4, "memory": "8Gi"}}))
+    result = run(ansible, definition=manifest(quota, {namespace: {"cpu": 4, "gpu": 1}}))
+    assert rows(result)[namespace]["action"] == "update"
+    assert set(hard(api, quota, namespace)) == {"requests.cpu", "limits.cpu", "requests.nvidia.com/gpu"}
+    (limits,) = api.get("limitrange", f"{quota}-{namespace}", namespace)["spec"]["limits"]
+    assert limits["default"] == limits["defaultRequest"] == {"cpu": "1"}
+
+    run(ansible, definition=manifest(quota, {namespace: {"gpu": 1}}))
+    assert api.get("limitrange", f"{quota}-{namespace}", namespace) is None
+    assert not run(ansible, definition=manifest(quota, {namespace: {"gpu": 1}})).changed
+
+
+def test_a_pod_that_asks_for_nothing_starts_in_a_small_quota(ansible: Ansible, api: Api, namespace: str, quota: str):
+    run(ansible, definition=manifest(quota, {namespace: {"cpu": "200m", "memory": "64Mi", "gpu": 0}}))
+    container = {"name": "main", "image": "registry.example.com/ml:v1"}
+    pod = api.create("pod", {"metadata": {"name": "bare"}, "spec": {"containers": [container]}}, namespace)
+    assert pod["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "50m", "memory": "16Mi"}
+    assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
+
+
+def test_a_job_over_quota_says_which_quota_is_exhausted_and_by_how_much(ansible: Ansible, namespace: str, quota: str):
+    run(ansible, definition=manifest(quota, {namespace: {"cpu": 8, "memory": "8Gi", "gpu": 1}}))
+    job = training(resources={"gpu": 2})
+    ansible.job(definition=job, namespace=namespace)
+    reason = eventually(lambda: ansible.job(definition=job, namespace=namespace).jobs["train"]["reason"])
+    assert f"quota {quota}-{namespace}" in reason
+    assert "nvidia.com/gpu: 2 more asked for, 0 of 1 in use" in reason
+
+
+def test_lowering_below_use_is_allowed_and_told(ansible: Ansible, namespace: str, quota: str):
+    run(ansible, definition=manifest(quota, {namespace: {"cpu": 8, "memory": "8Gi"}}))
+    web = compute(resources={"cpu": "200m", "memory": "64Mi"})
+    assert not ansible.job(definition=web, namespace=namespace, wait=True, wait_timeout=90).failed
+    lower = manifest(quota, {namespace: {"cpu": "100m", "memory": "8Gi"}})
+    predicted, result = run(ansible, definition=lower, check=True), run(ansible, definition=lower)
+    for each in (predicted, result):
+        assert each.changed, each.message
+        assert rows(each)[namespace]["over_quota"] == [{"resource": "cpu", "used": "200m", "hard": "100m"}]
+        assert rows(each)[namespace]["cpu"] == {"used": "200m", "hard": "100m", "percent": 200.0}
+        assert "cpu 200m of 100m" in said(each)
+    again = run(ansible, definition=lower)
+    assert not again.changed
+    assert rows(again)[namespace]["over_quota"] == rows(result)[namespace]["over_quota"]
+    info = run(ansible, INFO, namespaces=[namespace])
+    assert rows(info)[namespace]["over_quota"] == rows(result)[namespace]["over_quota"]
+
+
+def test_a_quota_in_a_namespace_with_pods_counts_them_at_once(ansible: Ansible, namespace: str, quota: str):
+    ansible.job(
+        definition=compute(resources={"cpu": "200m", "memory": "64Mi"}), namespace=namespace, wait=True, wait_timeout=90
+    )
+    result = run(ansible, definition=manifest(quota, {namespace: {"cpu": "100m", "pods": 5}}))
+    assert rows(result)[namespace]["pods"] == {"used": 1, "hard": 5, "percent": 20.0}
+    assert rows(result)[namespace]["over_quota"] == [{"resource": "cpu", "used": "200m", "hard": "100m"}]
+
+
+def test_the_unenforced_gpu_key_is_migrated(ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str):
+    """Whoever wrote the key: an apply alone would leave another manager's in place."""
+    labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl", "runwhere.ai/quota": quota}
+    old = {"metadata": {"name": f"{quota}-{namespace}", "labels": labels}, "spec": {"hard": {"nvidia.com/gpu": "4"}}}
+    api.create("resourcequota", old, namespace)
+    declared = manifest(quota, {namespace: {"gpu": 4}})
+
+    predicted, result = run(ansible, definition=declared, check=True), run(ansible, definition=declared)
+    for each in (predicted, result):
+        assert rows(each)[namespace]["action"] == "update"
+        assert "nvidia.com/gpu limits nothing" in said(each)
+    assert hard(api, quota, namespace) == {"requests.nvidia.com/gpu": "4"}
+    recorder.clear()
+    again = run(ansible, definition=declared)
+    assert not again.changed
+    assert "limits nothing" not in said(again)
+    assert recorder.writes == []
+
+
+def test_a_namespace_that_is_dropped_loses_its_quota_and_stays(
+    ansible: Ansible, api: Api, namespace: str, quota: str, users: list[str]
+):
+    both = {namespace: {"cpu": 4}, users[0]: {"cpu": 4}}
+    run(ansible, definition=manifest(quota, both))
+    result = run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}))
+    assert {name: row["action"] for name, row in rows(result).items()} == {namespace: "unchanged", users[0]: "delete"}
+    assert api.get("namespace", users[0])["status"]["phase"] == "Active"
+    assert api.list("resourcequota", users[0]) == api.list("limitrange", users[0]) == []
+    assert not run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}})).changed
+
+
+def test_two_quotas_cannot_claim_one_namespace_but_it_can_move(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str
+):
+    other = f"{quota}-b"
+    run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}))
+    recorder.clear()
+    refused = run(ansible, definition=manifest(other, {namespace: {"cpu": 8}}))
+    assert refused.failed
+    assert f"quota {other}: the namespace {namespace} is limited by the quota {quota} already" in refused.message
+    together = [manifest(quota, {namespace: {"cpu": 4}}), manifest(other, {namespace: {"cpu": 8}})]
+    refused = run(ansible, definition=together)
+    assert refused.failed
+    assert f"quota {other} limits this namespace" in refused.message
+    assert f"in quota {quota}, document 1" in refused.message
+    assert recorder.writes == []
+
+    moved = run(ansible, definition=[manifest(quota, {}), manifest(other, {namespace: {"cpu": 8}})])
+    assert [(row["name"], row["action"]) for row in moved.result["results"]] == [(other, "create"), (quota, "delete")]
+    assert [obj["metadata"]["name"] for obj in api.list("resourcequota", namespace)] == [f"{other}-{namespace}"]
+
+
+def test_the_quota_of_somebody_else_is_reported_and_not_touched(ansible: Ansible, api: Api, namespace: str, quota: str):
+    theirs = api.create("resourcequota", {"metadata": {"name": "theirs"}, "spec": {"hard": {"pods": "9"}}}, namespace)
+    result = run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}))
+    assert rows(result)[namespace]["other_quotas"] == ["theirs"]
+    assert f"the namespace {namespace} has other quotas" in said(result)
+    run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}), state="absent")
+    assert api.get("resourcequota", "theirs", namespace)["metadata"]["uid"] == theirs["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_all_obstacles_are_told_together_before_anything_is_written(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str, users: list[str], state: str
+):
+    for kind, spec in {"resourcequota": {"hard": {"pods": "9"}}, "limitrange": {"limits": [{"type": "Pod"}]}}.items():
+        api.create(kind, {"metadata": {"name": f"{quota}-{namespace}"}, "spec": spec}, namespace)
+    declared = manifest(quota, {users[0]: {"cpu": 4}, namespace: {"cpu": 4}})
+    result = run(ansible, definition=declared, state=state)
+    assert result.failed
+    for kind in ("ResourceQuota", "LimitRange"):
+        assert f"{kind} {quota}-{namespace} exists there and does not belong to gpuctl" in result.message
+    assert "Nothing was changed." in result.message
+    assert recorder.writes == []
+    assert api.get("namespace", users[0]) is None
+
+
+def test_a_limit_that_somebody_edited_is_a_conflict_until_forced(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str, users: list[str]
+):
+    declared = manifest(quota, {users[0]: {"pods": 1}, namespace: {"pods": 5}})
+    run(ansible, definition=manifest(quota, {namespace: {"pods": 5}}))
+    api.patch("resourcequota", f"{quota}-{namespace}", {"spec": {"hard": {"pods": "7"}}}, namespace)
+    recorder.clear()
+    result = run(ansible, definition=declared)
+    assert result.failed
+    assert "spec.hard.pods" in result.message
+    assert "force_conflicts" in result.message
+    assert recorder.writes == []
+    assert run(ansible, definition=declared, force_conflicts=True).changed
+    assert hard(api, quota, namespace) == {"pods": "5"}
+
+
+def test_deletion_leaves_namespaces(ansible: Ansible, api: Api, recorder: Recorder, quota: str, users: list[str]):
+    declared = manifest(quota, {user: {"cpu": 4} for user in users})
+    run(ansible, definition=declared)
+    predicted = run(ansible, namespaces=[users[0]], state="absent", check=True)
+    assert rows(predicted)[users[0]]["action"] == "delete"
+    assert rows(run(ansible, namespaces=[users[0]], state="absent"))[users[0]]["name"] == quota
+    assert api.list("resourcequota", users[0]) == api.list("limitrange", users[0]) == []
+    assert set(rows(run(ansible, name=quota, namespaces=[users[1]], state="absent"))) == {users[1]}
+    assert set(rows(run(ansible, name=quota, state="absent"))) == {users[2]}
+    assert all(api.get("namespace", user)["status"]["phase"] == "Active" for user in users)
+
+    recorder.clear()
+    for options in ({"definition": declared}, {"name": quota}, {"namespaces": users}):
+        assert not run(ansible, **options, state="absent").changed
+    assert recorder.writes == []
+
+
+def test_only_namespaces_that_we_made_are_deleted(
+    ansible: Ansible, api: Api, namespace: str, quota: str, users: list[str]
+):
+    declared = manifest(quota, {users[0]: {"cpu": 4}, namespace: {"cpu": 4}})
+    run(ansible, definition=declared)
+    options = {"definition": declared, "state": "absent", "delete_namespaces": True, "wait": True, "wait_timeout": 90}
+    predicted = run(ansible, **options, check=True)
+    result = run(ansible, **options)
+    for each in (predicted, result):
+        assert {name: row["action"] for name, row in rows(each).items()} == {users[0]: "delete", namespace: "delete"}
+        assert rows(each)[namespace]["reason"] == "gpuctl did not make it"
+        assert f"namespace {namespace} is kept" in said(each)
+    assert api.get("namespace", users[0]) is None
+    assert api.get("namespace", namespace)["status"]["phase"] == "Active"
+    assert api.list("resourcequota", namespace) == []
+    assert not run(ansible, **options).changed
+
+
+def test_a_shared_namespace_is_never_deleted(ansible: Ansible, api: Api, recorder: Recorder):
+    options = {"namespaces": ["default", "kube-system"], "state": "absent", "delete_namespaces": True, "force": True}
+    result = run(ansible, **options)
+    assert not result.changed, result.message
+    assert {row["reason"] for row in rows(result).values()} == {"it is never deleted"}
+    assert recorder.writes == []
+
+
+def test_a_namespace_with_pods_or_claims_needs_force(
+    ansible: Ansible, api: Api, recorder: Recorder, quota: str, users: list[str]
+):
+    busy, storing, idle = users
+    declared = manifest(quota, {user: {"pods": 4} for user in users})
+    run(ansible, definition=declared)
+    ansible.job(definition=compute(), namespace=busy, wait=True, wait_timeout=90)
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    api.create("persistentvolumeclaim", {"metadata": {"name": "models"}, "spec": claim}, storing)
+    options = {"definition": declared, "state": "absent", "delete_namespaces": True}
+    recorder.clear()
+    refused = run(ansible, **options)
+    assert refused.failed
+    assert f"namespace {busy} would be deleted with what is in it: pods web-" in refused.message
+    assert f"namespace {storing} would be deleted with what is in it: claims models" in refused.message
+    assert idle not in refused.message
+    assert recorder.writes == []
+
+    assert run(ansible, **options, force=True, wait=True, wait_timeout=120).changed
+    assert not any(api.get("namespace", user) for user in users)
+
+
+def test_a_namespace_on_its_way_out_is_made_anew(ansible: Ansible, api: Api, quota: str, users: list[str]):
+    declared = manifest(quota, {users[0]: {"pods": 4}})
+    run(ansible, definition=declared)
+    uid = api.get("namespace", users[0])["metadata"]["uid"]
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+    api.create("configmap", held, users[0])
+    run(ansible, definition=declared, state="absent", delete_namespaces=True)
+
+    late = run(ansible, definition=declared, wait_timeout=1)
+    assert late.failed
+    assert "still terminating" in late.message
+    api.patch("configmap", "held", {"metadata": {"finalizers": None}}, users[0])
+    assert run(ansible, definition=declared, wait_timeout=90).changed
+    assert api.get("namespace", users[0])["metadata"]["uid"] != uid
+    assert hard(api, quota, users[0]) == {"pods": "4"}
+
+
+def test_info_filters_and_takes_one_request(
+    ansible: Ansible, recorder: Recorder, namespace: str, quota: str, users: list[str]
+):
+    everyone = {user: {"cpu": 4, "gpu": 2} for user in (namespace, *users)}
+    run(ansible, definition=manifest(quota, everyone, description="Team quota"))
+    recorder.clear()
+    result = run(ansible, INFO, name=quota)
+    assert [request.method for request in recorder.requests] == ["GET"]
+    assert sorted(rows(result)) == sorted(everyone)
+    assert rows(result)[users[0]] == {
+        "name": quota,
+        "namespace": users[0],
+        "description": "Team quota",
+        "cpu": {"used": "0", "hard": "4", "percent": 0.0},
+        "memory": None,
+        "gpu": {"used": 0, "hard": 2, "percent": 0.0},
+        "gpu_share": None,
+        "pods": None,
+        "over_quota": [],
+    }
+    assert set(rows(run(ansible, INFO))) >= set(everyone)
+    only = run(ansible, INFO, namespaces=[users[1]], full=True)
+    assert rows(only)[users[1]]["object"]["kind"] == "ResourceQuota"
+    assert run(ansible, INFO, name=f"{quota}-none").result["results"] == []
+
+
+def test_who_may_only_look_into_a_namespace(ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str):
+    run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}))
+    rule = {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["get", "list"]}
+    api.create("role", {"metadata": {"name": "reader"}, "rules": [rule]}, namespace)
+    binding = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "gpuctl-test-reader"}],
+    }
+    api.create("rolebinding", binding, namespace)
+    someone = {"impersonate_user": "gpuctl-test-reader"}
+    own = eventually(lambda: not (r := run(ansible, INFO, namespaces=[namespace], **someone)).failed and r)
+    assert rows(own)[namespace]["name"] == quota
+    everything = run(ansible, INFO, **someone)
+    assert everything.failed
+    assert "forbidden" in everything.message
+
+    recorder.clear()
+    write = run(ansible, definition=manifest(quota, {namespace: {"cpu": 5}}), **someone)
+    assert write.failed
+    assert "administrator" in write.message
+    assert recorder.writes == []
+
+
+@pytest.fixture
+def auditor(api: Api) -> Iterator[str]:
+    """A user who may list all that quotas are about, and write none of it."""
+    name = f"gpuctl-test-{secrets.token_hex(4)}"
+    resources = ["namespaces", "resourcequotas", "limitranges", "pods", "persistentvolumeclaims"]
+    rule = {"apiGroups": [""], "resources": resources, "verbs": ["get", "list"]}
+    api.create("clusterrole", {"metadata": {"name": name}, "rules": [rule]})
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
+    }
+    api.create("clusterrolebinding", binding)
+    yield name
+    api.delete("clusterrolebinding", name)
+    api.delete("clusterrole", name)
+
+
+def test_who_may_only_read_gets_the_plan_and_a_warning(
+    ansible: Ansible, recorder: Recorder, namespace: str, quota: str, users: list[str], auditor: str
+):
+    declared = manifest(quota, {users[0]: {"cpu": 4}, namespace: {"cpu": 4}})
+    options = {"definition": declared, "impersonate_user": auditor}
+    predicted = eventually(lambda: not (r := run(ansible, **options, check=True)).failed and r)
+    assert {row["action"] for row in rows(predicted).values()} == {"create"}
+    assert "not validated by the server" in said(predicted)
+    refused = run(ansible, **options)
+    assert refused.failed
+    assert "forbidden" in refused.message
+    assert users[0] in refused.message
+    assert f"quota {quota} in namespace {namespace}" in refused.message
+    assert recorder.writes == []
+
+
+BAD = {
+    "a negative amount": ({"team": {"cpu": -1}}, ["users.team.cpu", "-1", "0 or more"]),
+    "nonsense": ({"team": {"memory": "20GB"}}, ["users.team.memory", "20GB", "20G"]),
+    "a fraction of a GPU": ({"team": {"gpu": 0.5}}, ["users.team.gpu", "0.5", "whole number"]),
+    "an unknown resource": ({"team": {"gpus": 4}}, ["users.team.gpus", "did you mean gpu"]),
+    "Kubernetes' words": ({"team": {"nvidia.com/gpu": 4}}, ["nvidia.com/gpu", "the keys here are cpu"]),
+    "a namespace of Kubernetes": ({"kube-system": {"cpu": 1}}, ["users.kube-system", "Kubernetes itself"]),
+    "our namespace": ({"gpuctl-system": {"cpu": 1}}, ["users.gpuctl-system", "gpuctl itself"]),
+    "no name for a namespace": ({"Elon_Musk": {"cpu": 1}}, ["users.Elon_Musk", "not a valid name"]),
+}
+
+
+@pytest.mark.parametrize(("users", "words"), BAD.values(), ids=BAD)
+def test_bad_input(ansible: Ansible, recorder: Recorder, users: dict[str, Any], words: list[str]):
+    result = run(ansible, definition=manifest("q", users))
+    assert result.failed
+    assert "1 error " in result.message
+    for word in words:
+        assert word in result.message
+    assert recorder.requests == []
+
+
+OPTIONS = {
+    "no input": ({}, ["src", "definition", "name", "namespaces"]),
+    "names do not create": ({"namespaces": ["team"]}, ["state is present", "src"]),
+    "two inputs": ({"name": "q", "definition": manifest("q", {})}, ["mutually exclusive"]),
+    "only a job": ({"definition": training()}, ["no quota", "training"]),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), OPTIONS.values(), ids=OPTIONS)
+def test_bad_options(ansible: Ansible, recorder: Recorder, options: dict[str, Any], words: list[str]):
+    result = run(ansible, **options)
+    assert result.failed
+    for word in words:
+        assert word in result.message
+    assert recorder.requests == []
