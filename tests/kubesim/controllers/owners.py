@@ -26,7 +26,7 @@ class OwnerIndex:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._dependents: dict[str, dict[Reference, None]] = {}
-        self._orphans: dict[tuple[str, str], dict[str, None]] = {}
+        self._orphans: dict[tuple[str, ...], dict[str, None]] = {}  # see _orphan_keys
         registry.subscribe(self._observe)
 
     def count(self, uid: str) -> int:
@@ -42,13 +42,17 @@ class OwnerIndex:
                 if obj is not None:
                     yield obj
 
-    def orphans(self, kind: str, namespace: str) -> Iterator[Object]:
-        for name in list(self._orphans.get((kind, namespace), ())):
+    def orphans(self, kind: str, namespace: str, selector: Object) -> Iterator[Object]:
+        """The objects without a controller that a label selector matches."""
+        label = next(iter((selector.get("matchLabels") or {}).items()), ())
+        for name in list(self._orphans.get((kind, namespace, *label), ())):
             obj = self._registry.get(kind, namespace, name)
-            if obj is not None:
+            if obj is not None and matches_label_selector(selector, obj["metadata"].get("labels") or {}):
                 yield obj
 
     def _observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
+        if kind in ADOPTABLE:
+            self._note_orphan(event, obj, old)
         metadata = obj["metadata"]
         owners = metadata.get("ownerReferences") or ()
         before = (old or {}).get("metadata", {}).get("ownerReferences") or ()
@@ -60,8 +64,6 @@ class OwnerIndex:
         if event != "DELETED":
             for owner in owners:
                 self._dependents.setdefault(owner["uid"], {})[reference] = None
-        if kind in ADOPTABLE:
-            self._note_orphan(event, reference, adopted=controller_of(obj) is not None)
 
     def _forget(self, uid: str, reference: Reference) -> None:
         known = self._dependents.get(uid)
@@ -70,13 +72,28 @@ class OwnerIndex:
             if not known:
                 del self._dependents[uid]
 
-    def _note_orphan(self, event: str, reference: Reference, adopted: bool) -> None:
-        kind, namespace, name = reference
-        names = self._orphans.setdefault((kind, namespace), {})
-        if event == "DELETED" or adopted:
+    def _note_orphan(self, event: str, obj: Object, old: Object | None) -> None:
+        name = obj["metadata"]["name"]
+        before = _orphan_keys(old) if old is not None else []
+        now = _orphan_keys(obj) if event != "DELETED" else []
+        if before == now:
+            return
+        for key in before:
+            names = self._orphans.get(key, {})
             names.pop(name, None)
-        else:
-            names[name] = None
+            if not names:
+                self._orphans.pop(key, None)
+        for key in now:
+            self._orphans.setdefault(key, {})[name] = None
+
+
+def _orphan_keys(obj: Object) -> list[tuple[str, ...]]:
+    """Where an object is found that has no controller: in its namespace, and under each of its labels there."""
+    if controller_of(obj) is not None:
+        return []
+    metadata = obj["metadata"]
+    place = (obj["kind"], metadata.get("namespace", ""))
+    return [place, *((*place, *label) for label in (metadata.get("labels") or {}).items())]
 
 
 ADOPTABLE = ("Pod", "ReplicaSet", "ControllerRevision")
@@ -130,9 +147,8 @@ def claimed(registry: Registry, owner: Object, kind: str) -> list[Object]:
         else:
             release(registry, obj, owner)
     if "deletionTimestamp" not in owner["metadata"]:
-        for obj in index.orphans(kind, namespace):
-            labels = obj["metadata"].get("labels") or {}
-            if "deletionTimestamp" not in obj["metadata"] and matches_label_selector(selector, labels):
+        for obj in index.orphans(kind, namespace, selector):
+            if "deletionTimestamp" not in obj["metadata"]:
                 adopted = adopt(registry, obj, owner)
                 if adopted is not None:
                     kept.append(adopted)
