@@ -58,14 +58,11 @@ class Group:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gpuctl-bench-") as name:
         directory = Path(name)
-        groups = []
         with served(4, 0, directory) as (server, environment):
-            groups.append(measured(task_group(directory), server, environment))
+            print_group(measured(task_group(directory), server, environment))
         with served(NODES, PODS, directory) as (server, environment):
             print_server(server)
-            groups.append(measured(info_group(directory), server, environment))
-        for group in groups:
-            print_group(group)
+            print_group(measured(info_group(directory), server, environment))
 
 
 def task_group(directory: Path) -> Group:
@@ -157,9 +154,9 @@ def served(nodes: int, pods: int, directory: Path) -> Iterator[tuple[dict[str, A
 
 def measured(group: Group, server: dict[str, Any], environment: dict[str, str]) -> Group:
     contenders = [*([group.base] if group.base else []), *group.contenders]
-    for contender in contenders:  # The first time creates what is then unchanged, and warms caches of bytecode.
-        run(contender.command, environment)
     for contender in contenders:
+        if contender.times > 1:  # The first time creates what is then unchanged.
+            run(contender.command, environment)
         sim(server, "DELETE")
         run(contender.command, environment)
         contender.requests = sum(sim(server, "GET")["counts"].values())
@@ -205,7 +202,7 @@ def print_server(server: dict[str, Any]) -> None:
 
 def print_group(group: Group) -> None:
     base = statistics.median(group.base.seconds) if group.base else 0.0
-    print(f"\n{group.title}")
+    print(f"\n{group.title}", flush=True)
     print(f"  {'':38}{'median':>9}{'spread':>16}{'ratio':>8}{'peak MiB':>10}{'requests':>10}")
     first = None
     for contender in group.contenders:
@@ -215,7 +212,8 @@ def print_group(group: Group) -> None:
         requests = f"{(contender.requests or 0) / contender.times:g}"
         print(
             f"  {contender.name:38}{median:>9.3f}{f'{min(each):.3f}-{max(each):.3f}':>16}{median / first:>8.2f}"
-            f"{max(contender.mib):>10.0f}{requests:>10}"
+            f"{max(contender.mib):>10.0f}{requests:>10}",
+            flush=True,
         )
 
 
