@@ -22,7 +22,6 @@ _PATTERNS = {
     "opaque": r".*",
     "text": r".*",
 }
-_MISSING = object()
 
 
 def at_path(document: Any, path: str) -> Any:

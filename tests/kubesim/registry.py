@@ -16,7 +16,7 @@ import copy
 import random
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from kubesim import deletion, errors, resources, schema
@@ -24,8 +24,8 @@ from kubesim.apply import managed_fields
 from kubesim.auth import SYSTEM, User
 from kubesim.clock import Clock, rfc3339
 from kubesim.field import invalid as invalid_field
+from kubesim.kinds.strategy import Context
 from kubesim.resources import Resource
-from kubesim.selectors import LabelSelector
 from kubesim.store import Event, Store, Stored
 
 Object = dict[str, Any]
@@ -249,8 +249,6 @@ class Registry:
         return rfc3339(self.clock.now())
 
     def _context(self, write: Write) -> Any:
-        from kubesim.kinds.strategy import Context
-
         return Context(self, self.clock, write.dry_run, write.user)
 
     def _admit(self, operation: str, obj: Object | None, old: Object | None, write: Write, plugins: Any) -> None:
@@ -283,12 +281,3 @@ def _keep_system_fields(meta: Object, before: Object) -> None:
             meta[key] = before[key]
     if "deletionGracePeriodSeconds" in before:
         meta.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
-
-
-def matching(stored: Stored, labels: LabelSelector) -> bool:
-    return labels.matches(stored.obj["metadata"].get("labels", {}))
-
-
-def at_subresource(write: Write, name: str) -> Write:
-    """The same write, to a subresource."""
-    return replace(write, subresource=name)

@@ -214,9 +214,6 @@ class MapType(Type):
 class Free(Type):
     """runtime.RawExtension, FieldsV1: any object."""
 
-    def is_empty(self, value: Any) -> bool:
-        return value is None
-
 
 @dataclass
 class Field:
