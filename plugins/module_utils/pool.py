@@ -52,11 +52,14 @@ def run(task: Task) -> dict[str, Any]:
     requests = _requested(task)
     lease = PoolLease(task.client())
     overtaken: Overtaken | None = None
+    unguarded: _Plan | None = None  # made while there was no Lease to tell whether somebody else writes
     while True:
         established = _observed(task, lease)
-        plan = _planned(task, requests, overtaken)
+        plan = _planned(task, requests, overtaken or (lease.overtaken() if unguarded else None))
         if not plan.changed:
             return _result(plan)
+        if unguarded and unguarded.membership != plan.membership:
+            overtaken = lease.overtaken()
         if overtaken:
             raise TaskFailed(f"{overtaken}. This run changed nothing; run it again to have its pools instead.")
         if task.check_mode:
@@ -64,6 +67,7 @@ def run(task: Task) -> dict[str, Any]:
             return _result(plan)
         if not established:
             lease.establish()
+            unguarded = plan
             continue
         try:
             with lease.held():
@@ -72,6 +76,7 @@ def run(task: Task) -> dict[str, Any]:
         except Overtaken as problem:
             overtaken = problem
         except Abandoned as problem:
+            unguarded = None
             task.warn(f"{problem}; it was given up, and what it left half done is completed here.")
 
 

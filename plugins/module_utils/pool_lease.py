@@ -6,7 +6,8 @@ Pools are many objects (a ConfigMap each, labels on many nodes) and Kubernetes h
 overlapping pools at once, each node guarded by its own resourceVersion, could each win some nodes and lose others, and
 undoing both would leave neither's pools. So all runs agree on one object, the Lease ``pools`` in ``gpuctl-system``:
 
-1. A run reads the Lease *before* it reads nodes and ConfigMaps, and plans.
+1. A run reads the Lease *before* it reads nodes and ConfigMaps, and plans. (Where there is no Lease yet, it makes one,
+   reads everything again, and gives up if that makes it another plan.)
 2. It takes the Lease by a patch that is guarded by the resourceVersion read in step 1. Taking and returning it both
    change the version. So taking it proves at once that nobody else is writing, and that nobody has written since
    before our reading: what was planned on is what is there.
@@ -38,7 +39,7 @@ from typing import Any
 from .kube.client import Client
 from .kube.errors import ApiError, KubeError
 from .kube.resources import LEASE, NAMESPACE
-from .labels import FIELD_MANAGER, MANAGED_BY, POOLS_LEASE, SYSTEM_NAMESPACE
+from .labels import CHANGED_BY, FIELD_MANAGER, MANAGED_BY, POOLS_LEASE, SYSTEM_NAMESPACE
 
 ABANDONED_AFTER = 15.0  # seconds
 _RENEWED_EVERY = 4.0
@@ -98,6 +99,10 @@ class PoolLease:
             renewing.join()
             self._return()
 
+    def overtaken(self) -> Overtaken:
+        """What to say to a run that finds other pools than it had read, by the Lease as it was observed last."""
+        return overtaken_by(_last_holder_of(self._lease or {}))
+
     def check(self) -> None:
         """Raise LeaseLost when the Lease is not ours any more."""
         if self._lost.is_set():
@@ -124,7 +129,7 @@ class PoolLease:
                 self._lease = now
                 return
             lease, holder = now, _holder_of(now)
-        self._await_end(lease, holder)
+        self._await_end(lease, holder or _last_holder_of(lease))
 
     def _await_end(self, lease: dict[str, Any], holder: str) -> None:
         """Wait until the other run is done, or found to be dead. Always raises."""
@@ -142,9 +147,7 @@ class PoolLease:
             if time.monotonic() - started > _PATIENCE:
                 raise Overtaken(f"another run is changing the pools: {_described(holder)}")
             lease = now
-        raise Overtaken(
-            "another run changed the pools at the same time" + (f": {_described(holder)}" if holder else "")
-        )
+        raise overtaken_by(holder)
 
     def _take_away(self, lease: dict[str, Any]) -> None:
         try:
@@ -189,7 +192,13 @@ class PoolLease:
         spec = {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": seconds}
         if _holder_of(lease) != holder:
             spec["acquireTime"] = now
-        return self._client.merge_patch(LEASE, lease["metadata"], {"spec": spec})
+        # Stays when the Lease is returned, so that who comes too late can be told who was faster.
+        note = {"metadata": {"annotations": {CHANGED_BY: holder}}} if holder else {}
+        return self._client.merge_patch(LEASE, lease["metadata"], {"spec": spec, **note})
+
+
+def overtaken_by(holder: str) -> Overtaken:
+    return Overtaken("another run changed the pools at the same time" + (f": {_described(holder)}" if holder else ""))
 
 
 def system_namespace() -> dict[str, Any]:
@@ -204,6 +213,11 @@ def _metadata(name: str) -> dict[str, Any]:
 
 def _holder_of(lease: dict[str, Any]) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _last_holder_of(lease: dict[str, Any]) -> str:
+    annotations = lease.get("metadata", {}).get("annotations") or {}
+    return _holder_of(lease) or str(annotations.get(CHANGED_BY) or "")
 
 
 def _described(holder: str) -> str:

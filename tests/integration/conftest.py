@@ -17,6 +17,7 @@ from kubesim.cluster import Cluster
 from . import recorder as recording
 from .ansible import Ansible
 from .api import Api, eventually
+from .pools import PREFIX, Field
 from .recorder import Recorder
 
 
@@ -70,3 +71,16 @@ def namespace(api: Api) -> Iterator[str]:
 def ansible(tmp_path: Path, recorder: Recorder) -> Ansible:
     """Ansible whose tasks reach the cluster through the recorder."""
     return Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(recorder.kubeconfig)})
+
+
+@pytest.fixture
+def field(api: Api) -> Iterator[Field]:
+    """Nodes that nobody has labelled, to be labelled by the test; their labels go away after it."""
+    free = [
+        node["metadata"]["name"]
+        for node in api.list("node")
+        if not any(key.startswith(PREFIX) for key in node["metadata"].get("labels") or {})
+    ]
+    field = Field(api, tuple(free))
+    yield field
+    field.clean()

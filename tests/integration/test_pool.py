@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_pool: what an administrator who declares pools gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .ansible import Ansible, TaskResult
+from .api import Api
+from .manifests import compute, training
+from .pools import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM, Field, manifest
+from .recorder import Recorder
+
+
+@pytest.fixture(autouse=True)
+def _three_nodes(field: Field) -> None:
+    if len(field.nodes) < 3:
+        pytest.skip("needs three nodes without labels of ours")
+
+
+def pools(ansible: Ansible, *manifests: dict[str, Any], **options: Any) -> TaskResult:
+    return ansible.module("gpuctl_pool", definition=list(manifests), **options)
+
+
+def entry(result: TaskResult, index: int = 0) -> dict[str, Any]:
+    assert not result.failed, result.message
+    return dict(result.result["results"][index])
+
+
+def node_patches(recorder: Recorder) -> list[str]:
+    return [write for write in recorder.writes if write.startswith("PATCH /api/v1/nodes/")]
+
+
+def test_pools_are_declared_and_a_second_run_only_reads(ansible: Ansible, field: Field, recorder: Recorder):
+    one, two, three = field.nodes[:3]
+    declared = [
+        manifest(
+            field.pool("train"),
+            {one: {"gpu-type": "A100-100G"}, two: {"gpu-type": "A100-100G"}},
+            description="大模型训练",
+        ),
+        manifest(field.pool("lab"), [three]),
+    ]
+    first = pools(ansible, *declared)
+
+    assert entry(first) == {
+        "name": field.pool("train"),
+        "action": "create",
+        "description": "大模型训练",
+        "nodes": [one, two],
+        "gpu_types": {one: "A100-100G", two: "A100-100G"},
+        "added": [one, two],
+        "removed": [],
+        "changed_types": {},
+        "taken_from": {},
+    }
+    assert first.message == "2 pools: 2 create"
+    assert field.labels(one) == {
+        POOL: field.pool("train"),
+        GPU_TYPE: "A100-100G",
+        GPU_TYPE_INTERNAL: "A100-100G",
+    }
+    assert field.labels(three) == {POOL: field.pool("lab")}
+    assert field.declared("train") == f"{one}: A100-100G\n{two}: A100-100G\n"
+    assert len(node_patches(recorder)) == 3
+
+    recorder.clear()
+    second = pools(ansible, *declared)
+    assert not second.changed
+    assert entry(second)["action"] == "unchanged"
+    assert recorder.writes == []
+    assert len(recorder.requests) == 3, "the Lease, the nodes, the ConfigMaps"
+
+
+def test_check_mode_predicts_the_same_and_writes_nothing(ansible: Ansible, field: Field, recorder: Recorder):
+    declared = manifest(field.pool("a"), {field.nodes[0]: {"gpu-type": "T4"}, field.nodes[1]: None})
+    predicted = pools(ansible, declared, check=True)
+    assert predicted.changed
+    assert recorder.writes == []
+    assert f"PATCH /api/v1/nodes/{field.nodes[0]} (dry run)" in recorder.dry_runs
+    assert field.declared("a") is None
+
+    done = pools(ansible, declared)
+    assert entry(predicted) == entry(done)
+    assert predicted.diff == done.diff
+    recorder.clear()
+    assert not pools(ansible, declared, check=True).changed
+    assert recorder.writes == recorder.dry_runs == []
+
+
+def test_a_pool_has_exactly_the_declared_nodes_and_those_that_leave_lose_their_type(ansible: Ansible, field: Field):
+    one, two, three = field.nodes[:3]
+    field.set_labels(three, {GPU_TYPE: "set-by-hand"})
+    pools(ansible, manifest(field.pool("a"), {one: {"gpu-type": "T4"}, two: {"gpu-type": "T4"}, three: None}))
+    result = entry(pools(ansible, manifest(field.pool("a"), {two: {"gpu-type": "L4"}})))
+
+    assert (result["action"], result["removed"], result["added"]) == ("update", sorted([one, three]), [])
+    assert result["changed_types"] == {two: {"before": "T4", "after": "L4"}}
+    assert field.labels(one) == {}
+    assert field.labels(two) == {POOL: field.pool("a"), GPU_TYPE: "L4", GPU_TYPE_INTERNAL: "L4"}
+    assert field.labels(three) == {GPU_TYPE: "set-by-hand"}, "no pool had set it"
+    assert field.declared("a") == f"{two}: L4\n"
+
+
+def test_nodes_are_added_and_removed_by_name(ansible: Ansible, field: Field):
+    one, two, three = field.nodes[:3]
+    name = field.pool("a")
+    ansible.module("gpuctl_pool", name=name, nodes=[one], description="first")
+    added = ansible.module("gpuctl_pool", name=name, nodes=f"{two},{three}", purge=False)
+    assert entry(added)["added"] == sorted([two, three])
+    assert entry(added)["description"] == "first"
+    removed = ansible.module("gpuctl_pool", name=name, remove_nodes=[one, two])
+    assert entry(removed)["removed"] == sorted([one, two])
+    assert field.members("a") == {three}
+    assert field.declared("a") == f"{three}:\n"
+    assert not ansible.module("gpuctl_pool", name=name, remove_nodes=[one, two]).changed
+
+
+def test_a_node_moves_between_two_pools_of_one_task(ansible: Ansible, field: Field):
+    one, two = field.nodes[:2]
+    pools(ansible, manifest(field.pool("a"), [one, two]))
+    moved = pools(ansible, manifest(field.pool("a"), [one]), manifest(field.pool("b"), {two: {"gpu-type": "T4"}}))
+    assert entry(moved, 1)["taken_from"] == {two: field.pool("a")}
+    assert field.members("a") == {one}
+    assert field.members("b") == {two}
+
+
+def test_obstacles_are_told_all_at_once_and_nothing_changes(ansible: Ansible, field: Field, recorder: Recorder):
+    one, two, three = field.nodes[:3]
+    pools(ansible, manifest(field.pool("a"), [one, two]))
+    recorder.clear()
+    result = pools(
+        ansible, manifest(field.pool("b"), [one, two, three, f"{three}x"]), manifest(field.pool("c"), ["qq"])
+    )
+    assert result.failed
+    assert result.message.splitlines() == [
+        f"pool {field.pool('b')}: the cluster has no node {three}x; did you mean {three}?",
+        f"pool {field.pool('c')}: the cluster has no node qq; kubectl get nodes lists the names.",
+        f"pool {field.pool('b')}: {one} is in pool {field.pool('a')}; "
+        "take it out there, or set force to true to move it.",
+        f"pool {field.pool('b')}: {two} is in pool {field.pool('a')}; "
+        "take it out there, or set force to true to move it.",
+        "Nothing was changed.",
+    ]
+    assert recorder.writes == []
+
+
+def test_force_takes_nodes_over_and_the_other_declaration_stays_true(ansible: Ansible, field: Field):
+    one, two = field.nodes[:2]
+    pools(ansible, manifest(field.pool("a"), {one: {"gpu-type": "T4"}, two: {"gpu-type": "T4"}}))
+    taken = entry(pools(ansible, manifest(field.pool("b"), [two]), force=True))
+    assert taken["taken_from"] == {two: field.pool("a")}
+    assert field.labels(two) == {POOL: field.pool("b")}, "the type was the other pool's"
+    assert field.declared("a") == f"{one}: T4\n"
+    assert not pools(ansible, manifest(field.pool("a"), {one: {"gpu-type": "T4"}})).changed
+
+
+def test_labels_that_somebody_removed_come_back(ansible: Ansible, field: Field, recorder: Recorder):
+    one, two = field.nodes[:2]
+    declared = manifest(field.pool("a"), {one: {"gpu-type": "T4"}, two: {"gpu-type": "T4"}})
+    pools(ansible, declared)
+    field.set_labels(one, {POOL: None, GPU_TYPE_INTERNAL: "other"})
+    recorder.clear()
+    assert entry(pools(ansible, declared))["action"] == "update"
+    assert field.labels(one) == {POOL: field.pool("a"), GPU_TYPE: "T4", GPU_TYPE_INTERNAL: "T4"}
+    assert node_patches(recorder) == [f"PATCH /api/v1/nodes/{one}"]
+
+
+def test_deleting_a_pool_frees_its_nodes(ansible: Ansible, field: Field, recorder: Recorder):
+    one = field.nodes[0]
+    ansible.module("gpuctl_pool", name=field.pool("a"), nodes={one: {"gpu-type": "T4"}})
+    predicted = ansible.module("gpuctl_pool", name=field.pool("a"), state="absent", check=True)
+    deleted = ansible.module("gpuctl_pool", name=field.pool("a"), state="absent")
+    assert entry(predicted) == entry(deleted)
+    assert (entry(deleted)["action"], entry(deleted)["removed"]) == ("delete", [one])
+    assert field.labels(one) == {}
+    assert field.declared("a") is None
+    recorder.clear()
+    again = ansible.module("gpuctl_pool", name=field.pool("a"), state="absent")
+    assert not again.changed
+    assert recorder.writes == []
+
+
+def test_a_pool_that_jobs_use_is_only_deleted_by_force_and_its_jobs_go_on(
+    ansible: Ansible, api: Api, field: Field, namespace: str
+):
+    one, name = field.nodes[0], field.pool("a")
+    ansible.module("gpuctl_pool", name=name, nodes=[one])
+    jobs = [training(resources={"pool": name}), compute(resources={"pool": name})]
+    ansible.job(definition=jobs, namespace=namespace, wait=True, wait_timeout=60)
+    refused = ansible.module("gpuctl_pool", name=name, state="absent")
+    assert refused.failed
+    assert f"pool {name} is used by {namespace}/train, {namespace}/web" in refused.message
+    assert field.members("a") == {one}
+
+    forced = ansible.module("gpuctl_pool", name=name, state="absent", force=True)
+    assert entry(forced)["action"] == "delete"
+    assert f"is used by {namespace}/train" in " ".join(forced.screen.split()), "ansible-core 2.16 wraps warnings"
+    pods = api.list("pod", namespace)
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+    assert all("deletionTimestamp" not in pod["metadata"] for pod in pods)
+
+
+REFUSED = {
+    "a reserved name": ({"name": "default", "nodes": []}, ["default", "stands for the nodes that are in no pool"]),
+    "another reserved name": ({"name": "none"}, ["none", "reads as if there were no pool"]),
+    "a name that is none": ({"name": "Pool_A"}, ["pool.name: Pool_A is not a valid name"]),
+    "a type that no label can hold": (
+        {"name": "a", "nodes": {"node-1": {"gpu-type": "A100 80G"}}},
+        ["nodes.node-1.gpu-type: A100 80G", "letters"],
+    ),
+    "a type of 64 characters": ({"name": "a", "nodes": {"n": {"gpu-type": "x" * 64}}}, ["has 64 characters", "63"]),
+    "an unknown key": ({"name": "a", "nodes": {"node-1": {"gputype": "A"}}}, ["gputype", "gpu-type"]),
+    "no pool at all": ({}, ["src", "definition", "name"]),
+    "nodes without a pool": ({"definition": {}, "nodes": ["a"]}, ["name"]),
+    "only a job": ({"definition": training()}, ["there is no pool", "training"]),
+    "nobody to write": ({"name": "a", "concurrency": 0}, ["concurrency is 0"]),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), REFUSED.values(), ids=REFUSED)
+def test_bad_input_is_one_clear_message(ansible: Ansible, recorder: Recorder, options: dict, words: list[str]):
+    result = ansible.module("gpuctl_pool", **options)
+    assert result.failed
+    assert [word for word in words if word not in result.message] == []
+    assert "Traceback" not in result.screen
+    assert recorder.requests == []
+
+
+def test_a_node_twice_in_the_pool_and_in_remove_nodes(ansible: Ansible, field: Field):
+    one = field.nodes[0]
+    result = ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[one], remove_nodes=[one])
+    assert f"{one} is both in nodes and in remove_nodes" in result.message
+
+
+def test_a_config_map_of_somebody_else_is_not_touched(ansible: Ansible, api: Api, field: Field, recorder: Recorder):
+    pools(ansible, manifest(field.pool("other"), [field.nodes[0]]))  # so that the namespace is there
+    name = f"pool-{field.pool('a')}"
+    api.create("configmap", {"metadata": {"name": name}, "data": {"theirs": "yes"}}, SYSTEM)
+    recorder.clear()
+    for state in ("present", "absent"):
+        result = ansible.module("gpuctl_pool", name=field.pool("a"), state=state)
+        assert "does not belong to gpuctl" in result.message
+    assert recorder.writes == []
+    assert api.get("configmap", name, SYSTEM)["data"] == {"theirs": "yes"}
+
+
+def test_who_may_not_is_told_which_rights_it_takes(ansible: Ansible, field: Field, recorder: Recorder):
+    result = ansible.module(
+        "gpuctl_pool", name=field.pool("a"), nodes=[field.nodes[0]], impersonate_user="gpuctl-test-nobody"
+    )
+    assert result.failed
+    assert "forbidden" in result.message
+    assert "needs the rights to list, get and patch nodes" in result.message
+    assert recorder.writes == []

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_pool while others write: two hosts at the same time, a person with kubectl, a run that is killed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from .ansible import Ansible, TaskResult
+from .api import Api
+from .pools import GPU_TYPE, LEASE, POOL, Field, manifest
+from .recorder import Recorder, Request
+
+Wanted = dict[str, tuple[str, ...]]
+
+
+@pytest.fixture(autouse=True)
+def _three_nodes(field: Field) -> None:
+    if len(field.nodes) < 3:
+        pytest.skip("needs three nodes without labels of ours")
+
+
+def at_the_same_time(ansible: Ansible, field: Field, both: Iterable[Wanted]) -> list[TaskResult]:
+    """Two ansible-playbook processes, each with pools of its own."""
+
+    def provision(number: int, wanted: Wanted) -> TaskResult:
+        directory = ansible.directory / f"host-{number}"
+        directory.mkdir(exist_ok=True)
+        definition = [manifest(field.pool(name), list(nodes)) for name, nodes in wanted.items()]
+        return Ansible(directory, ansible.environment).module("gpuctl_pool", definition=definition)
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(provision, (1, 2), both))
+
+
+def hold_back_until_both_write(recorder: Recorder) -> None:
+    """Each process has read everything before either writes: the worst moment."""
+    both = threading.Barrier(2)
+    writes = itertools.count()
+
+    def before(request: Request) -> None:
+        if request.method != "GET" and next(writes) < both.parties:
+            both.wait(60)
+
+    recorder.before = before
+
+
+def state(field: Field, names: Iterable[str]) -> Wanted:
+    """The pools by the labels of their nodes; what the ConfigMaps declare must be the same."""
+    found = {}
+    for name in names:
+        members = tuple(sorted(field.members(name)))
+        declared = field.declared(name)
+        assert (declared is not None, members) == (
+            bool(members),
+            tuple(sorted((declared or "").replace(":", "").split())),
+        )
+        if members:
+            found[name] = members
+    return found
+
+
+def overlapping(field: Field) -> dict[str, tuple[Wanted, Wanted]]:
+    one, two, three = sorted(field.nodes[:3])
+    return {
+        "the same pools with other nodes": (
+            {"train": (one, two), "infer": (three,)},
+            {"train": (three,), "infer": (one, two)},
+        ),
+        "other pools with a node in common": ({"p": (one, two)}, {"q": (two, three)}),
+        "in another order": ({"z": (one, three), "a": (two,)}, {"a": (one, three), "z": (two,)}),
+    }
+
+
+@pytest.mark.parametrize("lease", ["the very first run", "the Lease is there"])
+@pytest.mark.parametrize(
+    "case", ["the same pools with other nodes", "other pools with a node in common", "in another order"]
+)
+def test_of_two_hosts_that_have_read_the_same_one_wins_and_the_other_is_told(
+    ansible: Ansible, api: Api, field: Field, recorder: Recorder, case: str, lease: str
+):
+    if lease == "the very first run":
+        api.call("DELETE", LEASE)
+    else:
+        ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
+    both = overlapping(field)[case]
+    hold_back_until_both_write(recorder)
+    results = at_the_same_time(ansible, field, both)
+
+    assert [result.failed for result in results].count(True) == 1, [result.message for result in results]
+    (winner,) = [wanted for wanted, result in zip(both, results, strict=True) if not result.failed]
+    (loser,) = [result for result in results if result.failed]
+    assert state(field, {name for wanted in both for name in wanted}) == winner
+    assert "another run changed the pools at the same time: process " in loser.message
+    assert "changed nothing" in loser.message or "Nothing was changed" in loser.message
+
+
+def test_two_hosts_that_want_the_same_both_succeed(ansible: Ansible, field: Field, recorder: Recorder):
+    one, two, three = field.nodes[:3]
+    ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
+    wanted = {"train": (one, two), "infer": (three,)}
+    hold_back_until_both_write(recorder)
+    results = at_the_same_time(ansible, field, (wanted, wanted))
+    assert [result.message for result in results if result.failed] == []
+    assert sorted(result.changed for result in results) == [False, True]
+
+
+def test_two_hosts_without_any_order_never_mix(ansible: Ansible, field: Field):
+    both = overlapping(field)["the same pools with other nodes"]
+    for _round in range(3):
+        results = at_the_same_time(ansible, field, both)
+        found = state(field, ("train", "infer"))
+        assert found in both
+        assert not results[both.index(found)].failed
+
+
+def test_what_a_person_changes_meanwhile_is_kept_and_everything_else_taken_back(
+    ansible: Ansible, field: Field, recorder: Recorder
+):
+    one, two, three = field.nodes[:3]
+    ansible.module("gpuctl_pool", name=field.pool("a"), nodes={one: {"gpu-type": "T4"}})
+    before = {node: field.labels(node) for node in (one, three)}
+
+    def interfere(request: Request) -> None:
+        if request.method == "PATCH" and request.path == f"/api/v1/nodes/{two}":
+            recorder.before = lambda request: None
+            field.set_labels(two, {POOL: "by-hand"})
+
+    recorder.before = interfere
+    result = ansible.module(
+        "gpuctl_pool", name=field.pool("a"), nodes={node: {"gpu-type": "L4"} for node in (one, two, three)}
+    )
+    assert result.failed
+    assert f"{two}: somebody else changed its labels, {POOL} is by-hand now and was not set when" in result.message
+    assert result.message.endswith("Nothing was changed.")
+    assert {node: field.labels(node) for node in (one, three)} == before
+    assert field.labels(two) == {POOL: "by-hand"}
+    assert field.declared("a") == f"{one}: T4\n"
+
+
+def test_other_writes_to_a_node_are_no_conflict(ansible: Ansible, field: Field, recorder: Recorder):
+    one = field.nodes[0]
+
+    def heartbeat(request: Request) -> None:
+        if request.method == "PATCH" and request.path == f"/api/v1/nodes/{one}":
+            recorder.before = lambda request: None
+            field.set_labels(one, {GPU_TYPE: None, "gpuctl-test.example.com/beat": "1"})
+
+    recorder.before = heartbeat
+    result = ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[one])
+    field.set_labels(one, {"gpuctl-test.example.com/beat": None})
+    assert not result.failed, result.message
+    assert field.members("a") == {one}
+
+
+def test_what_a_killed_run_leaves_is_completed_by_the_next(
+    ansible: Ansible, api: Api, field: Field, recorder: Recorder
+):
+    """It dies with the Lease in its hands and one of two nodes labelled."""
+    one, two = field.nodes[:2]
+    definition: list[dict[str, Any]] = [manifest(field.pool("a"), [one, two])]
+    pids: list[int] = []
+
+    def kill(request: Request) -> None:
+        if request.method == "PATCH" and request.path == f"/api/v1/nodes/{two}" and not pids:
+            pids.append(_pid_of_holder(api))
+            os.kill(pids[0], signal.SIGKILL)
+
+    ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
+    recorder.before = kill
+    killed = ansible.module("gpuctl_pool", definition=definition, concurrency=1)
+    assert killed.failed
+    recorder.clear()
+
+    field.set_labels(two, {POOL: None})  # the request that it died with may have arrived
+    finished = ansible.module("gpuctl_pool", definition=definition)
+    assert not finished.failed, finished.message
+    assert field.members("a") == {one, two}
+    assert "has not finished its change of the pools" in " ".join(finished.screen.split())
+
+
+def _pid_of_holder(api: Api) -> int:
+    """The process of this machine that holds the Lease, as it says itself."""
+    host, pid = api.call("GET", LEASE)[1]["spec"]["holderIdentity"].split("/")[:2]
+    assert host == socket.gethostname()
+    return int(pid)
