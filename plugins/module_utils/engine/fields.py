@@ -93,6 +93,7 @@ _MERGE_KEYS = {
     "volumes": ("name",),
 }
 _KEY_DEFAULTS = {"protocol": "TCP"}  # A key that the server fills in before it merges.
+_FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # What the server fills into atomic maps (fieldRef, resourceFieldRef).
 
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing where we give both. What is
 # there and not named by us was named by us before; ``managedFields`` cannot tell, as the list is one value to it.
@@ -167,6 +168,16 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
             yield Change((*path, name), theirs, ABSENT)
         elif below:
             yield from _dropped(below, ours, theirs, (*path, name))
+        elif isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            yield from _dropped_from_atomic(ours, theirs, (*path, name))
+
+
+def _dropped_from_atomic(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: Path) -> Iterator[Change]:
+    """The same of a map that is one value to the server (``x-kubernetes-map-type: atomic``: nodeSelector,
+    secretKeyRef): who holds it, holds all that is in it. When somebody adds to it, it is no longer held by us."""
+    for name, value in theirs.items():
+        if name not in ours and _FILLED_IN.get(name) != value:
+            yield Change((*path, name), value, ABSENT)
 
 
 def _descend(step: str, desired: Any, live: Any, path: Path) -> tuple[str | Key | None, Any, Any]:
