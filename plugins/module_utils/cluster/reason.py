@@ -178,7 +178,7 @@ def _unschedulable(pod: Object, nodes: Sequence[Node] | None) -> str | None:
             return f"pod {name} {_not_placed(pod, condition, nodes)}"
     scheduler = spec.get("schedulerName") or _OWN_SCHEDULER
     if scheduler != _OWN_SCHEDULER:
-        return f"pod {name} waits for the scheduler {scheduler}, which has not looked at it; is it installed?"
+        return f"pod {name} waits for the scheduler {scheduler}, which has not looked at it; check that it is installed"
     return None
 
 

@@ -69,7 +69,7 @@ def _stays_out_of_pools(pod: Mapping[str, Any]) -> bool:
 
 def _empty_pool(place: str, nodes: Sequence[Node]) -> str:
     others = sorted({node.pool for node in nodes} - {DEFAULT_POOL})
-    there = f"there are {_listed(others)}" if others else "there is no pool"
+    there = _there_are(others) if others else "there is no pool"
     if place == f"pool {DEFAULT_POOL}" and others:
         return f"it names no pool, and every node is in one; set resources.pool ({there})"
     if place.startswith("pool "):
@@ -85,7 +85,7 @@ def _no_such_type(wanted: str, nodes: Sequence[Node], place: str) -> str:
             f"leave out resources.gpu-type, or set the label with gpuctl_pool or gpuctl_node_label"
         )
     return (
-        f"no node of {place} has the GPU type {wanted}, there are {_listed(types)}; "
+        f"no node of {place} has the GPU type {wanted}, {_there_are(types)}; "
         f"correct resources.gpu-type, or leave it out"
     )
 
@@ -205,6 +205,10 @@ def _amount(resource: str, number: int, rounded: Any) -> str:
     if resource == GPU_MEMORY:
         return f"{number}Gi of shared GPU memory"
     return f"{cores(number)} CPU" if resource == "cpu" else f"{gibibytes(number, rounded)} of memory"
+
+
+def _there_are(names: Sequence[str]) -> str:
+    return f"there is only {names[0]}" if len(names) == 1 else f"there are {_listed(names)}"
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What nodes and pools have, what is used of it, and by whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import (
+    gibibytes,
+    node_row,
+    node_status,
+    shrink_node,
+    shrink_pod,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pools import pool_rows
+
+from .live_objects import GIB, GPU_TYPE, POOL, accounted, node, pod
+
+STATES: dict[str, tuple[dict[str, Any], str]] = {
+    "ready": (node(), "active"),
+    "cordoned": (node(cordoned=True), "maintaining"),
+    "not ready": (node(ready="False"), "faulty"),
+    "out of touch": (node(ready="Unknown"), "faulty"),
+    "cordoned and not ready": (node(ready="False", cordoned=True), "faulty"),
+    "that never told of itself": ({"metadata": {"name": "n"}, "spec": {}, "status": {}}, "faulty"),
+    "registered a moment ago": ({"metadata": {"name": "n"}}, "faulty"),
+}
+
+
+@pytest.mark.parametrize(("obj", "status"), STATES.values(), ids=STATES)
+def test_the_status_of_a_node(obj: dict[str, Any], status: str) -> None:
+    assert node_status(obj) == status
+
+
+# nodes, pods, (total, used, free) GPUs of the first node
+USES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[int, int, int]]] = {
+    "an empty node": (node(), [], (8, 0, 8)),
+    "pods of ours and of others": (
+        node(),
+        [pod(gpu=3, nodeName="n1"), pod("y", gpu=1, labels={}, nodeName="n1")],
+        (8, 4, 4),
+    ),
+    "pods elsewhere, waiting or on nodes that are gone": (
+        node(),
+        [pod(gpu=1, nodeName="n2"), pod(gpu=1), pod(gpu=1, nodeName="gone")],
+        (8, 0, 8),
+    ),
+    "a node that lost GPUs which are in use": (node(gpu=2), [pod(gpu=4, nodeName="n1")], (2, 4, 0)),
+    "a cordoned node has nothing free": (node(cordoned=True), [pod(gpu=1, nodeName="n1")], (8, 1, 0)),
+    "a node that is not ready has nothing free": (node(ready="Unknown"), [], (8, 0, 0)),
+    "a node without GPUs": (node(gpu=0), [], (0, 0, 0)),
+    "a node that offers nothing yet": ({**node(), "status": {}}, [], (0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize(("obj", "pods", "amounts"), USES.values(), ids=USES)
+def test_the_gpus_of_a_node(obj: dict[str, Any], pods: list[dict[str, Any]], amounts: tuple[int, int, int]) -> None:
+    row = node_row(accounted([obj, node("n2")], pods)[0])
+    assert (row["gpu_total"], row["gpu_used"], row["gpu_free"]) == amounts
+
+
+def test_a_whole_row() -> None:
+    labels = {POOL: "train", GPU_TYPE: "A100", "kubernetes.io/hostname": "n1"}
+    (found,) = accounted([node(labels=labels, gpu=8)], [pod(gpu=2, cpu="1500m", memory="96Gi", nodeName="n1")])
+    assert node_row(found) == {
+        "node_name": "n1",
+        "status": "active",
+        "gpu_total": 8,
+        "gpu_used": 2,
+        "gpu_free": 6,
+        "gpu_type": "A100",
+        "bound_pools": ["train"],
+        "cpu": "64",
+        "cpu_used": "1500m",
+        "memory": "512Gi",
+        "memory_used": "96Gi",
+        "labels": {GPU_TYPE: "A100", POOL: "train"},
+        "address": "10.0.0.1",
+        "created_at": "2026-01-01T00:00:00Z",
+        "last_updated_at": "2026-01-01T00:05:00Z",
+    }
+    assert node_row(found, ["kubernetes.io/hostname", "not/there"])["labels"] == {"kubernetes.io/hostname": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "gpu_type"),
+    [
+        ({}, None),
+        ({"nvidia.com/gpu.product": "NVIDIA-A100"}, "NVIDIA-A100"),
+        ({"nvidia.com/gpu.product": "NVIDIA-A100", "runwhere.ai/gpuType": "A100"}, "A100"),
+        ({"runwhere.ai/gpuType": "A100", GPU_TYPE: "A100-100G"}, "A100-100G"),
+        ({GPU_TYPE: "", "runwhere.ai/gpuType": "A100"}, "A100"),
+    ],
+)
+def test_the_gpu_type_of_a_node(labels: dict[str, str], gpu_type: str | None) -> None:
+    assert shrink_node(node(labels=labels)).gpu_type == gpu_type
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0Gi"), (GIB, "1Gi"), (3 * GIB // 2, "1.5Gi"), (GIB // 10, "0.1Gi"), (1024 * GIB, "1024Gi")],
+)
+def test_memory_reads(number: int, text: str) -> None:
+    assert gibibytes(number) == text
+
+
+# -- pools -----------------------------------------------------------------------------------------------------------
+
+
+def rows(
+    nodes: list[dict[str, Any]], pods: list[dict[str, Any]] | None = None, declared: dict[str, str | None] | None = None
+) -> dict[str, dict[str, Any]]:
+    found = pool_rows(declared or {}, accounted(nodes, pods), [shrink_pod(obj) for obj in pods or ()])
+    return {row["name"]: row for row in found}
+
+
+def of_job(name: str, pool: str = "a") -> dict[str, str]:
+    return {"app": name, "runwhere.ai/job-type": "training", POOL: pool}
+
+
+def test_a_pool_adds_its_nodes_up() -> None:
+    nodes = [
+        node("n2", labels={POOL: "a", GPU_TYPE: "A100"}),
+        node("n1", labels={POOL: "a", GPU_TYPE: "A800"}, gpu=4, cordoned=True),
+        node("n3"),
+    ]
+    pods = [pod(gpu=2, nodeName="n2"), pod("y", gpu=1, nodeName="n1", labels={})]
+    row = rows(nodes, pods, {"a": "for training"})["a"]
+    row.pop("jobs")
+    assert row == {
+        "name": "a",
+        "description": "for training",
+        "status": "active",
+        "gpu_total": 12,
+        "gpu_used": 3,
+        "gpu_free": 6,
+        "gpu_type": {"A100": 8, "A800": 4},
+        "node_count": 2,
+        "nodes": ["n1", "n2"],
+    }
+
+
+def test_every_pool_that_anybody_knows_of_has_a_row() -> None:
+    pods = [pod(labels=of_job("x", "wanted"))]
+    assert list(rows([node(labels={POOL: "labelled"})], pods, {"declared": None})) == [
+        "declared",
+        "default",
+        "labelled",
+        "wanted",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("states", "status"),
+    [
+        ([], "active"),
+        ([{}, {"cordoned": True}, {"ready": "False"}], "active"),
+        ([{"cordoned": True}, {"cordoned": True}], "maintaining"),
+        ([{"cordoned": True}, {"ready": "False"}], "faulty"),
+    ],
+    ids=["without nodes", "one takes pods", "all cordoned", "one is not ready, none takes pods"],
+)
+def test_the_status_of_a_pool(states: list[dict[str, Any]], status: str) -> None:
+    nodes = [node(f"n{number}", labels={POOL: "a"}, **state) for number, state in enumerate(states)]
+    assert rows(nodes, declared={"a": None})["a"]["status"] == status
+
+
+def test_the_jobs_of_a_pool_are_where_their_pods_are() -> None:
+    nodes = [node("n1", labels={POOL: "a"}), node("n2", labels={POOL: "b"})]
+    pods = [
+        pod("x-1", gpu=2, labels=of_job("x"), nodeName="n1"),
+        pod("x-2", gpu=2, labels=of_job("x")),
+        pod("moved-1", gpu=1, labels=of_job("moved", "a"), nodeName="n2"),  # its node changed the pool
+        pod("lost-1", gpu=1, labels=of_job("lost", "a"), nodeName="gone"),
+        pod("other", gpu=1, labels={"app": "other"}, nodeName="n1"),
+    ]
+    found = rows(nodes, pods)
+    entry = {"namespace": "ml", "kind": "training"}
+    assert found["a"]["jobs"] == [
+        {"name": "lost", **entry, "gpu": 1, "pods": 1, "pods_waiting": 0},
+        {"name": "x", **entry, "gpu": 2, "pods": 1, "pods_waiting": 1},
+    ]
+    assert found["b"]["jobs"] == [{"name": "moved", **entry, "gpu": 1, "pods": 1, "pods_waiting": 0}]
+
+
+def test_the_job_of_a_pod_that_the_former_command_line_made() -> None:
+    labels = {"job-name": "old", "runwhere.ai/job-type": "training", POOL: "a"}
+    (job,) = rows([node(labels={POOL: "a"})], [pod(labels=labels, nodeName="n1", gpu=1)])["a"]["jobs"]
+    assert (job["name"], job["gpu"]) == ("old", 1)

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why a job does not run: a case for every sentence, word by word, and which obstacle is told of several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import reason_for
+
+from .live_objects import POOL, accounted, container, event, node, pod, unscheduled, with_container, workload
+
+QUOTA = (
+    'pods "x-9" is forbidden: exceeded quota: team-ml, requested: requests.cpu=8,requests.nvidia.com/gpu=4, '
+    "used: requests.cpu=30,requests.nvidia.com/gpu=6, limited: requests.cpu=32,requests.nvidia.com/gpu=8"
+)
+QUOTA_SENTENCE = (
+    "the quota team-ml of the namespace is exhausted (cpu: 8 more asked for, 30 of 32 in use; "
+    "nvidia.com/gpu: 4 more asked "
+    "for, 6 of 8 in use); delete a job, ask for less, or have the quota raised."
+)
+LIMIT = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
+EXIT_1 = {"terminated": {"reason": "Error", "exitCode": 1}}
+FAILED_POD = pod("x-old", status=with_container("Failed", state=EXIT_1))
+FAILED_SENTENCE = "the container of pod x-old ended with exit code 1; read its logs for the cause."
+SCHEDULER = (
+    "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/2 nodes are."
+)
+
+
+def waiting(reason: str, message: str = "", **fields: Any) -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return pod(nodeName="n1", status=with_container(state=state, **fields))
+
+
+def ended(**terminated: Any) -> dict[str, Any]:
+    return waiting("CrashLoopBackOff", "back-off 5m0s", lastState={"terminated": terminated})
+
+
+# the workload, its pods, events, the sentence
+CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], str | None]] = {
+    "nothing is known yet": (workload(), [], [], None),
+    "a pod that starts": (workload(), [waiting("ContainerCreating")], [], None),
+    "a pod that is initialised": (workload(), [waiting("PodInitializing")], [], None),
+    # -- paused
+    "a training that waits for Kueue": (
+        workload(labels={"kueue.x-k8s.io/queue-name": "research"}, suspend=True),
+        [],
+        [],
+        "it waits in the queue research until Kueue admits it.",
+    ),
+    "a training that was suspended": (workload(suspend=True), [], [], "it is suspended (spec.suspend)."),
+    "a service without copies": (workload("Deployment", replicas=0), [], [], "it is scaled to 0 copies."),
+    # -- images
+    "an image that is not there": (
+        workload(),
+        [
+            waiting(
+                "ImagePullBackOff",
+                'Back-off pulling image "reg/ml:v1": ErrImagePull: rpc error: code = NotFound desc = reg/ml:v1: not '
+                "found",
+            )
+        ],
+        [],
+        "the image reg/ml:v1 of pod x-1 cannot be pulled (rpc error: code = NotFound desc = reg/ml:v1: not "
+        "found); check "
+        "environment.image, and imagePullSecret for a private registry.",
+    ),
+    "an image of which only the name is told": (
+        workload(),
+        [waiting("ImagePullBackOff", 'Back-off pulling image "reg/ml:v1"')],
+        [],
+        "the image reg/ml:v1 of pod x-1 cannot be pulled; check environment.image, and imagePullSecret for a private "
+        "registry.",
+    ),
+    "an image with a name that cannot be": (
+        workload(),
+        [waiting("InvalidImageName", "couldn't parse image name")],
+        [],
+        "the image reg/ml:v1 of pod x-1 cannot be pulled (couldn't parse image name); check environment.image, and "
+        "imagePullSecret for a private registry.",
+    ),
+    # -- containers
+    "a secret that is missing": (
+        workload(),
+        [waiting("CreateContainerConfigError", 'secret "hub" not found')],
+        [],
+        'the container of pod x-1 cannot be started: secret "hub" not found; create what is missing in the '
+        "namespace, or "
+        "correct environment.env.",
+    ),
+    "a container that cannot be made": (
+        workload(),
+        [waiting("CreateContainerError", "no command specified")],
+        [],
+        "the container of pod x-1 cannot be started: no command specified; check environment.command.",
+    ),
+    "a command that is not there": (
+        workload("Deployment"),
+        [
+            ended(
+                reason="StartError",
+                exitCode=128,
+                message='failed to create containerd task: runc: exec: "trian": executable file not found in $PATH: '
+                "unknown",
+            )
+        ],
+        [],
+        'the container of pod x-1 cannot be started: exec: "trian": executable file not found in $PATH: unknown; check '
+        "environment.command.",
+    ),
+    "a container that crashes again and again": (
+        workload("Deployment"),
+        [ended(reason="Error", exitCode=1)],
+        [],
+        "the container of pod x-1 keeps ending with exit code 1; read its logs for the cause.",
+    ),
+    "a container that needs more memory": (
+        workload("Deployment"),
+        [ended(reason="OOMKilled", exitCode=137)],
+        [],
+        "the container of pod x-1 keeps ending because it ran out of memory (OOMKilled); raise resources.memory.",
+    ),
+    "an init container that failed": (
+        workload(),
+        [pod(nodeName="n1", status={"phase": "Pending", "initContainerStatuses": [container(state=EXIT_1)]})],
+        [],
+        "the container of pod x-1 ended with exit code 1; read its logs for the cause.",
+    ),
+    "some other state": (
+        workload(),
+        [waiting("PostStartHookError", "the hook ended with 2")],
+        [],
+        "pod x-1 is in PostStartHookError: the hook ended with 2.",
+    ),
+    # -- ready
+    "a container that runs, but is not ready yet": (
+        workload("Deployment"),
+        [pod(nodeName="n1", status=with_container("Running", state={"running": {}}))],
+        [],
+        "pod x-1 runs, but is not ready yet.",
+    ),
+    "a health check that fails": (
+        workload("Deployment"),
+        [pod(nodeName="n1", status=with_container("Running", state={"running": {}}))],
+        [
+            event("Unhealthy", "Startup probe failed: connection refused"),
+            event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 404"),
+            event("Unhealthy", "of another pod", name="y-1"),
+        ],
+        "pod x-1 runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 404.",
+    ),
+    "what crashed before and runs well now": (
+        workload("Deployment"),
+        [
+            pod(
+                nodeName="n1",
+                status=with_container("Running", ready=True, state={"running": {}}, lastState=EXIT_1),
+            )
+        ],
+        [],
+        None,
+    ),
+    # -- what failed
+    "a training whose pod failed for good": (
+        workload(status={"conditions": LIMIT}),
+        [FAILED_POD],
+        [],
+        FAILED_SENTENCE,
+    ),
+    "a training that failed, its pods are gone": (
+        workload(status={"conditions": LIMIT}),
+        [],
+        [],
+        "the training has failed: Job has reached the specified backoff limit.",
+    ),
+    "a training between two tries": (workload(), [FAILED_POD], [], FAILED_SENTENCE),
+    "an evicted pod": (
+        workload(status={"conditions": LIMIT}),
+        [pod(status={"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."})],
+        [],
+        "pod x-1 failed: Evicted: The node was low on resource: memory.",
+    ),
+    "a pod that failed without a word": (
+        workload(status={"conditions": LIMIT}),
+        [pod(status={"phase": "Failed"})],
+        [],
+        "pod x-1 failed: no cause was given.",
+    ),
+    "a service that did not get ready": (
+        workload(
+            "Deployment",
+            status={
+                "conditions": [
+                    {
+                        "type": "Progressing",
+                        "status": "False",
+                        "reason": "ProgressDeadlineExceeded",
+                        "message": 'ReplicaSet "x-1" has timed out progressing.',
+                    }
+                ]
+            },
+        ),
+        [],
+        [],
+        'its pods did not become ready in time: ReplicaSet "x-1" has timed out progressing.',
+    ),
+    "a failed try does not hide what the next one waits for": (
+        workload(),
+        [FAILED_POD, pod("x-new", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled())],
+        [],
+        "pod x-new cannot be placed: it asks for 16 GPUs on one node, and the largest node of pool a has 8 GPUs; lower "
+        "resources.gpu or spread the training with resources.node_count.",
+    ),
+    "a pod that is being deleted explains nothing": (
+        workload(),
+        [pod(deleted=True, status=unscheduled("no"))],
+        [],
+        None,
+    ),
+    # -- placing
+    "the scheduler's words, where nothing better is known": (
+        workload(),
+        [
+            pod(
+                gpu=1,
+                nodeSelector={POOL: "a"},
+                status=unscheduled("0/1 nodes are available: 1 node(s) had disk pressure. preemption: no"),
+            )
+        ],
+        [],
+        "pod x-1 cannot be placed: 0/1 nodes are available: 1 node(s) had disk pressure.",
+    ),
+    "the scheduler said nothing": (
+        workload(),
+        [pod(gpu=1, nodeSelector={POOL: "a"}, status=unscheduled(""))],
+        [],
+        "pod x-1 cannot be placed: the scheduler gave no reason.",
+    ),
+    "a claim that is not there": (
+        workload(),
+        [
+            pod(
+                gpu=16,
+                nodeSelector={POOL: "a"},
+                status=unscheduled('0/2 nodes are available: persistentvolumeclaim "data" not found. not found'),
+            )
+        ],
+        [],
+        "pod x-1 cannot be placed: the claim data does not exist; create it, or correct storage.workdirs.",
+    ),
+    "a claim that is not bound": (
+        workload(),
+        [
+            pod(
+                gpu=16,
+                nodeSelector={POOL: "a"},
+                status=unscheduled(
+                    "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+                ),
+            )
+        ],
+        [],
+        "pod x-1 cannot be placed: 0/2 nodes are available: pod has unbound immediate "
+        "PersistentVolumeClaims. not found.",
+    ),
+    "a pod that is held back": (
+        workload(),
+        [
+            pod(
+                gpu=16,
+                schedulingGates=[{"name": "kueue.x-k8s.io/admission"}],
+                status=unscheduled("Scheduling is blocked"),
+            )
+        ],
+        [],
+        "pod x-1 is held back until kueue.x-k8s.io/admission lets it go.",
+    ),
+    "a scheduler that is not there": (
+        workload(),
+        [pod(schedulerName="volcano")],
+        [],
+        "pod x-1 waits for the scheduler volcano, which has not looked at it; check that it is installed.",
+    ),
+    "a pod that the scheduler has not looked at yet": (workload(), [pod(schedulerName="default-scheduler")], [], None),
+    # -- volumes
+    "a volume that cannot be mounted": (
+        workload(),
+        [waiting("ContainerCreating")],
+        [
+            event(
+                "FailedMount",
+                'MountVolume.SetUp failed for volume "workdir-0" : hostPath type check failed: /a is not a file',
+            )
+        ],
+        'pod x-1 waits for a volume: MountVolume.SetUp failed for volume "workdir-0" : hostPath type check '
+        "failed: /a is not "
+        "a file; check storage.workdirs.",
+    ),
+    "a volume of another pod": (
+        workload(),
+        [waiting("ContainerCreating")],
+        [event("FailedMount", "no", name="y-1")],
+        None,
+    ),
+    "a volume that was late, and is there now": (
+        workload(),
+        [pod(nodeName="n1", status=with_container("Running", ready=True, state={"running": {}}))],
+        [event("FailedMount", "no")],
+        None,
+    ),
+    # -- pods that were not made
+    "a quota, told by the Job": (
+        workload(),
+        [],
+        [event("FailedCreate", f"Error creating: {QUOTA}", "Job", "x")],
+        QUOTA_SENTENCE,
+    ),
+    "a quota, told by the ReplicaSet": (
+        workload("Deployment"),
+        [],
+        [event("FailedCreate", f"Error creating: {QUOTA}", "ReplicaSet", "x-6d4b")],
+        QUOTA_SENTENCE,
+    ),
+    "a quota, told by the Deployment": (
+        workload("Deployment", status={"conditions": [{"type": "ReplicaFailure", "status": "True", "message": QUOTA}]}),
+        [],
+        [],
+        QUOTA_SENTENCE,
+    ),
+    "the quota of a namesake's ReplicaSet": (
+        workload("Deployment"),
+        [],
+        [event("FailedCreate", QUOTA, "ReplicaSet", "x-y-6d4b")],
+        None,
+    ),
+    "another refusal": (
+        workload(),
+        [],
+        [
+            event(
+                "FailedCreate",
+                'Error creating: pods "x-9" is forbidden: violates PodSecurity "baseline": hostPath',
+                "Job",
+                "x",
+            )
+        ],
+        'pods cannot be created: Error creating: pods "x-9" is forbidden: violates PodSecurity "baseline": hostPath.',
+    ),
+    "the latest refusal": (
+        workload(),
+        [],
+        [event("FailedCreate", "first", "Job", "x"), event("FailedCreate", "last", "Job", "x")],
+        "pods cannot be created: last.",
+    ),
+    "what keeps a container from running is told before what keeps a pod from being placed": (
+        workload("Deployment"),
+        [pod("x-2", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled()), ended(reason="Error", exitCode=3)],
+        [],
+        "the container of pod x-1 keeps ending with exit code 3; read its logs for the cause.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("obj", "pods", "events", "sentence"), CASES.values(), ids=CASES)
+def test_why(
+    obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], sentence: str | None
+) -> None:
+    nodes = accounted([node("n1", labels={POOL: "a"}), node("n2", labels={POOL: "a"})])
+    assert reason_for(obj, pods, events, nodes) == sentence
+
+
+def test_without_a_look_at_the_nodes_the_scheduler_speaks() -> None:
+    found = reason_for(workload(), [pod(gpu=9, nodeSelector={POOL: "a"}, status=unscheduled(SCHEDULER))], [])
+    assert found == "pod x-1 cannot be placed: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+
+
+def test_a_message_is_cut_to_what_a_person_reads() -> None:
+    found = reason_for(workload(), [waiting("CreateContainerError", "long " * 200)], [])
+    assert found is not None
+    assert len(found) < 350
+    assert "…; check environment.command." in found

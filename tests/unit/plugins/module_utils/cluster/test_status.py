@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The status words, and when waiting is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.status import (
+    failure_of,
+    is_complete,
+    is_ready,
+    pods_wanted,
+    status_of,
+)
+
+from .live_objects import workload
+
+
+def true(kind: str, **more: str) -> dict[str, str]:
+    return {"type": kind, "status": "True", **more}
+
+
+# kind, spec, status, the word, is it ready, is it complete
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, bool, bool]] = {
+    "a Job just made": ("Job", {}, {}, "Pending", False, False),
+    "a Job whose pod has no node": ("Job", {}, {"active": 1, "ready": 0}, "Pending", False, False),
+    "a Job whose pod runs": ("Job", {}, {"active": 1, "ready": 1}, "Running", True, False),
+    "a Job of a server that counts no ready pods": ("Job", {}, {"active": 1}, "Running", False, False),
+    "a Job of which half runs": ("Job", {"parallelism": 2}, {"active": 2, "ready": 1}, "Running", False, False),
+    "a Job with the condition Complete": ("Job", {}, {"conditions": [true("Complete")]}, "Succeeded", True, True),
+    "a Job with all completions": ("Job", {}, {"succeeded": 1}, "Succeeded", True, True),
+    "a Job with one of two completions": (
+        "Job",
+        {"completions": 2, "parallelism": 2},
+        {"succeeded": 1, "active": 1, "ready": 1},
+        "Running",
+        True,
+        False,
+    ),
+    "a Job that failed a pod and tries again": (
+        "Job",
+        {},
+        {"failed": 1, "active": 1, "ready": 1},
+        "Running",
+        True,
+        False,
+    ),
+    "a Job that failed": ("Job", {}, {"failed": 1, "conditions": [true("Failed")]}, "Failed", False, False),
+    "a Job that was paused": ("Job", {"suspend": True}, {"conditions": [true("Suspended")]}, "Paused", False, False),
+    "a Job that is to be paused": ("Job", {"suspend": True}, {"active": 1, "ready": 1}, "Paused", True, False),
+    "a Job that was resumed": (
+        "Job",
+        {"suspend": False},
+        {"active": 1, "ready": 1, "conditions": [{"type": "Suspended", "status": "False"}]},
+        "Running",
+        True,
+        False,
+    ),
+    "a Deployment just made": ("Deployment", {}, {}, "Pending", False, False),
+    "a Deployment with one of two": (
+        "Deployment",
+        {},
+        {"readyReplicas": 1, "observedGeneration": 1},
+        "Partially Running",
+        False,
+        False,
+    ),
+    "a Deployment with all": (
+        "Deployment",
+        {},
+        {"readyReplicas": 2, "updatedReplicas": 2, "replicas": 2, "availableReplicas": 2, "observedGeneration": 1},
+        "Running",
+        True,
+        True,
+    ),
+    "a Deployment that still rolls out": (
+        "Deployment",
+        {},
+        {"readyReplicas": 2, "updatedReplicas": 1, "replicas": 3, "availableReplicas": 2, "observedGeneration": 1},
+        "Running",
+        False,
+        False,
+    ),
+    "a Deployment whose change was not seen yet": (
+        "Deployment",
+        {},
+        {"readyReplicas": 2, "updatedReplicas": 2, "replicas": 2, "availableReplicas": 2, "observedGeneration": 0},
+        "Running",
+        False,
+        False,
+    ),
+    "a Deployment scaled to nothing": ("Deployment", {"replicas": 0}, {"observedGeneration": 1}, "Paused", True, True),
+    "a StatefulSet that runs": (
+        "StatefulSet",
+        {"replicas": 1},
+        {"readyReplicas": 1, "observedGeneration": 1, "updateRevision": "a", "currentRevision": "a"},
+        "Running",
+        True,
+        True,
+    ),
+    "a StatefulSet between two revisions": (
+        "StatefulSet",
+        {"replicas": 1},
+        {"readyReplicas": 1, "observedGeneration": 1, "updateRevision": "b", "currentRevision": "a"},
+        "Running",
+        False,
+        False,
+    ),
+    "a StatefulSet whose pods are replaced by hand": (
+        "StatefulSet",
+        {"replicas": 1, "updateStrategy": {"type": "OnDelete"}},
+        {"readyReplicas": 1, "observedGeneration": 1, "updateRevision": "b", "currentRevision": "a"},
+        "Running",
+        True,
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "spec", "status", "word", "ready", "complete"), CASES.values(), ids=CASES)
+def test_where_it_stands(
+    kind: str, spec: dict[str, Any], status: dict[str, Any], word: str, ready: bool, complete: bool
+) -> None:
+    obj = workload(kind, status=status, **spec)
+    assert (status_of(obj), is_ready(obj), is_complete(obj)) == (word, ready, complete)
+
+
+FAILURES: dict[str, tuple[str, list[dict[str, str]], str | None]] = {
+    "none": ("Job", [], None),
+    "a failed Job": ("Job", [true("Failed", message="Job has reached the limit")], "Job has reached the limit"),
+    "without a message": ("Job", [true("Failed", reason="BackoffLimitExceeded")], "BackoffLimitExceeded"),
+    "a rollout that took too long": (
+        "Deployment",
+        [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}],
+        "timed out",
+    ),
+    "a rollout that goes on": (
+        "Deployment",
+        [true("Progressing", reason="ReplicaSetUpdated", message="going on")],
+        None,
+    ),
+    "a rollout that is paused": (
+        "Deployment",
+        [{"type": "Progressing", "status": "Unknown", "reason": "DeploymentPaused"}],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "conditions", "failure"), FAILURES.values(), ids=FAILURES)
+def test_what_will_never_run(kind: str, conditions: list[dict[str, str]], failure: str | None) -> None:
+    assert failure_of(workload(kind, status={"conditions": conditions})) == failure
+
+
+def test_how_many_pods_are_wanted() -> None:
+    assert pods_wanted(workload("Job", parallelism=3, completions=5)) == 3
+    assert pods_wanted(workload("StatefulSet", replicas=1)) == 1
