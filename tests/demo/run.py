@@ -48,6 +48,7 @@ def main() -> int:
 class Demo:
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self.cluster = cluster
+        self.directory = directory
         self.manifests = directory / "manifests"
         shutil.copytree(ROOT / "examples" / "manifests", self.manifests)
         self.environment = {
@@ -93,10 +94,12 @@ class Demo:
 
     def _play(self, *arguments: str, expect_changed: bool) -> None:
         command = ["ansible-playbook", PLAYBOOK, "-e", f"gpuctl_namespace={NAMESPACE}", *arguments]
-        print(f"\n$ {' '.join([*command, '-e', 'gpuctl_src=manifests/'])}", flush=True)
+        command += ["-e", "gpuctl_src=manifests/"]
+        print(f"\n$ {' '.join(command)}", flush=True)
         self.cluster.requests.reset()
         done = subprocess.run(
-            [*command, "-e", f"gpuctl_src={self.manifests}"],
+            command,
+            cwd=self.directory,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

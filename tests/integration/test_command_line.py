@@ -45,6 +45,21 @@ def test_a_directory_of_manifests(ansible: Ansible, namespace: str):
     assert [job["name"] for job in result.result["results"]] == ["a", "b"]
 
 
+@pytest.mark.parametrize("src", ["jobs", "jobs/*.yaml", "jobs/a.yaml,jobs/b.yaml"])
+def test_the_playbook_finds_manifests_from_where_it_is_called(ansible: Ansible, api: Api, namespace: str, src: str):
+    """``ansible-playbook runwhere.gpuctl.submit -e gpuctl_src=jobs/`` in the directory that holds ``jobs``."""
+    folder = ansible.directory / "jobs"
+    folder.mkdir()
+    for name in "a", "b":
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(compute(name)))
+    run = ansible.run(
+        "ansible-playbook", "runwhere.gpuctl.submit", "-e", f"gpuctl_src={src}", "-e", f"gpuctl_namespace={namespace}"
+    )
+    assert run.status == 0, run.output
+    assert api.get("deployment", "a", namespace)
+    assert api.get("deployment", "b", namespace)
+
+
 def test_options_come_from_the_environment_and_from_module_defaults(
     ansible: Ansible, api: Api, recorder: Recorder, namespace: str
 ):
