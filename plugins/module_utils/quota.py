@@ -163,7 +163,7 @@ def _prove(task: Task, plans: list[Plan]) -> tuple[list[Outcome], list[str]]:
 def _carry_out(task: Task, planned: Planned) -> list[Outcome]:
     from .engine.execute import Executor
     from .kube.errors import KubeError
-    from .quota_live import wait_until_counted, wait_until_gone
+    from .quota_live import find_rivals, wait_until_counted, wait_until_gone
     from .quota_steps import drop_unenforced
 
     client = task.client()
@@ -184,6 +184,9 @@ def _carry_out(task: Task, planned: Planned) -> list[Outcome]:
             rest = f" {len(outcomes)} namespaces before it are done, {undone} after it were not tried."
             raise _failed(task, f"{error}{rest}", outcomes, planned) from error
         outcomes.append(outcome)
+    rivals = find_rivals(client, outcomes)
+    if rivals:
+        raise _failed(task, "\n".join(rivals), outcomes, planned)
     wait_until_counted(client, outcomes)
     if task.params["wait"]:
         ending = [plan.namespace for plan in planned.plans if _ends_namespace(plan)]

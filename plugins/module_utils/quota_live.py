@@ -65,6 +65,32 @@ def read_live(client: Client) -> Live:
     return Live({obj["metadata"]["name"]: obj for obj in namespaces}, dict(objects))
 
 
+def find_rivals(client: Client, outcomes: Iterable[Outcome]) -> list[str]:
+    """Quotas that somebody else gave, while we wrote, to namespaces that had none when we looked.
+
+    There is no lock: each of two tasks that claim a namespace at the same time looks again after its own write, so the
+    one that looks last sees both. Nothing is taken back: the limits of both hold, and who is right is not ours to say.
+    """
+    claimed = {
+        outcome.plan.namespace: outcome.plan.name
+        for outcome in outcomes
+        for step in outcome.plan.steps
+        if step.kind == "ResourceQuota" and step.action is Action.CREATE
+    }
+    if not claimed:
+        return []
+    found = [
+        (obj["metadata"]["namespace"], quota_name_of(obj))
+        for obj in client.select(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}", metadata_only=True)
+    ]
+    return [
+        f"quota {claimed[namespace]}: somebody else gave the namespace {namespace} to the quota {other} at the same "
+        f"time. Both hold now; remove one of them: state absent, its name, namespaces [{namespace}]."
+        for namespace, other in found
+        if namespace in claimed and other != claimed[namespace]
+    ]
+
+
 def wait_until_counted(client: Client, outcomes: Sequence[Outcome]) -> None:
     """After a quota was written where something may run already: wait until Kubernetes has counted it.
 

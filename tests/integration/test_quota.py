@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ INFO = "runwhere.gpuctl.gpuctl_quota_info"
 def run(ansible: Ansible, module: str = QUOTA, *, check: bool = False, **options: Any) -> TaskResult:
     done = ansible.play([{"name": "quota", module: options}], check=check)
     (task,) = done.tasks
-    return TaskResult(task.task, task.outcome, task.result, task.diff, done.output)
+    return replace(task, screen=done.output)
 
 
 def rows(result: TaskResult) -> dict[str, dict[str, Any]]:
@@ -221,6 +223,31 @@ def test_two_quotas_cannot_claim_one_namespace_but_it_can_move(
     moved = run(ansible, definition=[manifest(quota, {}), manifest(other, {namespace: {"cpu": 8}})])
     assert [(row["name"], row["action"]) for row in moved.result["results"]] == [(other, "create"), (quota, "delete")]
     assert [obj["metadata"]["name"] for obj in api.list("resourcequota", namespace)] == [f"{other}-{namespace}"]
+
+
+def test_two_hosts_that_claim_a_namespace_at_the_same_time(
+    ansible: Ansible, api: Api, namespace: str, quota: str, users: list[str]
+):
+    """Different quotas: who comes second is told. The same quota: both succeed."""
+
+    def declare(name: str, directory: str) -> TaskResult:
+        (ansible.directory / directory).mkdir(exist_ok=True)
+        host = replace(ansible, directory=ansible.directory / directory)
+        return run(host, definition=manifest(name, {users[0]: {"cpu": 4}, namespace: {"cpu": 4}}))
+
+    for names in ((quota, quota), (f"{quota}-a", f"{quota}-b")):
+        with ThreadPoolExecutor() as pool:
+            one, two = pool.map(declare, names, ("one", "two"))
+        if names[0] == names[1]:
+            assert not one.failed, one.message
+            assert not two.failed, two.message
+            assert len(api.list("resourcequota", users[0])) == len(api.list("resourcequota", namespace)) == 1
+            assert run(ansible, name=quota, state="absent").changed
+            continue
+        told = " ".join(result.message for result in (one, two) if result.failed)
+        assert told
+        for user in (users[0], namespace):
+            assert len(api.list("resourcequota", user)) == 1 or f"the namespace {user} to the quota" in told
 
 
 def test_the_quota_of_somebody_else_is_reported_and_not_touched(ansible: Ansible, api: Api, namespace: str, quota: str):

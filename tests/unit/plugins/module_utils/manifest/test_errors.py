@@ -87,6 +87,7 @@ def test_an_error_carries_its_place_for_programs() -> None:
 
 
 POOL = "kind: pool\npool: {{name: {name}}}\nnodes: [{nodes}]\n"
+QUOTA = "kind: quota\nquota: {{name: {name}}}\nusers: {{{users}}}\n"
 JOB = "kind: {kind}\njob: {{name: {name}{more}}}\nenvironment: {{image: x}}\nresources: {{cpu: 1, memory: 1Gi}}\n"
 TOGETHER: list[tuple[str, list[str], str, list[str]]] = [
     (
@@ -106,6 +107,13 @@ TOGETHER: list[tuple[str, list[str], str, list[str]]] = [
         [POOL.format(name="a", nodes="gpu-1"), "kind: quota\nquota: {name: a}\n"],
         "default",
         [],
+    ),
+    (
+        "a namespace in two quotas",
+        [QUOTA.format(name="a", users="team: {cpu: 1}"), QUOTA.format(name="b", users="other: {}, team: {cpu: 1}")],
+        "default",
+        ["users.team: quota b limits this namespace, which is in quota a, document 1 (users.team) already; "
+         "keep it in one of them."],
     ),
     (
         "a job twice",
