@@ -26,6 +26,7 @@ run that loses undoes what it has written. A gpuctl_node_label task that sets th
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
@@ -187,7 +188,7 @@ class PoolLease:
 
     def _patch(self, lease: dict[str, Any], *, holder: str | None) -> dict[str, Any]:
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if holder else None
-        seconds = int(ABANDONED_AFTER) if holder else None
+        seconds = math.ceil(ABANDONED_AFTER) if holder else None
         # For people: nothing here decides by these times.
         spec = {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": seconds}
         if _holder_of(lease) != holder:

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Only one run at a time changes pools, and none on what is not there any more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils import pool_lease
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import LEASE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pool_lease import (
+    Abandoned,
+    LeaseLost,
+    Overtaken,
+    PoolLease,
+)
+from kubesim.cluster import Cluster
+from kubesim.faults import Fault
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=0, controllers=False).running() as running:
+        yield running
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    api = Client(Connection(cluster.url, authorization=lambda: {"Authorization": f"Bearer {cluster.token}"}))
+    PoolLease(api).establish()
+    yield api
+    cluster.faults.clear()
+    lease = api.get(LEASE, "gpuctl-system", "pools")
+    if lease:
+        api.delete(LEASE, lease["metadata"], propagation="Background")
+
+
+def observed(client: Client) -> PoolLease:
+    lease = PoolLease(client)
+    assert lease.observe()
+    return lease
+
+
+def holder(client: Client) -> str | None:
+    lease = client.get(LEASE, "gpuctl-system", "pools") or {}
+    return (lease.get("spec") or {}).get("holderIdentity")
+
+
+def test_it_is_held_during_the_block_and_returned_after_it(client: Client) -> None:
+    with observed(client).held():
+        assert holder(client)
+    assert holder(client) is None
+
+
+def test_it_is_returned_when_the_block_fails(client: Client) -> None:
+    with pytest.raises(ZeroDivisionError), observed(client).held():
+        raise ZeroDivisionError
+    assert holder(client) is None
+
+
+def test_who_read_before_another_one_wrote_does_not_get_it(client: Client) -> None:
+    late = observed(client)
+    with observed(client).held():
+        pass
+    with pytest.raises(Overtaken, match=r"changed the pools at the same time: process \d+ on "), late.held():
+        pytest.fail("what was planned on is not there any more")
+
+
+def test_who_comes_while_it_is_held_waits_and_is_told(client: Client) -> None:
+    released: list[float] = []
+    first, holding = observed(client), threading.Event()
+
+    def hold() -> None:
+        with first.held():
+            holding.set()
+            time.sleep(0.6)
+        released.append(time.monotonic())
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holding.wait(10)
+    with pytest.raises(Overtaken), observed(client).held():
+        pytest.fail("somebody else holds it")
+    seen = time.monotonic()
+    thread.join()
+    assert seen > released[0] - 0.1
+
+
+def test_of_many_that_read_the_same_exactly_one_gets_it(client: Client) -> None:
+    leases = [observed(client) for dummy in range(8)]
+    got: list[int] = []
+
+    def take(number: int) -> None:
+        try:
+            with leases[number].held():
+                got.append(number)
+        except Overtaken:
+            return
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 1
+
+
+def test_a_lost_answer_is_no_lost_lease(cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patch arrives, the connection breaks, the client sends it again and is refused."""
+    lease = observed(client)
+    send, calls = client.merge_patch, []
+
+    def twice(*args: object, **options: object) -> object:
+        calls.append(send(*args, **options))  # type: ignore[arg-type]
+        return send(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(client, "merge_patch", twice)
+    with lease.held():
+        monkeypatch.undo()
+        assert len(calls) == 1
+        assert holder(client)
+    assert holder(client) is None
+
+
+def test_it_is_taken_from_a_run_that_does_not_live(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_lease, "ABANDONED_AFTER", 0.6)
+    monkeypatch.setattr(pool_lease, "_RENEWED_EVERY", 60)
+    dead = observed(client)
+    dead.held().__enter__()
+    lease = observed(client)
+    with pytest.raises(Abandoned), lease.held():
+        pytest.fail("everything has to be read again first")
+    lease.observe()
+    with lease.held():
+        assert holder(client)
+
+
+def test_it_is_renewed_so_that_nobody_takes_it(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_lease, "ABANDONED_AFTER", 1.0)
+    monkeypatch.setattr(pool_lease, "_RENEWED_EVERY", 0.2)
+    monkeypatch.setattr(pool_lease, "_PATIENCE", 2.5)
+    with observed(client).held(), pytest.raises(Overtaken, match="is changing the pools"), observed(client).held():
+        pytest.fail("its holder lives")
+
+
+def test_who_lost_it_does_not_write_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_lease, "_RENEWED_EVERY", 0.2)
+    lease = observed(client)
+    with lease.held():
+        lease.check()
+        now = client.get(LEASE, "gpuctl-system", "pools")
+        assert now
+        client.merge_patch(LEASE, now["metadata"], {"spec": {"holderIdentity": "elsewhere/1/x"}})
+        time.sleep(0.8)
+        with pytest.raises(LeaseLost):
+            lease.check()
+    assert holder(client) == "elsewhere/1/x", "what is somebody else's is not returned"
+
+
+def test_a_lease_that_cannot_be_returned_is_no_failure(cluster: Cluster, client: Client) -> None:
+    with observed(client).held():
+        cluster.faults.add(Fault("conflict", verb="patch", path="*/leases/*"))
+    assert holder(client)
