@@ -213,6 +213,18 @@ def test_an_autoscaler_takes_over_and_gives_back_the_replicas(ansible: Ansible, 
     assert not ansible.job(definition=fixed, namespace=namespace).changed
 
 
+def test_replicas_can_be_edited_after_an_autoscaler_that_never_scaled(ansible: Ansible, api: Api, namespace: str):
+    fixed = inference(service={"replicas": 2}, resources={"gpu": 0})
+    idle = {"min_replicas": 1, "max_replicas": 4, "metric": "idle", "target": 70}
+    for definition in fixed, inference(resources={"gpu": 0}, autoscaling=idle), fixed:
+        ansible.job(definition=definition, namespace=namespace)
+
+    edited = inference(service={"replicas": 3}, resources={"gpu": 0})
+    result = ansible.job(definition=edited, namespace=namespace)
+    assert not result.failed, result.message
+    assert api.get("deployment", "serve", namespace)["spec"]["replicas"] == 3
+
+
 # -- changes that Kubernetes cannot make in place --------------------------------------------------------------------
 
 NEW_IMAGE = {"image": "registry.example.com/ml:v2"}

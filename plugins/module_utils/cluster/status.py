@@ -36,7 +36,7 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
             return True
         return bool(status.get("ready", 0) >= spec.get("parallelism", 1) - status.get("succeeded", 0) > 0)
     wanted = spec.get("replicas", 1)
-    if status.get("observedGeneration", 0) < workload["metadata"].get("generation", 0):
+    if _is_outdated(workload):
         return False
     if workload["kind"] == "StatefulSet":
         rolls = spec.get("updateStrategy", {}).get("type") != "OnDelete"
@@ -53,6 +53,8 @@ def is_complete(workload: Mapping[str, Any]) -> bool:
 
 def failure_of(workload: Mapping[str, Any]) -> str | None:
     """Why the workload can never become ready any more, in the server's words; None while it still can."""
+    if _is_outdated(workload):
+        return None
     for condition in workload.get("status", {}).get("conditions") or ():
         failed = condition["type"] == "Failed" or (
             condition["type"] == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded"
@@ -66,6 +68,14 @@ def pods_wanted(workload: Mapping[str, Any]) -> int:
     """The number of pods that should exist now."""
     spec = workload["spec"]
     return int(spec.get("parallelism", 1) if workload["kind"] == "Job" else spec.get("replicas", 1))
+
+
+def _is_outdated(workload: Mapping[str, Any]) -> bool:
+    """Whether the status still speaks of what a change has replaced; Jobs, which hardly change, do not tell."""
+    if workload["kind"] == "Job":
+        return False
+    observed = workload.get("status", {}).get("observedGeneration", 0)
+    return bool(observed < workload["metadata"].get("generation", 0))
 
 
 def _job_status(job: Mapping[str, Any]) -> str:

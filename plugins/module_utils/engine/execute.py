@@ -174,8 +174,12 @@ class Executor:
 
 
 def _is_takeback(error: ApiError, plan: Plan) -> bool:
-    """Only ``replicas`` is contested, and by an autoscaler that this very plan removes."""
+    """Only ``replicas`` is contested, and by an autoscaler that this very plan removes, or by our own hand-over to one
+    that is gone (it holds the value on, if no autoscaler has ever changed it)."""
     removes_autoscaler = any(
         step.action is Action.DELETE and step.kind == "HorizontalPodAutoscaler" for step in plan.steps
     )
-    return removes_autoscaler and all(cause.field == ".spec.replicas" for cause in error.causes)
+    return all(
+        cause.field == ".spec.replicas" and (removes_autoscaler or f'"{HANDOVER_MANAGER}"' in cause.message)
+        for cause in error.causes
+    )

@@ -191,6 +191,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(
             "Deployment",
             status={
+                "observedGeneration": 1,
                 "conditions": [
                     {
                         "type": "Progressing",

@@ -150,7 +150,16 @@ FAILURES: dict[str, tuple[str, list[dict[str, str]], str | None]] = {
 
 @pytest.mark.parametrize(("kind", "conditions", "failure"), FAILURES.values(), ids=FAILURES)
 def test_what_will_never_run(kind: str, conditions: list[dict[str, str]], failure: str | None) -> None:
-    assert failure_of(workload(kind, status={"conditions": conditions})) == failure
+    assert failure_of(workload(kind, status={"conditions": conditions, "observedGeneration": 1})) == failure
+
+
+def test_the_failure_of_a_rollout_that_a_change_has_replaced_is_none() -> None:
+    timed_out = [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "old"}]
+    changed = workload("Deployment", status={"conditions": timed_out, "observedGeneration": 1})
+    changed["metadata"]["generation"] = 2
+    assert failure_of(changed) is None
+    changed["status"]["observedGeneration"] = 2
+    assert failure_of(changed) == "old"
 
 
 def test_how_many_pods_are_wanted() -> None:
