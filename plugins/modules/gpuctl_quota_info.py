@@ -49,7 +49,9 @@ EXAMPLES = r"""
 
 - name: Show them
   ansible.builtin.debug:
-    msg: "{{ (quotas.results | runwhere.gpuctl.table(columns=['name', 'namespace', 'cpu', 'memory', 'gpu'])).splitlines() }}"
+    msg: "{{ (quotas.results | runwhere.gpuctl.table(columns=columns)).splitlines() }}"
+  vars:
+    columns: [name, namespace, cpu.used, cpu.hard, memory.used, memory.hard, gpu.used, gpu.hard, gpu.percent]
 
 - name: Read what one user has left
   runwhere.gpuctl.gpuctl_quota_info:
