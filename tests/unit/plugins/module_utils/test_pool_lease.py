@@ -129,8 +129,8 @@ def test_a_lost_answer_is_no_lost_lease(cluster: Cluster, client: Client, monkey
 def test_it_is_taken_from_a_run_that_does_not_live(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_lease, "ABANDONED_AFTER", 0.6)
     monkeypatch.setattr(pool_lease, "_RENEWED_EVERY", 60)
-    dead = observed(client)
-    dead.held().__enter__()
+    never_left = observed(client).held()
+    never_left.__enter__()
     lease = observed(client)
     with pytest.raises(Abandoned), lease.held():
         pytest.fail("everything has to be read again first")
