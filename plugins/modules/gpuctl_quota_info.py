@@ -51,7 +51,14 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ (quotas.results | runwhere.gpuctl.table(columns=columns)).splitlines() }}"
   vars:
-    columns: [name, namespace, cpu.used, cpu.hard, memory.used, memory.hard, gpu.used, gpu.hard, gpu.percent]
+    columns:
+      - namespace
+      - {key: cpu.used, title: CPU USED}
+      - {key: cpu.hard, title: CPU}
+      - {key: memory.used, title: MEMORY USED}
+      - {key: memory.hard, title: MEMORY}
+      - {key: gpu.used, title: GPU USED}
+      - {key: gpu.hard, title: GPU}
 
 - name: Read what one user has left
   runwhere.gpuctl.gpuctl_quota_info:
