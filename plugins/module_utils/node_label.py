@@ -83,6 +83,8 @@ def _wanted(params: Mapping[str, Any]) -> Labels:
     given = dict.fromkeys(params["keys"]) if absent else params["labels"]
     option = "keys" if absent else "labels"
     problems: list[str] = []
+    if params["pool"] and not _is_label_value(params["pool"]):
+        problems.append(f"pool {params['pool']!r} is not the name of a pool; {_CHARACTERS}.")
     labels: Labels = {}
     if not given:
         problems.append(f"{option} is empty; name at least one label.")
@@ -129,6 +131,10 @@ def _value_problems(key: str, value: Any, text: str | None) -> Iterable[str]:
         yield "is empty; to take nodes out of their pool, remove the label (null)."
 
 
+def _is_label_value(text: str) -> bool:
+    return len(text) <= _LONGEST and bool(_NAME.fullmatch(text))
+
+
 def _text(value: Any) -> str | None:
     """As YAML wrote it: Python would say True where the user wrote true."""
     if value is None or isinstance(value, str):
@@ -152,11 +158,17 @@ def _observed(lease: Any) -> bool:
 
 
 def _planned(task: Task, labels: Labels) -> _Plan:
+    from .kube.errors import ApiError
     from .membership import nearest
     from .nodes import LabelChange, NodeFailure, labels_of, read_nodes
 
     params, plan = task.params, _Plan()
-    nodes = read_nodes(task.client(), _selector(params))
+    try:
+        nodes = read_nodes(task.client(), _selector(params))
+    except ApiError as refusal:
+        if refusal.status == 400 and params["selector"]:
+            raise TaskFailed(f"selector {params['selector']} is not a label selector: {refusal.message}") from None
+        raise
     names = list(dict.fromkeys(params["nodes"])) if params["nodes"] is not None else sorted(nodes)
     if not names:
         task.warn(f"no node is chosen by {_choice(params)}, so there was nothing to do")

@@ -47,6 +47,7 @@ def run(task: Task) -> dict[str, Any]:
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed; then nothing was changed, or the message
     says what is left.
     """
+    from .kube.errors import ApiError
     from .pool_lease import Abandoned, Overtaken, PoolLease
 
     requests = _requested(task)
@@ -65,16 +66,18 @@ def run(task: Task) -> dict[str, Any]:
         if task.check_mode:
             _predict(task, plan, established)
             return _result(plan)
-        if not established:
-            lease.establish()
-            unguarded = plan
-            continue
         try:
+            if not established:
+                lease.establish()
+                unguarded = plan
+                continue
             with lease.held():
                 _write(task, plan, lease)
                 return _result(plan)
         except Overtaken as problem:
             overtaken = problem
+        except ApiError as refusal:
+            raise TaskFailed(f"{refusal}. {_RIGHTS}" if refusal.is_forbidden else str(refusal)) from None
         except Abandoned as problem:
             unguarded = None
             task.warn(f"{problem}; it was given up, and what it left half done is completed here.")

@@ -162,6 +162,12 @@ def test_who_may_not_is_told(ansible: Ansible, field: Field, recorder: Recorder)
     assert recorder.writes == []
 
 
+def test_a_selector_that_is_none_is_named(ansible: Ansible, recorder: Recorder):
+    result = ansible.module("gpuctl_node_label", selector="a=b=c", labels={"x": "1"})
+    assert "selector a=b=c is not a label selector: " in result.message
+    assert recorder.writes == []
+
+
 def test_all_bad_labels_are_told_without_a_request(ansible: Ansible, recorder: Recorder):
     result = ansible.module(
         "gpuctl_node_label",

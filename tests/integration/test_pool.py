@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -206,10 +207,10 @@ def test_a_pool_that_jobs_use_is_only_deleted_by_force_and_its_jobs_go_on(
 REFUSED = {
     "a reserved name": ({"name": "default", "nodes": []}, ["default", "stands for the nodes that are in no pool"]),
     "another reserved name": ({"name": "none"}, ["none", "reads as if there were no pool"]),
-    "a name that is none": ({"name": "Pool_A"}, ["pool.name: Pool_A is not a valid name"]),
+    "a name that is none": ({"name": "Pool_A"}, ['pool.name: "Pool_A" is not a valid name']),
     "a type that no label can hold": (
         {"name": "a", "nodes": {"node-1": {"gpu-type": "A100 80G"}}},
-        ["nodes.node-1.gpu-type: A100 80G", "letters"],
+        ['nodes.node-1.gpu-type: "A100 80G"', "letters"],
     ),
     "a type of 64 characters": ({"name": "a", "nodes": {"n": {"gpu-type": "x" * 64}}}, ["has 64 characters", "63"]),
     "an unknown key": ({"name": "a", "nodes": {"node-1": {"gputype": "A"}}}, ["gputype", "gpu-type"]),
@@ -255,3 +256,54 @@ def test_who_may_not_is_told_which_rights_it_takes(ansible: Ansible, field: Fiel
     assert "forbidden" in result.message
     assert "needs the rights to list, get and patch nodes" in result.message
     assert recorder.writes == []
+
+
+def test_who_may_only_read_gets_the_plan_and_a_warning(
+    ansible: Ansible, api: Api, field: Field, recorder: Recorder, reader: str
+):
+    options = {"name": field.pool("a"), "nodes": [field.nodes[0]], "impersonate_user": reader}
+    pools(ansible, manifest(field.pool("other"), [field.nodes[1]]))  # so that there is something to read
+    recorder.clear()
+    predicted = ansible.module("gpuctl_pool", **options, check=True)
+    assert entry(predicted)["added"] == [field.nodes[0]]
+    assert "not validated by the server" in " ".join(predicted.screen.split())
+    refused = ansible.module("gpuctl_pool", **options)
+    assert refused.failed
+    assert "cannot patch resource" in refused.message
+    assert "needs the rights to list, get and patch nodes" in refused.message
+    assert recorder.writes != [], "only the attempt to take the Lease"
+    assert field.members("a") == set()
+
+
+def test_without_the_right_to_list_jobs_a_pool_is_only_deleted_by_force(
+    ansible: Ansible, field: Field, recorder: Recorder, reader: str
+):
+    ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[field.nodes[0]])
+    recorder.clear()
+    result = ansible.module("gpuctl_pool", name=field.pool("a"), state="absent", impersonate_user=reader)
+    assert result.failed
+    assert f"whether jobs use the pool {field.pool('a')} cannot be told" in result.message
+    assert recorder.writes == []
+
+
+@pytest.fixture
+def reader(api: Api, field: Field) -> Iterator[str]:
+    """A user who may read nodes and what declares pools, and nothing else."""
+    name = f"gpuctl-test-{field.prefix}"
+    rules = [
+        {"apiGroups": [""], "resources": ["nodes", "configmaps", "namespaces"], "verbs": ["get", "list"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list"]},
+    ]
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    role = {"metadata": {"name": name}, "rules": rules}
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
+    }
+    for plural, body in {"clusterroles": role, "clusterrolebindings": binding}.items():
+        status, answer = api.call("POST", f"{rbac}/{plural}", body)
+        assert status == 201, answer
+    yield name
+    for plural in ("clusterrolebindings", "clusterroles"):
+        api.call("DELETE", f"{rbac}/{plural}/{name}")

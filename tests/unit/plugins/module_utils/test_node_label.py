@@ -75,5 +75,12 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert len(refusal(labels={"a.com/x": "1", "rack": "a b", "pool": "none"})) == 4
 
 
+def test_a_pool_that_would_be_another_selector_is_refused() -> None:
+    assert (
+        refusal(nodes=None, pool="a,b=c", labels={"x": "1"})[0]
+        == f"pool 'a,b=c' is not the name of a pool; {CHARACTERS}"
+    )
+
+
 def test_keys_to_remove_are_held_to_the_same_rules() -> None:
     assert refusal(state="absent", keys=["a.com/x", "ok"])[0].startswith("keys: a.com/x has the prefix a.com/")
