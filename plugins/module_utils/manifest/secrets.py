@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 MASK = "********"
@@ -81,6 +82,14 @@ def redact(data: Any, secrets: Iterable[str]) -> Any:
     """The data (str, list, dict, nested) with every occurrence of the secrets replaced by ********."""
     pattern = _pattern(secrets)
     return data if pattern is None else _redacted(data, pattern)
+
+
+def line_masker(secrets: Iterable[str]) -> Callable[[str], str]:
+    """What masks the secrets in a text that comes line by line, where a key of several lines shows as its lines."""
+    pattern = _pattern(
+        line for secret in secrets for line in (secret, *secret.splitlines()) if len(line.strip()) >= _SHORTEST
+    )
+    return partial(pattern.sub, MASK) if pattern else str
 
 
 def redact_arguments(arguments: Sequence[str]) -> list[str]:

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is asked of the server for a log: the query of ``GET …/pods/<name>/log`` (core/v1 PodLogOptions). Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+ALL = -1
+"""As a number of lines: every one (as in ``kubectl logs --tail``)."""
+
+
+def log_query(container: str, *, tail: int, since: str | None, previous: bool, whole: bool) -> dict[str, str]:
+    """The query for the last ``tail`` lines, or with ``whole`` for all of them, because only the reader can count.
+
+    Timestamps are always asked for: they tell how far a log was read. Raises ValueError as ``since_query`` does.
+    """
+    query = {"container": container, "timestamps": "true", **since_query(since)}
+    if tail != ALL and not whole:
+        query["tailLines"] = str(tail)
+    if previous:
+        query["previous"] = "true"
+    return query
+
+
+def since_query(since: str | None) -> dict[str, str]:
+    """``sinceSeconds`` for seconds and durations (``600``, ``10m``, ``1h30m``), ``sinceTime`` for RFC 3339 times.
+
+    Nothing for None and "". Raises ValueError whose text is a sentence for the user.
+    """
+    text = (since or "").strip()
+    if not text:
+        return {}
+    seconds = _seconds(text)
+    if seconds is not None:
+        if seconds < 1:  # validation.ValidatePodLogOptions
+            raise ValueError(f"since is {text!r}; it must be at least one second")
+        return {"sinceSeconds": str(seconds)}
+    time = _TIME.fullmatch(text)
+    if time is None or not _is_real(f"{time['date']}T{time['time']}"):
+        raise ValueError(
+            f"since is {text!r}; it must be seconds (600), a duration (10m, 2h, 1h30m, 1d) "
+            f"or a time with its zone (2026-01-31T08:00:00Z)"
+        )
+    return {"sinceTime": f"{time['date']}T{time['time']}{time['fraction'] or ''}{time['zone'].upper()}"}
+
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+_UNITS = (86_400, 3_600, 60, 1)
+# YAML turns an unquoted time into a datetime, which reaches the module with a space or a T before the time of day.
+_TIME = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>\.\d{1,9})?(?P<zone>[Zz]|[+-]\d\d:\d\d)"
+)
+
+
+def _seconds(text: str) -> int | None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    return sum(int(number or 0) * unit for number, unit in zip(match.groups(), _UNITS, strict=True))
+
+
+def _is_real(moment: str) -> bool:
+    try:
+        datetime.fromisoformat(moment)
+    except ValueError:
+        return False
+    return True
