@@ -153,7 +153,7 @@ def _absent(task: Task, jobs: list[_Job]) -> dict[str, Any]:
 
 
 def _carry_out(task: Task, plans: list[Any]) -> dict[str, Any]:
-    from .engine.execute import Executor, Outcome
+    from .engine.execute import Executor, Failed, Outcome
     from .kube.errors import KubeError
 
     executor = Executor(
@@ -169,46 +169,54 @@ def _carry_out(task: Task, plans: list[Any]) -> dict[str, Any]:
     for plan in plans:
         try:
             outcomes.append(executor.carry_out(plan))
-        except KubeError as error:
-            problem = str(error)
+        except Failed as failure:
+            untried = len(plans) - len(outcomes) - 1
+            counts = f" Jobs done before it: {len(outcomes)}; not tried after it: {untried}."
+            problem = f"{failure}{counts if len(plans) > 1 else ''}"
+            if failure.outcome.plan.changed:
+                outcomes.append(failure.outcome)
             break
-    late: list[str] = []
+    late: dict[tuple[str, str], str] = {}
     if task.params["wait"] and not task.check_mode and problem is None:
-        late = _wait(task, outcomes)
+        try:
+            late = _wait(task, outcomes)
+        except KubeError as error:
+            problem = f"all was done, but waiting for it failed: {error}"
     result = _report(task, outcomes)
     done = {name: result[name] for name in ("changed", "results", "diff")}
     if problem is not None:
-        undone = len(plans) - len(outcomes) - 1
-        rest = f" {len(outcomes)} jobs before it are done, {undone} after it were not tried." if len(plans) > 1 else ""
-        raise TaskFailed(problem + rest, **done)
+        raise TaskFailed(problem, **done)
     if late:
         raise TaskFailed(_too_late(task, late, result["results"]), **done)
     return result
 
 
-def _wait(task: Task, outcomes: list[Any]) -> list[str]:
-    """Wait for what the task asks for; what did not come true, in words. The outcomes get the last workload seen."""
+def _wait(task: Task, outcomes: list[Any]) -> dict[tuple[str, str], str]:
+    """Wait for what the task asks for. The jobs for which it did not come true, each with what is left of it when it
+    should be gone. The outcomes get the last workload seen.
+    """
     from .engine.wait import wait_for_state, wait_until_gone
 
     jobs = [(outcome.plan.namespace, outcome.plan.name) for outcome in outcomes]
     timeout = float(task.params["wait_timeout"])
     if task.params["state"] == "absent":
         left = wait_until_gone(task.client(), jobs, timeout)
-        return [f"{name} in namespace {namespace}: {', '.join(what)}" for (namespace, name), what in left.items()]
+        return {job: ", ".join(what) for job, what in left.items()}
     workloads, missed = wait_for_state(task.client(), jobs, task.params["wait_for"], timeout)
     for outcome in outcomes:
         workload = workloads.get((outcome.plan.namespace, outcome.plan.name))
         if workload:
             outcome.objects[workload["kind"], workload["metadata"]["name"]] = workload
-    return [job[1] for job in sorted(missed)]
+    return dict.fromkeys(missed, "")
 
 
-def _too_late(task: Task, late: list[str], results: list[dict[str, Any]]) -> str:
+def _too_late(task: Task, late: dict[tuple[str, str], str], results: list[dict[str, Any]]) -> str:
     if task.params["state"] == "absent":
-        return f"not gone after {task.params['wait_timeout']} s, still there: {'; '.join(late)}"
+        left = [f"{name} in namespace {namespace}: {what}" for (namespace, name), what in sorted(late.items())]
+        return f"not gone after {task.params['wait_timeout']} s, still there: {'; '.join(left)}"
     lines = []
     for result in results:
-        if result["name"] in late:
+        if (result["namespace"], result["name"]) in late:
             why = f": {result['reason']}" if result["reason"] else ""
             place = f"in namespace {result['namespace']}"
             lines.append(f"{result['kind']} {result['name']} {place} is {result['status']}{why}")
@@ -217,9 +225,13 @@ def _too_late(task: Task, late: list[str], results: list[dict[str, Any]]) -> str
 
 def _report(task: Task, outcomes: list[Any]) -> dict[str, Any]:
     from .engine.report import diffs_of, result_of
+    from .kube.errors import KubeError
 
-    reasons = _reasons(task, outcomes)
-    address = _node_address(task, outcomes)
+    try:
+        reasons, address = _reasons(task, outcomes), _node_address(task, outcomes)
+    except KubeError as error:  # What was done is told all the same.
+        task.warn(f"reasons and access_urls are incomplete: {error}")
+        reasons, address = {}, None
     results = [
         result_of(
             outcome,

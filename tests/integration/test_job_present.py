@@ -380,6 +380,19 @@ def test_urls_say_where_a_service_answers(ansible: Ansible, api: Api, namespace:
         assert urls[0].endswith(f":{service['spec']['ports'][0]['nodePort']}")
 
 
+def test_what_was_done_before_a_refusal_is_told(ansible: Ansible, api: Api, namespace: str):
+    api.create("resourcequota", {"metadata": {"name": "none"}, "spec": {"hard": {"services": "0"}}}, namespace)
+    eventually(lambda: "hard" in api.get("resourcequota", "none", namespace).get("status", {}))
+    result = ansible.job(definition=[training(), compute()], namespace=namespace)
+    assert result.failed
+    assert "compute web in namespace" in result.message
+    assert "exceeded quota" in result.message
+    assert "Jobs done before it: 1; not tried after it: 0." in result.message
+    assert result.changed
+    assert [resource["kind"] for resource in result.jobs["web"]["resources"]][-1] == "Deployment"
+    assert api.get("deployment", "web", namespace)
+
+
 # -- secrets -----------------------------------------------------------------------------------------------------------
 
 

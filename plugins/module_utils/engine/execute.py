@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..kube.client import Client
@@ -18,10 +18,6 @@ from .plan import WORKLOAD_KINDS, Action, Plan, Step, with_owner
 from .remedies import describe, remedied
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
-
-
-class Failed(KubeError):
-    """A job could not be brought to its plan; the message says what is left."""
 
 
 @dataclass
@@ -36,6 +32,21 @@ class Outcome:
     def workload(self) -> dict[str, Any] | None:
         """The live workload; None after a deletion, or where check mode could not predict it."""
         return next((obj for obj in self.objects.values() if obj["kind"] in WORKLOAD_KINDS), None)
+
+
+class Failed(KubeError):
+    """A job could not be brought to its plan; the message says what is left.
+
+    ``outcome`` is what was done until then: its plan has just those steps.
+    """
+
+    def __init__(self, message: str, outcome: Outcome) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class _HalfDone(KubeError):
+    """A step has failed and has changed the cluster all the same."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +66,19 @@ class Executor:
         """Do every step of the plan in its order. Raises Failed for what the server refuses."""
         outcome = Outcome(plan)
         started = time.monotonic()
-        try:
-            for step in (*plan.prerequisites, *plan.steps):
+        before, steps = len(plan.prerequisites), (*plan.prerequisites, *plan.steps)
+        for number, step in enumerate(steps):
+            try:
                 result = self._do(step, plan, outcome)
-                if result is not None:
-                    outcome.objects[step.kind, step.name] = result
-        except ApiError as error:
-            raise Failed(f"{describe(plan)}: {remedied(error, plan)}") from error
-        finally:
-            outcome.seconds = time.monotonic() - started
+            except KubeError as error:
+                done = number + isinstance(error, _HalfDone)
+                outcome.plan = replace(plan, prerequisites=steps[: min(done, before)], steps=steps[before:done])
+                outcome.seconds = time.monotonic() - started
+                why = remedied(error, plan) if isinstance(error, ApiError) else str(error)
+                raise Failed(f"{describe(plan)}: {why}", outcome) from error
+            if result is not None:
+                outcome.objects[step.kind, step.name] = result
+        outcome.seconds = time.monotonic() - started
         return outcome
 
     def _do(self, step: Step, plan: Plan, outcome: Outcome) -> dict[str, Any] | None:
@@ -78,7 +93,7 @@ class Executor:
         if step.action is Action.CREATE and step.live:
             if self.check_mode:
                 return None  # The server would answer for the object that is on its way out.
-            self._wait_until_gone(step, plan)
+            self._wait_until_gone(step)
         if step.action is Action.UPDATE:
             self._hand_over_replicas(step)
         return self._apply(step, plan)
@@ -101,11 +116,14 @@ class Executor:
             return None
         former = resource_of(step.live)
         self.client.delete(former, step.live["metadata"], propagation="Foreground", grace_seconds=self.grace_seconds)
-        self._wait_until_gone(step, plan)
+        try:
+            self._wait_until_gone(step)
+        except KubeError as error:
+            raise _HalfDone(str(error)) from error
         try:
             return self._apply(step, plan)
         except KubeError as error:
-            raise Failed(f"{describe(plan)}: {error}. {self._restore(step.live)}") from error
+            raise _HalfDone(f"{error}. {self._restore(step.live)}") from error
 
     def _restore(self, live: dict[str, Any]) -> str:
         try:
@@ -129,7 +147,7 @@ class Executor:
                 POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=self.grace_seconds
             )
 
-    def _wait_until_gone(self, step: Step, plan: Plan) -> None:
+    def _wait_until_gone(self, step: Step) -> None:
         """Poll until the live object of the step is no more (or another has taken its name)."""
         metadata = step.live["metadata"]
         deadline = time.monotonic() + self.gone_timeout
@@ -139,10 +157,10 @@ class Executor:
             if now is None or now["metadata"]["uid"] != metadata["uid"]:
                 return
             if time.monotonic() > deadline:
-                raise Failed(
-                    f"{describe(plan)}: {step.live['kind']} {metadata['name']} was deleted and is still terminating "
-                    f"after {self.gone_timeout:.0f} s, so its successor was not created. Run the task again once its "
-                    f"pods are gone, or raise wait_timeout."
+                raise KubeError(
+                    f"{step.live['kind']} {metadata['name']} was deleted and is still terminating after "
+                    f"{self.gone_timeout:.0f} s, so its successor was not created. Run the task again once its pods "
+                    f"are gone, or raise wait_timeout."
                 )
             self.sleep(delay)
             delay = min(delay * 1.5, 2.0)

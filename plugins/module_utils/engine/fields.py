@@ -93,7 +93,7 @@ _MERGE_KEYS = {
     "volumes": ("name",),
 }
 _KEY_DEFAULTS = {"protocol": "TCP"}  # A key that the server fills in before it merges.
-_FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # What the server fills into atomic maps (fieldRef, resourceFieldRef).
+_FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # What the server fills into atomic maps: fieldRef, resourceFieldRef.
 
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing where we give both. What is
 # there and not named by us was named by us before; ``managedFields`` cannot tell, as the list is one value to it.

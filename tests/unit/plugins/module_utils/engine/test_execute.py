@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is sent to carry out a plan, and what is told when it fails half way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.execute import Executor, Failed
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import (
+    Action,
+    Plan,
+    plan_present,
+    plan_priority_class,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+
+from ..kube.conversation import Exchange, conversation
+from .objects import live, wanted
+
+JOB = "/apis/batch/v1/namespaces/ml/jobs/train"
+DEPLOYMENT = "/apis/apps/v1/namespaces/ml/deployments/train"
+SERVICE = "/api/v1/namespaces/ml/services/svc-train"
+CLASS = "/apis/scheduling.k8s.io/v1/priorityclasses/gpuctl-high"
+APPLY = {"fieldManager": "runwhere.gpuctl", "force": "false", "fieldValidation": "Strict"}
+OLD, NEW = {"template": {"image": "old"}}, {"template": {"image": "new"}}
+GONE = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "gone"}
+
+
+def refusal(message: str) -> dict[str, Any]:
+    return {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}
+
+
+def failed(plan: Plan, *exchanges: Exchange) -> Failed:
+    """What carrying out the plan says when the server answers like that."""
+    with conversation(*exchanges) as url:
+        client = Client(Connection(url, authorization=dict, retries=0), sleep=lambda seconds: None)
+        executor = Executor(client, check_mode=False, gone_timeout=0, warn=pytest.fail, sleep=lambda seconds: None)
+        with pytest.raises(Failed) as caught:
+            executor.carry_out(plan)
+    return caught.value
+
+
+def recreation() -> Plan:
+    plan = plan_present("train", "ml", "training", [wanted("Job", spec=NEW)], [live("Job", spec=OLD)])
+    (step,) = plan.steps
+    return plan.with_steps([replace(step, action=Action.RECREATE)])
+
+
+def test_the_former_job_is_put_back_when_its_successor_is_refused():
+    problem = failed(
+        recreation(),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=GONE),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=NEW), status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=OLD)),
+    )
+    assert "training train in namespace ml: exceeded quota" in str(problem)
+    assert str(problem).endswith("The former Job was put back.")
+    assert problem.outcome.plan.action is Action.RECREATE, "its pods were lost: that is a change"
+
+
+def test_a_former_job_that_cannot_be_put_back_is_told_so():
+    problem = failed(
+        recreation(),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=GONE),
+        Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("the namespace is terminating")),
+    )
+    assert "deleted and could not be put back: the namespace is terminating" in str(problem)
+    assert problem.outcome.plan.changed
+
+
+def test_a_deletion_that_does_not_end_is_a_change_too():
+    terminating = Exchange("GET", JOB, answer=live("Job", spec=OLD, leaving=True))
+    problem = failed(recreation(), Exchange("DELETE", JOB), terminating)
+    assert "Job train was deleted and is still terminating" in str(problem)
+    assert problem.outcome.plan.changed
+
+
+def test_a_refused_deletion_is_no_change():
+    problem = failed(recreation(), Exchange("DELETE", JOB, status=403, answer=refusal("not yours")))
+    assert "not yours" in str(problem)
+    assert not problem.outcome.plan.changed
+
+
+def test_the_steps_before_a_refused_one_are_what_was_done():
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gpuctl-high"}}
+    objects = [wanted("Deployment"), wanted("Service", "svc-train")]
+    plan = plan_present("train", "ml", "inference", objects, [])
+    plan = replace(plan, prerequisites=(plan_priority_class(priority),))
+    problem = failed(
+        plan,
+        Exchange("PATCH", CLASS, APPLY, answer=priority),
+        Exchange("PATCH", DEPLOYMENT, APPLY, answer=live("Deployment")),
+        Exchange("PATCH", SERVICE, APPLY, status=403, answer=refusal("exceeded quota: services.nodeports")),
+    )
+    assert "exceeded quota: services.nodeports" in str(problem)
+    assert [str(step) for step in problem.outcome.plan.prerequisites] == ["create PriorityClass gpuctl-high"]
+    assert [str(step) for step in problem.outcome.plan.steps] == ["create Deployment train"]
+
+
+def test_a_lost_connection_names_the_job():
+    plan = plan_present("train", "ml", "inference", [wanted("Deployment")], [])
+    assert "inference train in namespace ml: cannot reach" in str(
+        failed(plan, Exchange("PATCH", DEPLOYMENT, APPLY, status=0))
+    )
