@@ -192,7 +192,11 @@ def _not_placed(pod: Object, condition: Mapping[str, Any], nodes: Sequence[Node]
         return f"cannot be placed: the claim {claim[1]} does not exist; create it, or correct storage.workdirs"
     about_claims = "persistentvolumeclaim" in said.lower()  # said first, whatever the nodes have free
     shortage = shortage_of(pod, nodes) if nodes is not None and not about_claims else None
-    return f"cannot be placed: {shortage or said or 'the scheduler gave no reason'}"
+    if not shortage:
+        return f"cannot be placed: {said or 'the scheduler gave no reason'}"
+    # What we work out can be held against what the scheduler counted.
+    counts = said.partition(" nodes are available: ")[2]
+    return f"cannot be placed: {shortage}{f' (scheduler: {counts})' if counts else ''}"
 
 
 def _mount_problem(pod: Object, events: Iterable[Object]) -> str | None:

@@ -211,7 +211,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [FAILED_POD, pod("x-new", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled())],
         [],
         "pod x-new cannot be placed: it asks for 16 GPUs on one node, and the largest node of pool a has 8 GPUs; lower "
-        "resources.gpu or spread the training with resources.node_count.",
+        "resources.gpu or spread the training with resources.node_count (scheduler: 2 Insufficient x).",
     ),
     "a pod that is being deleted explains nothing": (
         workload(),
