@@ -53,34 +53,34 @@ def run(task: Task) -> dict[str, Any]:
     requests = _requested(task)
     lease = PoolLease(task.client())
     overtaken: Overtaken | None = None
-    unguarded: _Plan | None = None  # made while there was no Lease to tell whether somebody else writes
+    former: _Plan | None = None  # what was planned before somebody else may have changed the pools
     while True:
         established = _observed(task, lease)
-        plan = _planned(task, requests, overtaken or (lease.overtaken() if unguarded else None))
+        faster = (overtaken or lease.overtaken()) if former else None
+        plan = _planned(task, requests, faster)
         if not plan.changed:
             return _result(plan)
-        if unguarded and unguarded.membership != plan.membership:
-            overtaken = lease.overtaken()
-        if overtaken:
-            raise TaskFailed(f"{overtaken}. This run changed nothing; run it again to have its pools instead.")
+        # Whoever changed other pools than ours at the same time is in nobody's way: then the plan is still the same.
+        if former and former.membership != plan.membership:
+            raise TaskFailed(f"{faster}. This run changed nothing; run it again to have its pools instead.")
         if task.check_mode:
             _predict(task, plan, established)
             return _result(plan)
+        former = plan
         try:
             if not established:
                 lease.establish()
-                unguarded = plan
                 continue
             with lease.held():
                 _write(task, plan, lease)
                 return _result(plan)
         except Overtaken as problem:
             overtaken = problem
+        except Abandoned as problem:
+            former = None
+            task.warn(f"{problem}; it was given up, and what it left half done is completed here.")
         except ApiError as refusal:
             raise TaskFailed(f"{refusal}. {_RIGHTS}" if refusal.is_forbidden else str(refusal)) from None
-        except Abandoned as problem:
-            unguarded = None
-            task.warn(f"{problem}; it was given up, and what it left half done is completed here.")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ undoing both would leave neither's pools. So all runs agree on one object, the L
    change the version. So taking it proves at once that nobody else is writing, and that nobody has written since
    before our reading: what was planned on is what is there.
 3. It writes, and returns the Lease. A run that could not take it has written nothing. It waits until the other one is
-   done and looks again: either the pools are by now what it wanted too, or it fails and says who was faster.
+   done and looks again: if the pools are by now what it wanted too, it is done; if its plan is still the same (the
+   other one was at other pools), it tries again; else it fails and says who was faster.
 
 Whoever holds it renews it every few seconds. A run that is killed does not: when the Lease has stayed unchanged for
 ``ABANDONED_AFTER`` seconds *by the observer's own clock* (as client-go's leader election does, so that clocks of hosts
@@ -52,6 +53,10 @@ class Overtaken(KubeError):
     """Another run has changed the pools since they were read; nothing was written by this one."""
 
 
+class Busy(KubeError):
+    """Another run has been changing the pools for longer than this one was ready to wait."""
+
+
 class Abandoned(KubeError):
     """The Lease was taken from a run that does not live any more: read everything anew and try again."""
 
@@ -88,7 +93,7 @@ class PoolLease:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the Lease during the block. Raises Overtaken or Abandoned when that cannot be; nothing is held then."""
+        """Hold the Lease during the block. Raises Overtaken, Abandoned or Busy when that cannot be."""
         self._take()
         done = threading.Event()
         renewing = threading.Thread(target=self._keep, args=(done,), daemon=True)
@@ -146,7 +151,10 @@ class PoolLease:
                 self._take_away(now)
                 raise Abandoned(f"{_described(holder)} has not finished its change of the pools")
             if time.monotonic() - started > _PATIENCE:
-                raise Overtaken(f"another run is changing the pools: {_described(holder)}")
+                raise Busy(
+                    f"another run is changing the pools: {_described(holder)}. This run waited for {_PATIENCE:.0f} s "
+                    f"and changed nothing; run it again later."
+                )
             lease = now
         raise overtaken_by(holder)
 

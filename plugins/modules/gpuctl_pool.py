@@ -21,8 +21,8 @@ description:
     exist, nodes of other pools) is reported all at once before anything is changed.
   - Every node that changes is written with one request, many nodes at a time. When a request is refused on the way, what was
     done until then is taken back.
-  - Two tasks that change pools at the same time, from whatever hosts, do not mix. One of them wins, the other one changes
-    nothing and fails with the name of the winner, unless the pools have become what it wanted too.
+  - Two tasks that change the same pools or nodes at the same time, from whatever hosts, do not mix. One of them wins, the
+    other one changes nothing and fails with the name of the winner, unless the pools have become what it wanted too.
   - Nodes that leave a pool lose its label and the GPU type that the pool gave them. Running pods are never stopped.
 attributes:
   check_mode:

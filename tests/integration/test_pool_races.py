@@ -113,6 +113,16 @@ def test_two_hosts_that_want_the_same_both_succeed(ansible: Ansible, field: Fiel
     assert sorted(result.changed for result in results) == [False, True]
 
 
+def test_two_hosts_with_nothing_in_common_both_succeed(ansible: Ansible, field: Field, recorder: Recorder):
+    one, two, three = field.nodes[:3]
+    ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
+    both: tuple[Wanted, Wanted] = ({"train": (one, two)}, {"infer": (three,)})
+    hold_back_until_both_write(recorder)
+    results = at_the_same_time(ansible, field, both)
+    assert [(result.failed, result.changed) for result in results] == [(False, True)] * 2
+    assert (field.members("train"), field.members("infer")) == ({one, two}, {three})
+
+
 def test_two_hosts_without_any_order_never_mix(ansible: Ansible, field: Field):
     both = overlapping(field)["the same pools with other nodes"]
     for _round in range(3):

@@ -14,6 +14,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import LEASE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pool_lease import (
     Abandoned,
+    Busy,
     LeaseLost,
     Overtaken,
     PoolLease,
@@ -143,7 +144,7 @@ def test_it_is_renewed_so_that_nobody_takes_it(client: Client, monkeypatch: pyte
     monkeypatch.setattr(pool_lease, "ABANDONED_AFTER", 1.0)
     monkeypatch.setattr(pool_lease, "_RENEWED_EVERY", 0.2)
     monkeypatch.setattr(pool_lease, "_PATIENCE", 2.5)
-    with observed(client).held(), pytest.raises(Overtaken, match="is changing the pools"), observed(client).held():
+    with observed(client).held(), pytest.raises(Busy, match="is changing the pools"), observed(client).held():
         pytest.fail("its holder lives")
 
 
