@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""docs/from-gpuctl-cli.md is true: every call in its tables is executed as it stands, from the first to the last.
+
+The one rule for placeholders: ``<word>`` is replaced by what the fixture ``words`` has under it. The files that the calls
+name lie in the directory where they are typed (fixture ``at_home``).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+
+from .ansible import ROOT, Ansible
+from .api import Api
+from .manifests import compute, training
+from .pools import Field
+
+DOCUMENT = (ROOT / "docs" / "from-gpuctl-cli.md").read_text(encoding="utf-8")
+ROWS = [
+    (section, *(cell.strip() for cell in row.strip("| \n").split(" | ")))
+    for section, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
+    for row in re.findall(r"^\| `.*$", text, re.MULTILINE)
+    if section != "Columns and fields"
+]
+# What the source documents' command tables have, by the words that make it up.
+COMMANDS = """
+create -f pool.yaml|get pools|query pools|describe pool|add node|remove node|delete -f pool.yaml
+get nodes|get nodes --pool|get nodes --gpu-type|get nodes --status|describe node|get nodes --label
+label node|label node <node> <node-2>|--overwrite|--delete|get label|get labels|get gpu-type --all|get node-labels --all
+create -f quota.yaml|get quotas|get quotas <user>|describe quota|delete -f quota.yaml
+create -f job.yaml|apply -f job.yaml|create -f job.yaml -f job-2.yaml
+get jobs|get jobs --pool|get jobs --type|get jobs --pods
+describe job|get notebook|delete job|delete -f job.yaml|--force
+"""
+
+
+def test_every_command_of_the_former_command_line_has_a_row() -> None:
+    there = " ".join(row[1] for row in ROWS)
+    assert [command for command in re.split(r"[|\n]", COMMANDS) if command and command not in there] == []
+
+
+@pytest.fixture
+def words(field: Field, namespace: str) -> dict[str, str]:
+    return {
+        "pool": field.pool("training"),
+        "node": field.nodes[0],
+        "node-2": field.nodes[1],
+        "gpu-type": "A100-test",
+        "user": namespace,
+        "namespace": namespace,
+        "job": "train",
+        "job-2": "web",
+    }
+
+
+@pytest.fixture
+def at_home(ansible: Ansible, words: dict[str, str], field: Field) -> Ansible:
+    """A directory with the files that the calls name."""
+    pool, user = words["pool"], words["user"]
+    files: dict[str, Any] = {
+        "pool.yaml": {"kind": "pool", "pool": {"name": pool}, "nodes": [words["node"]]},
+        "quota.yaml": {"kind": "quota", "quota": {"name": field.pool("quota")}, "users": {user: {"cpu": 8, "gpu": 4}}},
+        "job.yaml": training("train", resources={"pool": pool}),
+        "job-2.yaml": compute("web"),
+    }
+    for name, content in files.items():
+        (ansible.directory / name).write_text(yaml.safe_dump(content))
+    return ansible
+
+
+def test_every_call_does_what_its_row_says(at_home: Ansible, api: Api, words: dict[str, str], namespace: str):
+    """In the order of the document but for one thing: jobs need a pool, so its deletion comes last."""
+    rows = sorted(ROWS, key=lambda row: row[1] == "`gpuctl delete -f pool.yaml`")
+    for section, command, cell in rows:
+        call = re.sub(r"<([\w-]+)>", lambda match: words[match[1]], cell.strip("`"))
+        tool, *arguments = shlex.split(call)
+        run = at_home.run(tool, *arguments)
+        assert run.status == 0, f"{section}: {call}\n{run.output}"
+        (task,) = run.tasks
+        if "_info" in call:
+            assert not task.changed, f"{call} only looks"
+            assert "results" in task.result
+        effect = EFFECTS.get(first_of(command))
+        if effect:
+            assert effect(task.result, words, api), f"{section}: {call}\n{run.output}"
+
+
+def first_of(commands: str) -> str:
+    """Of several commands that do the same, the first one."""
+    return commands.split("`, `")[0].strip("`")
+
+
+def node_labels(api: Api, node: str) -> dict[str, str]:
+    return dict(api.get("node", node)["metadata"].get("labels") or {})
+
+
+POOL, TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
+
+
+def names(result: dict[str, Any], key: str = "name") -> list[str]:
+    return [row[key] for row in result["results"]]
+
+
+# What can be seen after a command (or in what it returns): a function of the result, the words and the cluster.
+EFFECTS: dict[str, Any] = {
+    "gpuctl create -f pool.yaml": lambda r, w, api: node_labels(api, w["node"])[POOL] == w["pool"],
+    "gpuctl get pools": lambda r, w, api: {"default", w["pool"]} <= set(names(r)),
+    "gpuctl describe pool <pool>": lambda r, w, api: r["results"][0]["nodes"] == [w["node"]],
+    "gpuctl add node <node> <node-2> --pool <pool>": lambda r, w, api: node_labels(api, w["node-2"])[POOL] == w["pool"],
+    "gpuctl remove node <node-2> --pool <pool>": lambda r, w, api: POOL not in node_labels(api, w["node-2"]),
+    "gpuctl delete -f pool.yaml": lambda r, w, api: POOL not in node_labels(api, w["node"]),
+    "gpuctl get nodes --pool <pool>": lambda r, w, api: names(r, "node_name") == [w["node"]],
+    "gpuctl describe node <node>": lambda r, w, api: r["results"][0]["object"]["metadata"]["name"] == w["node"],
+    "gpuctl label node <node> runwhere.ai/gpu-type=<gpu-type>": lambda r, w, api: (
+        node_labels(api, w["node"])[TYPE] == w["gpu-type"]
+    ),
+    "gpuctl label node <node> <node-2> runwhere.ai/gpu-type=<gpu-type> --overwrite": lambda r, w, api: (
+        node_labels(api, w["node-2"])[TYPE] == w["gpu-type"]
+    ),
+    "gpuctl label node <node> runwhere.ai/pool=<pool> --overwrite": lambda r, w, api: (
+        node_labels(api, w["node"])[POOL] == w["pool"]
+    ),
+    "gpuctl get label <node> --key=runwhere.ai/gpu-type": lambda r, w, api: (
+        r["results"][0]["labels"] == {TYPE: w["gpu-type"]}
+    ),
+    "gpuctl label node <node> runwhere.ai/gpu-type --delete": lambda r, w, api: TYPE not in node_labels(api, w["node"]),
+    "gpuctl create -f quota.yaml": lambda r, w, api: len(api.list("resourcequota", w["user"])) == 1,
+    "gpuctl get quotas <user>": lambda r, w, api: r["results"][0]["gpu"]["hard"] == 4,
+    "gpuctl describe quota <user>": lambda r, w, api: r["results"][0]["cpu"]["percent"] == 0,
+    "gpuctl delete -f quota.yaml": lambda r, w, api: api.list("resourcequota", w["user"]) == [],
+    "gpuctl create -f job.yaml": lambda r, w, api: api.get("job", "train", w["namespace"]),
+    "gpuctl create -f job.yaml -f job-2.yaml": lambda r, w, api: api.get("deployment", "web", w["namespace"]),
+    "gpuctl get jobs --pool <pool>": lambda r, w, api: names(r) == ["train"],
+    "gpuctl get jobs --pods": lambda r, w, api: {"train", "web"} <= {row["name"] for row in r["pods"]},
+    "gpuctl describe job <job>": lambda r, w, api: len(r["results"][0]["pods"]) == 1,
+    "gpuctl delete job <job-2>": lambda r, w, api: api.get("deployment", "web", w["namespace"]) is None,
+}
+
+
+def test_the_effects_are_those_of_rows() -> None:
+    assert EFFECTS.keys() <= {first_of(row[1]) for row in ROWS}
