@@ -62,6 +62,7 @@ class Task:
 def run_module(module: AnsibleModule, core: Callable[[Task], dict[str, Any]]) -> None:
     """Run a task's core as the module and exit: with its result, or with one message that says what to do."""
     from .kube.connection import connection_secrets
+    from .manifest.problems import ManifestErrors
 
     task = Task(module.params, module.check_mode, module.warn, module.no_log_values.update)
     task.hide(connection_secrets(module.params))
@@ -73,6 +74,8 @@ def run_module(module: AnsibleModule, core: Callable[[Task], dict[str, Any]]) ->
     except TaskFailed as problem:
         module.fail_json(msg=str(problem), **problem.result)
     except expected_problems() as problem:
+        if isinstance(problem, ManifestErrors):
+            task.hide(problem.secrets)  # Ansible returns the options beside the message, the refused definition too.
         module.fail_json(msg=str(problem))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from .ansible import Ansible
 from .manifests import compute, training
@@ -114,3 +115,28 @@ def test_a_token_of_the_options_never_shows(ansible: Ansible, tmp_path: Path):
     )
     assert run.tasks[0].failed
     assert token not in run.output
+
+
+SECRET = "s-2f8e91c7"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"env": {"HF_TOKEN": SECRET}},
+        {"env": [{"name": "HF_TOKEN", "value": SECRET}]},
+        {"env": [f"HF_TOKEN={SECRET}"]},
+        {"command": ["serve", "--api-key", SECRET]},
+        {"command": ["serve", "--api-key"], "args": [SECRET]},
+        {"command": f"serve --api-key {SECRET}"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("as_text", [False, True], ids=["data", "text"])
+def test_a_secret_of_a_refused_definition_never_shows(ansible: Ansible, environment: dict, as_text: bool):
+    definition = {**training(), "environment": {"imag": "a", **environment}}
+    task = {"definition": yaml.safe_dump(definition) if as_text else definition}
+    run = ansible.play([{"name": "job", "runwhere.gpuctl.gpuctl_job": task}], arguments=("-vvv",))
+    assert run.tasks[0].failed
+    assert "did you mean image" in run.tasks[0].message
+    assert SECRET not in run.output

@@ -17,6 +17,7 @@ from ..labels import DEFAULT_NAMESPACE
 from . import yaml_text
 from .document import Document, Origin, Written
 from .problems import DEFINITION, ManifestError, ManifestErrors, joined
+from .secrets import written_secret_values
 from .sources import read_sources
 from .tree import ListNode, MapNode, Node, ScalarNode, UnfitValueError, from_python
 from .yaml_text import read_yaml
@@ -60,7 +61,7 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
     errors += [error for each in checked for error in each.errors]
     errors += check_together(checked, namespace)
     if errors:
-        raise ManifestErrors(errors)
+        raise ManifestErrors(errors, set().union(*(written_secret_values(each.node) for each in manifests)))
     return [each.document for each in checked if each.document is not None]
 
 

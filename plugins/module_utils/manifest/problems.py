@@ -51,9 +51,13 @@ class ManifestError:
 
 
 class ManifestErrors(Exception):
-    """Everything wrong with the manifests of one call, sorted by file, document and place."""
+    """Everything wrong with the manifests of one call, sorted by file, document and place.
 
-    def __init__(self, errors: Iterable[ManifestError]) -> None:
+    ``secrets`` are the values in those manifests that nothing may show.
+    """
+
+    def __init__(self, errors: Iterable[ManifestError], secrets: Iterable[str] = ()) -> None:
+        self.secrets = frozenset(secrets)
         self.errors = tuple(sorted(errors, key=lambda error: error.sort_key))
         super().__init__(str(self))
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from .tree import ListNode, MapNode, Node, ScalarNode
+
 MASK = "********"
 
 # Whole words of a name, so that `tokenizer`, `keyboard` and `max_tokens` are none.
@@ -78,6 +80,21 @@ def live_secret_values(workload: Mapping[str, Any]) -> set[str]:
     return found
 
 
+def written_secret_values(node: Node) -> set[str]:
+    """The same of a manifest as it was written: a task that refuses it shows its options as well, the manifest in them.
+
+    Whatever is below a key ``env``, ``command`` or ``args`` counts, wherever that key stands and whatever its form.
+    """
+    if isinstance(node, ListNode):
+        return set().union(*(written_secret_values(item) for item in node.items))
+    if not isinstance(node, MapNode):
+        return set()
+    entries = [(name.text, value) for name, value in node.entries]
+    line = [text for part in ("command", "args") for name, value in entries if name == part for text in _texts(value)]
+    variables = [pair for name, value in entries if name == "env" for pair in _variables(value)]
+    return _secrets_among(variables, line).union(*(written_secret_values(value) for _name, value in entries))
+
+
 def redact(data: Any, secrets: Iterable[str]) -> Any:
     """The data (str, list, dict, nested) with every occurrence of the secrets replaced by ********."""
     pattern = _pattern(secrets)
@@ -105,6 +122,23 @@ def _secrets_among(variables: Sequence[tuple[str, str | None]], line: Sequence[s
     in_urls = {text for dummy, value in variables if value for text in _url_passwords(value)}
     on_the_line = {line[position][start:end] for position, start, end in _secret_spans(line)}
     return {text for text in named | in_urls | on_the_line if len(text) >= _SHORTEST and text.lower() not in _COMMON}
+
+
+def _texts(node: Node) -> list[str]:
+    """The text of a single value, or those of a list."""
+    parts = node.items if isinstance(node, ListNode) else (node,)
+    return [part.text for part in parts if isinstance(part, ScalarNode)]
+
+
+def _variables(node: Node) -> list[tuple[str, str | None]]:
+    """Environment variables, from a map or from a list of name and value, of maps or of NAME=value."""
+    if isinstance(node, ScalarNode):
+        name, _equals, value = node.text.partition("=")
+        return [(name, value)]
+    if isinstance(node, ListNode):
+        return [pair for item in node.items for pair in _variables(item)]
+    given = {name.text: value.text for name, value in node.entries if isinstance(value, ScalarNode)}
+    return [(given["name"], given["value"])] if {"name", "value"} <= given.keys() else list(given.items())
 
 
 def _words(name: str) -> list[str]:
