@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .engine.execute import Outcome
     from .engine.plan import Plan
     from .manifest.models import Quota
-    from .quota_plan import Planned
+    from .quotas.plan import Planned
 
 # The heavy imports stand in the functions that need them, see job.py.
 
@@ -47,8 +47,8 @@ def run(task: Task) -> dict[str, Any]:
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with what was done until then.
     """
-    from .quota_live import read_live
-    from .quota_plan import plan_absent, plan_present
+    from .quotas.live import read_live
+    from .quotas.plan import plan_absent, plan_present
 
     declared = _declared(task)
     live = read_live(task.client())
@@ -134,7 +134,7 @@ def _prove(task: Task, plans: list[Plan]) -> tuple[list[Outcome], list[str]]:
     from .engine.execute import Outcome
     from .engine.remedies import describe, remedied
     from .kube.errors import ApiError
-    from .quota_steps import dry_run
+    from .quotas.steps import dry_run
 
     client = task.client()
 
@@ -163,8 +163,8 @@ def _prove(task: Task, plans: list[Plan]) -> tuple[list[Outcome], list[str]]:
 def _carry_out(task: Task, planned: Planned) -> list[Outcome]:
     from .engine.execute import Executor
     from .kube.errors import KubeError
-    from .quota_live import find_rivals, wait_until_counted, wait_until_gone
-    from .quota_steps import drop_unenforced
+    from .quotas.live import find_rivals, wait_until_counted, wait_until_gone
+    from .quotas.steps import drop_unenforced
 
     client = task.client()
     executor = Executor(

@@ -9,8 +9,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.quota import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Quota
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota_live import Live
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota_plan import Planned, plan_absent, plan_present
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.live import Live
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.plan import Planned, plan_absent, plan_present
 
 
 def quota(name: str, **users: dict[str, Any]) -> Quota:

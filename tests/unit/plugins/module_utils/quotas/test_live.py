@@ -11,7 +11,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.execute imp
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota_live import find_rivals
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.live import find_rivals
 
 
 class Cluster:

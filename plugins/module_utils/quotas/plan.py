@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .build import quota as build
-from .cluster.quotas import quota_name_of
-from .engine.fields import ABSENT, Change
-from .engine.plan import Action, Plan, Step, step_for
-from .labels import is_ours, is_protected, quota_object_name
-from .manifest.models import Quota
-from .quota_live import Live
-from .quota_steps import unenforced_keys
+from ..build import quota as build
+from ..cluster.quotas import quota_name_of
+from ..engine.fields import ABSENT, Change
+from ..engine.plan import Action, Plan, Step, step_for
+from ..labels import is_ours, is_protected, quota_object_name
+from ..manifest.models import Quota
+from .live import Live
+from .steps import unenforced_keys
 
 Object = dict[str, Any]
 

@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from .cluster.quotas import is_counted, quota_name_of
-from .engine.execute import Outcome
-from .engine.plan import Action
-from .kube.client import Client
-from .kube.errors import ApiError
-from .kube.resources import LIMIT_RANGE, NAMESPACE, RESOURCE_QUOTA
-from .labels import OURS, QUOTA
-from .task import TaskFailed
+from ..cluster.quotas import is_counted, quota_name_of
+from ..engine.execute import Outcome
+from ..engine.plan import Action
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..kube.resources import LIMIT_RANGE, NAMESPACE, RESOURCE_QUOTA
+from ..labels import OURS, QUOTA
+from ..task import TaskFailed
 
 Object = dict[str, Any]
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .cluster.quotas import UNENFORCED_KEYS
-from .engine.execute import Outcome
-from .engine.plan import Action, Plan, Step
-from .kube.client import Client
-from .kube.errors import ApiError
-from .kube.resources import NAMESPACE, RESOURCE_QUOTA, resource_of
+from ..cluster.quotas import UNENFORCED_KEYS
+from ..engine.execute import Outcome
+from ..engine.plan import Action, Plan, Step
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..kube.resources import NAMESPACE, RESOURCE_QUOTA, resource_of
 
 _ATTEMPTS = 5
 
