@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A file is replaced as a whole, and who may read it is decided before it is there."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.host_file import HostFile, parse_mode
+
+
+def put(path: Path, *texts: bytes, mode: int | None = None, check_mode: bool = False) -> bool:
+    file = HostFile(str(path), mode)
+    parts = []
+    for text in texts:
+        part = file.part()
+        part.write(text)
+        parts.append((b"# ", part))
+    return file.replace(parts, check_mode=check_mode)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_parts_follow_each_other_under_their_headings(tmp_path):
+    path = tmp_path / "x.log"
+    assert put(path, b"one\n", b"two\n") is True
+    assert path.read_bytes() == b"# one\n# two\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+CONTENT = {
+    "the same": (b"a", None, False),
+    "another text": (b"b", None, True),
+    "the same mode": (b"a", 0o640, False),
+    "another mode": (b"a", 0o644, True),
+}
+
+
+@pytest.mark.parametrize("check_mode", [False, True], ids=["run", "check mode"])
+@pytest.mark.parametrize(("text", "mode", "changed"), CONTENT.values(), ids=CONTENT)
+def test_what_counts_as_a_change(tmp_path, text, mode, changed, check_mode):
+    path = tmp_path / "x.log"
+    put(path, b"a", mode=0o640)
+    assert put(path, text, mode=mode, check_mode=check_mode) is changed
+    assert path.read_bytes() == (b"# a" if check_mode else b"# " + text)
+    assert mode_of(path) == (0o640 if check_mode else mode or 0o640)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(None, 0o600), (0o644, 0o644)])
+def test_a_new_file_is_for_its_owner_alone_unless_told_otherwise(tmp_path, mode, expected):
+    path = tmp_path / "x.log"
+    assert put(path, b"a", check_mode=True, mode=mode) is True
+    assert not path.exists()
+    put(path, b"a", mode=mode)
+    assert mode_of(path) == expected
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "logs").mkdir()
+    link = tmp_path / "x.log"
+    link.symlink_to(tmp_path / "logs" / "real.log")
+    put(link, b"a")
+    assert link.is_symlink()
+    assert (tmp_path / "logs" / "real.log").read_bytes() == b"# a"
+
+
+def test_a_path_where_no_file_can_be(tmp_path):
+    with pytest.raises(ValueError, match=r"is a directory; name a file in it$"):
+        HostFile(str(tmp_path))
+    with pytest.raises(ValueError, match=r"the directory .*/no does not exist$"):
+        HostFile(str(tmp_path / "no" / "x.log"))
+
+
+@pytest.mark.parametrize(
+    ("given", "mode"), [(None, None), ("", None), ("0640", 0o640), ("640", 0o640), ("0o600", 0o600), (0o640, 0o640)]
+)
+def test_mode(given, mode):
+    assert parse_mode(given) == mode
+
+
+@pytest.mark.parametrize("given", ["u=rw", "0888", "01777", -1, 640, True, "rw"])
+def test_what_is_no_mode(given):
+    with pytest.raises(ValueError, match=r'^mode is .*; it must be permissions in octal, in quotes: "0640"$'):
+        parse_mode(given)
