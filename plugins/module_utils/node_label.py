@@ -44,7 +44,7 @@ def run(task: Task) -> dict[str, Any]:
     Returns ``changed``, ``success``, ``failed_nodes``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with the
     same when a node could not be brought there: without ``continue_on_error`` nothing was changed then.
     """
-    from .pool_lease import Abandoned, Overtaken, PoolLease
+    from .pools.lease import Abandoned, Overtaken, PoolLease
 
     labels = _wanted(task.params)
     # Who is in which pool is changed by one run at a time, whichever module it uses.
@@ -159,8 +159,8 @@ def _observed(lease: Any) -> bool:
 
 def _planned(task: Task, labels: Labels) -> _Plan:
     from .kube.errors import ApiError
-    from .membership import nearest
-    from .nodes import LabelChange, NodeFailure, labels_of, read_nodes
+    from .pools.membership import nearest
+    from .pools.node_writer import LabelChange, NodeFailure, labels_of, read_nodes
 
     params, plan = task.params, _Plan()
     try:
@@ -215,7 +215,7 @@ def _declarations(task: Task, changes: list[Any]) -> list[Any]:
     from .engine.plan import Plan, step_for
     from .kube.resources import CONFIG_MAP
     from .labels import OURS, SYSTEM_NAMESPACE, pool_config_map_name
-    from .membership import PoolsNow, declarations_after
+    from .pools.membership import PoolsNow, declarations_after
 
     objects = task.client().select(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
     config_maps = {obj["metadata"]["name"]: obj for obj in objects}
@@ -237,7 +237,7 @@ def _carried_out(task: Task, plan: _Plan, before_each: Callable[[], None] = lamb
     """Write, take it back if that is asked for, and report. In check mode the same, with all writes dry runs."""
     from .engine.execute import Executor
     from .kube.errors import KubeError
-    from .nodes import NodeWriter, diff_of
+    from .pools.node_writer import NodeWriter, diff_of
 
     go_on = task.params["continue_on_error"]
     writer = NodeWriter(task.client(), task.params["concurrency"], task.check_mode, before_each)

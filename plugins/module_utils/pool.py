@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The task behind the module gpuctl_pool: load, read what is there, plan, and change it as one.
 
-Either all pools of a task become what was asked for, or nothing changes: see pool_lease.py for two runs at the same
+Either all pools of a task become what was asked for, or nothing changes: see pools/lease.py for two runs at the same
 time, and ``_write`` for the way back when something is refused halfway.
 """
 
@@ -48,7 +48,7 @@ def run(task: Task) -> dict[str, Any]:
     says what is left.
     """
     from .kube.errors import ApiError
-    from .pool_lease import Abandoned, Overtaken, PoolLease
+    from .pools.lease import Abandoned, Overtaken, PoolLease
 
     requests = _requested(task)
     lease = PoolLease(task.client())
@@ -101,7 +101,7 @@ def _requested(task: Task) -> list[Any]:
     """The pools that the options name, validated; no request has been sent when this fails."""
     from .manifest.load import load
     from .manifest.models import Pool
-    from .membership import PoolRequest
+    from .pools.membership import PoolRequest
 
     params = task.params
     if params["concurrency"] < 1:
@@ -168,8 +168,8 @@ def _planned(task: Task, requests: list[Any], overtaken: Exception | None) -> _P
     from .build.pool import pool_config_map
     from .engine.plan import Action, Plan, Step, step_for
     from .labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
-    from .membership import plan_membership
-    from .nodes import LabelChange, labels_of
+    from .pools.membership import plan_membership
+    from .pools.node_writer import LabelChange, labels_of
 
     metadata, config_maps, now = _read(task)
     membership = plan_membership(requests, now, force=task.params["force"])
@@ -195,8 +195,8 @@ def _read(task: Task) -> tuple[dict[str, Any], dict[str, Any], Any]:
     from .kube.errors import ApiError
     from .kube.resources import CONFIG_MAP
     from .labels import SYSTEM_NAMESPACE
-    from .membership import PoolsNow
-    from .nodes import read_nodes
+    from .pools.membership import PoolsNow
+    from .pools.node_writer import read_nodes
 
     client = task.client()
     try:
@@ -271,7 +271,7 @@ def _predict(task: Task, plan: _Plan, established: bool) -> None:
     from .engine.execute import Executor
     from .kube.resources import NAMESPACE
     from .labels import SYSTEM_NAMESPACE
-    from .nodes import NodeWriter
+    from .pools.node_writer import NodeWriter
 
     client = task.client()
     if established or client.get(NAMESPACE, None, SYSTEM_NAMESPACE):
@@ -295,7 +295,7 @@ def _write(task: Task, plan: _Plan, lease: Any) -> None:
     from .engine.execute import Executor, Outcome
     from .engine.plan import Action
     from .kube.errors import KubeError
-    from .nodes import NodeWriter
+    from .pools.node_writer import NodeWriter
 
     # Declarations are ours alone: what somebody changed in one by hand is put right.
     executor = Executor(task.client(), check_mode=False, gone_timeout=60, warn=task.warn, force_conflicts=True)
@@ -374,7 +374,7 @@ def _entry(pool: Any) -> dict[str, Any]:
 def _diffs(plan: _Plan) -> list[dict[str, str]]:
     """For each pool what changes in its declaration, and for each node its labels."""
     from .labels import SYSTEM_NAMESPACE
-    from .nodes import diff_of
+    from .pools.node_writer import diff_of
 
     diffs = []
     for name, after in plan.membership.declarations.items():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.pool import Declaration
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.membership import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.membership import (
     Membership,
     PoolRequest,
     PoolsNow,

@@ -21,7 +21,7 @@ need not agree), it is taken away and everything read anew, which also repairs w
 holder that was merely frozen for so long notices before its next write, and its patches under way are still guarded
 node by node.
 
-People with kubectl do not know of the Lease. Against them, the guards of the nodes' patches help (see nodes.py): the
+People with kubectl do not know of the Lease. Against them, the guards of the nodes' patches help (node_writer.py): the
 run that loses undoes what it has written. A gpuctl_node_label task that sets the pool label takes the Lease as well.
 """
 
@@ -38,10 +38,10 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
-from .kube.client import Client
-from .kube.errors import ApiError, KubeError
-from .kube.resources import LEASE, NAMESPACE
-from .labels import CHANGED_BY, FIELD_MANAGER, MANAGED_BY, POOLS_LEASE, SYSTEM_NAMESPACE
+from ..kube.client import Client
+from ..kube.errors import ApiError, KubeError
+from ..kube.resources import LEASE, NAMESPACE
+from ..labels import CHANGED_BY, FIELD_MANAGER, MANAGED_BY, POOLS_LEASE, SYSTEM_NAMESPACE
 
 ABANDONED_AFTER = 15.0  # seconds
 _RENEWED_EVERY = 4.0

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
-from .kube.client import Client
-from .kube.errors import ApiError, KubeError
-from .kube.resources import NODE
+from ..kube.client import Client
+from ..kube.errors import ApiError, KubeError
+from ..kube.resources import NODE
 
 _ATTEMPTS = 5  # per node; each further one means that the node was written within the milliseconds since it was read
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils import pool_lease
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import LEASE
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pool_lease import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import lease as lease_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import (
     Abandoned,
     Busy,
     LeaseLost,
@@ -128,8 +128,8 @@ def test_a_lost_answer_is_no_lost_lease(cluster: Cluster, client: Client, monkey
 
 
 def test_it_is_taken_from_a_run_that_does_not_live(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_lease, "ABANDONED_AFTER", 0.6)
-    monkeypatch.setattr(pool_lease, "_RENEWED_EVERY", 60)
+    monkeypatch.setattr(lease_module, "ABANDONED_AFTER", 0.6)
+    monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 60)
     never_left = observed(client).held()
     never_left.__enter__()
     lease = observed(client)
@@ -141,15 +141,15 @@ def test_it_is_taken_from_a_run_that_does_not_live(client: Client, monkeypatch: 
 
 
 def test_it_is_renewed_so_that_nobody_takes_it(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_lease, "ABANDONED_AFTER", 1.0)
-    monkeypatch.setattr(pool_lease, "_RENEWED_EVERY", 0.2)
-    monkeypatch.setattr(pool_lease, "_PATIENCE", 2.5)
+    monkeypatch.setattr(lease_module, "ABANDONED_AFTER", 1.0)
+    monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 0.2)
+    monkeypatch.setattr(lease_module, "_PATIENCE", 2.5)
     with observed(client).held(), pytest.raises(Busy, match="is changing the pools"), observed(client).held():
         pytest.fail("its holder lives")
 
 
 def test_who_lost_it_does_not_write_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_lease, "_RENEWED_EVERY", 0.2)
+    monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 0.2)
     lease = observed(client)
     with lease.held():
         lease.check()

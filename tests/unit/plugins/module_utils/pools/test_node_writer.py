@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.node_writer import (
     LabelChange,
     NodeFailure,
     NodeWriter,
@@ -19,7 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes import (
 )
 from kubesim.cluster import Cluster
 
-from .kube.conversation import Exchange, conversation
+from ..kube.conversation import Exchange, conversation
 
 NODE = "/api/v1/nodes/n1"
 QUERY = {"fieldManager": "runwhere.gpuctl", "fieldValidation": "Strict"}

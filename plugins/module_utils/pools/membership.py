@@ -12,8 +12,8 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .build.pool import Declaration
-from .labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL
+from ..build.pool import Declaration
+from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL
 
 Labels = Mapping[str, str]
 LabelEdit = dict[str, "str | None"]  # None removes the label
