@@ -193,6 +193,27 @@ def test_an_object_of_somebody_else_is_never_touched(ansible: Ansible, api: Api,
     assert after["spec"] == before["spec"]
 
 
+def test_two_runs_at_once_make_one_job(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+    """The other run makes the job after this one has looked for it, and before it asks who has its names."""
+    other: list[dict] = []
+
+    def come_between(request):
+        if not other and request.path.endswith("/priorityclasses"):
+            other.append(api.create("deployment", deployment, namespace))
+
+    ansible.job(definition=compute(), namespace=namespace)
+    deployment = api.get("deployment", "web", namespace)
+    ansible.job(definition=compute(), namespace=namespace, state="absent", wait=True, wait_timeout=60)
+    kept = {name: deployment["metadata"][name] for name in ("name", "labels")}
+    deployment = {"metadata": kept, "spec": deployment["spec"]}
+
+    recorder.before = come_between
+    result = ansible.job(definition=compute(), namespace=namespace)
+    assert other
+    assert not result.failed, result.message
+    assert api.get("deployment", "web", namespace)["metadata"]["uid"] == other[0]["metadata"]["uid"]
+
+
 def test_an_autoscaler_takes_over_and_gives_back_the_replicas(ansible: Ansible, api: Api, namespace: str):
     fixed = inference(service={"replicas": 3}, resources={"gpu": 0})
     scaled = inference(

@@ -180,7 +180,10 @@ def plan_present(
     for obj in dependents:
         present = by_identity.pop((obj["kind"], obj["metadata"]["name"]), None)
         wanted = with_owner(obj, workload, owner_uid) if owned and owner_uid else obj
-        steps.append(replace(step_for(wanted, present), owned=owned))
+        step = replace(step_for(wanted, present), owned=owned)
+        if owned and not owner_uid and step.action is Action.UNCHANGED:
+            step = replace(step, action=Action.UPDATE)  # Its owner is yet to come.
+        steps.append(step)
     steps += [
         Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not _is_leaving(obj)
     ]

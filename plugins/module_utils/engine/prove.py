@@ -9,13 +9,14 @@ be made in place. Everything that stands in the way is reported at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from ..cluster.live import WORKLOADS
 from ..kube.client import Client
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
+from ..labels import pod_selector
 from .plan import Action, Plan, Step
 from .remedies import describe, remedied
 
@@ -67,17 +68,23 @@ def refuse_foreign_workloads(plans: Iterable[Plan], client: Client) -> None:
         f"{resource.kind} {name} in namespace {namespace} does not belong to gpuctl, so it was not deleted."
         for namespace, wanted in sorted(names.items())
         for resource in WORKLOADS
-        for name in sorted(wanted & _names(client, resource, namespace, wanted))
+        for name in _foreign_names(client, resource, namespace, dict(zip(wanted, wanted, strict=True)))
     ]
     if obstacles:
         raise Refused("\n".join([*obstacles, "Nothing was changed."]))
 
 
-def _names(client: Client, resource: Resource, namespace: str, wanted: Collection[str]) -> set[str]:
-    """The names of all objects of a kind in a namespace, or of the one wanted."""
-    only = f"metadata.name={next(iter(wanted))}" if len(wanted) == 1 else ""
+def _foreign_names(client: Client, resource: Resource, namespace: str, jobs: Mapping[str, str]) -> list[str]:
+    """Those of the names, each wanted for a job, that an object of a kind has which does not belong to that job.
+
+    One that does belong to it may have come since we looked: another run is at the same job.
+    """
+    only = f"metadata.name={next(iter(jobs))}" if len(jobs) == 1 else ""
     found = client.select(resource, namespace, fields=only, metadata_only=True)
-    return {obj["metadata"]["name"] for obj in found}
+    named = {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
+    return sorted(
+        name for name, job in jobs.items() if name in named and not pod_selector(job).items() <= named[name].items()
+    )
 
 
 def _foreign_objects(plans: list[Plan], client: Client) -> list[str]:
@@ -91,7 +98,8 @@ def _foreign_objects(plans: list[Plan], client: Client) -> list[str]:
     obstacles = []
     for (kind, namespace), steps in wanted.items():
         sample = next(iter(steps.values()))[1]
-        for name in steps.keys() & _names(client, resource_of(dict(sample.identity)), namespace, steps):
+        jobs = {name: plan.name for name, (plan, _step) in steps.items()}
+        for name in _foreign_names(client, resource_of(dict(sample.identity)), namespace, jobs):
             plan = steps[name][0]
             obstacles.append(
                 f"{describe(plan)}: {kind} {name} exists there and does not belong to gpuctl, so it was not touched. "

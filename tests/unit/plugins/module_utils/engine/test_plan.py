@@ -39,6 +39,12 @@ CASES = {
         "update",
         ["unchanged Job train", "create Service svc-train"],
     ),
+    "what is around a training lost its owner": (
+        [JOB, SERVICE],
+        [LIVE_SERVICE],
+        "create",
+        ["create Job train", "update Service svc-train"],
+    ),
     "something of the job is not wanted any more": (
         [wanted("Deployment", spec={"replicas": 2})],
         [live("Deployment", spec={"replicas": 2}), AUTOSCALER],
