@@ -75,7 +75,12 @@ def write() -> None:
         text = yaml.dump_all(
             objects, Dumper=_Readable, sort_keys=False, allow_unicode=True, explicit_start=True, width=120
         )
-        (GOLDEN / f"{name}.yaml").write_text(f"# SPDX-License-Identifier: BSD-2-Clause\n{text}", encoding="utf-8")
+        (GOLDEN / f"{name}.yaml").write_text(_licence() + text, encoding="utf-8")
+
+
+def _licence() -> str:
+    """The first line of this file: a golden file is under the same."""
+    return Path(__file__).read_text(encoding="utf-8").partition("\n")[0] + "\n"
 
 
 if __name__ == "__main__":
