@@ -13,34 +13,25 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from kubesim.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAYBOOK = "runwhere.gpuctl.submit"
+HERE = Path(__file__).parent
+SUBMIT, STATUS = "runwhere.gpuctl.submit", "runwhere.gpuctl.status"
 NAMESPACE = "ml-team"
 
-# What an admin has set up: which nodes are in which pool, and what GPUs they have.
-POOLS = {
-    "node-1": ("training-pool", "A100-100G"),
-    "node-2": ("training-pool", "A100-100G"),
-    "node-3": ("training-pool", "A100-100G"),
-    "node-4": ("inference-pool", "A10-24G"),
-    "node-5": ("experiment-pool", "A10-24G"),
-    "node-6": ("dev-pool", "RTX4090-24G"),
-    "node-7": ("debug-pool", "T4-16G"),
-    "node-8": ("compute-pool", ""),
-}
+GPU_NODES = [f"gpu-node-{number}" for number in range(1, 10)]
+CPU_NODES = ["cpu-node-1", "cpu-node-2"]
+# The examples together need one node more than their training pool has.
+ONE_MORE = "  gpu-node-9:\n    gpu-type: A100-100G\n"
 OLD_IMAGE, NEW_IMAGE = "vllm/vllm-serving:v0.5.0", "vllm/vllm-serving:v0.6.0"
 
 
 def main() -> int:
-    with (
-        tempfile.TemporaryDirectory(prefix="gpuctl-demo-") as directory,
-        Cluster(nodes=len(POOLS)).running() as cluster,
-    ):
-        cluster.call(lambda: _furnish(cluster))
+    with tempfile.TemporaryDirectory(prefix="gpuctl-demo-") as directory, Cluster(nodes=0).running() as cluster:
+        cluster.add_nodes(GPU_NODES)
+        cluster.add_nodes(CPU_NODES, resources={"nvidia.com/gpu": "0"})
         demo = Demo(cluster, Path(directory))
         return demo.run()
 
@@ -51,6 +42,10 @@ class Demo:
         self.directory = directory
         self.manifests = directory / "manifests"
         shutil.copytree(ROOT / "examples" / "manifests", self.manifests)
+        for name in ("provision.yml", "quotas.yaml", "evaluation.yaml"):
+            shutil.copy(HERE / name, directory)
+        with (self.manifests / "pool-training.yaml").open("a") as pool:
+            pool.write(ONE_MORE)
         self.environment = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
@@ -63,38 +58,57 @@ class Demo:
 
     def run(self) -> int:
         self._step(
-            f"{len(POOLS)} fake GPU nodes are up, in the pools of the examples. Submit all the example manifests:"
+            f"{len(GPU_NODES + CPU_NODES)} fake nodes are up. An admin makes pools, quotas, labels with provision.yml:"
+            "\n\n" + _body(HERE / "provision.yml")
         )
-        self._play("-e", "gpuctl_wait=true", "-e", "gpuctl_show_objects=true", expect_changed=True)
+        self._play("provision.yml", expect_changed=True)
+        if self.failed:
+            return 1
+        self._make_secret()
+
+        self._step("Submit all the example manifests and wait until the jobs run:")
+        self._submit("gpuctl_wait=true", "gpuctl_show_objects=true", expect_changed=True)
 
         self._step("The same again: nothing differs, so nothing is written.")
-        self._play(expect_changed=False)
+        self._submit(expect_changed=False)
         counts = self.cluster.requests.counts()
         self._say("Requests of this run: " + ", ".join(f"{number} {what}" for what, number in counts.items()))
         self._check(not self.cluster.requests.writes(), "the second run must only read")
+
+        self._step("One more training, for which there is no room just now. What is there, and why does it not run?")
+        self._submit(src="evaluation.yaml", expect_changed=True)
+        shown = self._play(STATUS, expect_changed=False)
+        self._check("8 GPUs on one node, and the most that is free" in shown, "status must say why a job does not run")
 
         self._step(f"Edit one field: the image of the inference service becomes {NEW_IMAGE}.")
         service = self.manifests / "inference-vllm.yaml"
         service.write_text(service.read_text().replace(OLD_IMAGE, NEW_IMAGE))
         self._say("What would change (--check), and what that is (--diff):")
-        self._play("--check", "--diff", expect_changed=True)
+        self._submit(options=("--check", "--diff"), expect_changed=True)
         self._say("Do it, and wait until the new copies serve:")
-        self._play("-e", "gpuctl_wait=true", expect_changed=True)
+        self._submit("gpuctl_wait=true", expect_changed=True)
 
         self._step("Delete the jobs again.")
-        self._play("-e", "gpuctl_state=absent", "-e", "gpuctl_wait=true", expect_changed=True)
+        self._submit("gpuctl_state=absent", "gpuctl_wait=true", src="manifests/,evaluation.yaml", expect_changed=True)
         left = self.cluster.call(lambda: self.cluster.registry.list("Pod", NAMESPACE))
         self._check(not left, "no pod must be left")
         if not self.failed:
             self._say(
                 "Done. On a cluster of yours it is the same: point kubeconfig, context or K8S_AUTH_* at it and run\n"
-                f"  ansible-playbook {PLAYBOOK} -e gpuctl_src=examples/manifests"
+                f"  ansible-playbook {SUBMIT} -e gpuctl_src=examples/manifests\n"
+                f"  ansible-playbook {STATUS}"
             )
         return 1 if self.failed else 0
 
-    def _play(self, *arguments: str, expect_changed: bool) -> None:
-        command = ["ansible-playbook", PLAYBOOK, "-e", f"gpuctl_namespace={NAMESPACE}", *arguments]
-        command += ["-e", "gpuctl_src=manifests/"]
+    def _submit(
+        self, *variables: str, src: str = "manifests/", options: tuple[str, ...] = (), expect_changed: bool
+    ) -> str:
+        given = (f"gpuctl_src={src}", f"gpuctl_namespace={NAMESPACE}", *variables)
+        extra = [part for variable in given for part in ("-e", variable)]
+        return self._play(SUBMIT, *options, *extra, expect_changed=expect_changed)
+
+    def _play(self, playbook: str, *arguments: str, expect_changed: bool) -> str:
+        command = ["ansible-playbook", playbook, *arguments]
         print(f"\n$ {' '.join(command)}", flush=True)
         self.cluster.requests.reset()
         done = subprocess.run(
@@ -108,7 +122,13 @@ class Demo:
         )
         print(done.stdout, flush=True)
         self._check(done.returncode == 0, "the playbook must succeed")
-        self._check(("changed=1" in done.stdout) is expect_changed, f"changed must be {int(expect_changed)}")
+        self._check(("changed=0" not in done.stdout) is expect_changed, f"changed must be {expect_changed}")
+        return done.stdout
+
+    def _make_secret(self) -> None:
+        """The notebook's manifest refers to it; a secret belongs into no manifest."""
+        secret = {"metadata": {"name": "jupyter", "namespace": NAMESPACE}, "stringData": {"token": "of-the-demo"}}
+        self.cluster.call(lambda: self.cluster.registry.create("Secret", secret))
 
     def _check(self, held: bool, rule: str) -> None:
         if not held:
@@ -124,17 +144,9 @@ class Demo:
         print(text, flush=True)
 
 
-def _furnish(cluster: Cluster) -> None:
-    """Label the nodes and make the namespace, with the secret that the notebook's manifest refers to."""
-    for node, (pool, gpu_type) in POOLS.items():
-
-        def label(obj: dict[str, Any], pool: str = pool, gpu_type: str = gpu_type) -> None:
-            obj["metadata"]["labels"] |= {"runwhere.ai/pool": pool, "runwhere.ai/gpu-type": gpu_type}
-
-        cluster.registry.modify("Node", "", node, label)
-    cluster.registry.create("Namespace", {"metadata": {"name": NAMESPACE}})
-    secret = {"metadata": {"name": "jupyter", "namespace": NAMESPACE}, "stringData": {"token": "of-the-demo"}}
-    cluster.registry.create("Secret", secret)
+def _body(path: Path) -> str:
+    """A file without the lines about its licence and the start of the document."""
+    return "".join(line for line in path.read_text().splitlines(keepends=True) if not line.startswith(("#", "---")))
 
 
 if __name__ == "__main__":
