@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """docs/from-gpuctl-cli.md is true: every call in its tables is executed as it stands, from the first to the last.
 
-The one rule for placeholders: ``<word>`` is replaced by what the fixture ``words`` has under it. The files that the calls
+The one rule for placeholders: ``<word>`` is replaced by what the fixture ``words`` has under it. Files that the calls
 name lie in the directory where they are typed (fixture ``at_home``).
 """
 
@@ -34,7 +34,7 @@ label node|label node <node> <node-2>|--overwrite|--delete|get label|get labels|
 create -f quota.yaml|get quotas|get quotas <user>|describe quota|delete -f quota.yaml
 create -f job.yaml|apply -f job.yaml|create -f job.yaml -f job-2.yaml
 get jobs|get jobs --pool|get jobs --type|get jobs --pods
-describe job|get notebook|delete job|delete -f job.yaml|--force
+describe job|get notebook|logs|delete job|delete -f job.yaml|--force
 """
 
 
@@ -137,6 +137,7 @@ EFFECTS: dict[str, Any] = {
     "gpuctl get jobs --pool <pool>": lambda r, w, api: names(r) == ["train"],
     "gpuctl get jobs --pods": lambda r, w, api: {"train", "web"} <= {row["name"] for row in r["pods"]},
     "gpuctl describe job <job>": lambda r, w, api: len(r["results"][0]["pods"]) == 1,
+    "gpuctl logs <job>": lambda r, w, api: names(r) == ["train"],
     "gpuctl delete job <job-2>": lambda r, w, api: api.get("deployment", "web", w["namespace"]) is None,
 }
 
