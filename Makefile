@@ -37,7 +37,10 @@ demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on 
 	@PYTHONPATH=tests $(PY) tests/demo/run.py
 
 .PHONY: cluster
-cluster: $(VENV) ## Run a simulated cluster in the foreground (NODES=8 PORT=6443 KUBECONFIG_FILE=path)
+cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (NODES=8 PORT=6443 KUBECONFIG_FILE=path)
+	@echo 'In another terminal:'
+	@echo '. $(CURDIR)/.venv/bin/activate'
+	@echo 'export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections'
 	@PYTHONPATH=tests $(PY) -m kubesim $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
 		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
 
