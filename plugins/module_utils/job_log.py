@@ -14,10 +14,10 @@ from .labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
 from .task import Task, TaskFailed
 
 if TYPE_CHECKING:
-    from .cluster.log_lines import Excerpt, View
-    from .host_file import HostFile
     from .kube.client import Client
     from .kube.errors import ApiError
+    from .logs.host_file import HostFile
+    from .logs.lines import Excerpt, View
 
 _AT_ONCE = 8  # pods; fewer than the connections that the client keeps
 
@@ -81,15 +81,15 @@ class _Request:
     @property
     def passes_on(self) -> bool:
         """Lines go to the file as they come: the server counts them, or nobody does."""
-        from .cluster.log_query import ALL
+        from .logs.query import ALL
 
         return self.file is not None and (self.pattern is None or self.tail == ALL)
 
 
 def _request(params: Mapping[str, Any]) -> _Request:
     """Raises TaskFailed with everything that is wrong with the options; nothing was sent then."""
-    from .cluster.log_query import ALL, log_query
-    from .host_file import HostFile, parse_mode
+    from .logs.host_file import HostFile, parse_mode
+    from .logs.query import ALL, log_query
 
     mistakes: list[str] = []
     query: dict[str, str] = {}
@@ -171,8 +171,8 @@ class _Log:
 def _pods(task: Task, job: tuple[str, str], request: _Request) -> tuple[list[dict[str, Any]], set[str]]:
     """The pods to ask, and what must not show of what they say."""
     from .cluster.live import read_pods
-    from .cluster.log_absence import why_no_pods
-    from .cluster.log_pods import chosen, in_order
+    from .logs.absence import why_no_pods
+    from .logs.pods import chosen, in_order
     from .manifest.secrets import live_secret_values
 
     pods = in_order(read_pods(task.client(), [job])[job])
@@ -188,8 +188,8 @@ def _pods(task: Task, job: tuple[str, str], request: _Request) -> tuple[list[dic
 
 
 def _read(client: Client, pod: dict[str, Any], request: _Request, secrets: set[str]) -> _Log:
-    from .cluster.log_lines import View
     from .kube.errors import ApiError
+    from .logs.lines import View
 
     log = _Log(pod)
     if not pod["spec"].get("nodeName"):
@@ -213,7 +213,7 @@ def _read(client: Client, pod: dict[str, Any], request: _Request, secrets: set[s
 
 def _taken(pieces: Iterator[bytes], request: _Request, view: View, part: BinaryIO | None) -> Excerpt:
     """What is wanted of a log; with a file in ``part``, whatever an attempt that broke off has left there."""
-    from .cluster.log_lines import Excerpt, last_lines, lines_of, pass_on
+    from .logs.lines import Excerpt, last_lines, lines_of, pass_on
 
     lines = lines_of(pieces, view)
     if part is None:
@@ -240,8 +240,8 @@ def _refusal(error: ApiError, pod: str, request: _Request) -> str:
 
 def _explain(client: Client, job: tuple[str, str], logs: Sequence[_Log], container: str) -> None:
     """Say why pods have not started."""
-    from .cluster.log_absence import why_not_started
-    from .cluster.log_pods import not_started
+    from .logs.absence import why_not_started
+    from .logs.pods import not_started
 
     waiting = [log for log in logs if log.not_started]
     reasons = why_not_started(client, job, [log.pod for log in waiting]) if waiting else {}

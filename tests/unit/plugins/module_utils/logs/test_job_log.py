@@ -13,8 +13,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 
-from .cluster.live_objects import event, pod, unscheduled, with_container, workload
-from .kube.conversation import Exchange, conversation
+from ..cluster.live_objects import event, pod, unscheduled, with_container, workload
+from ..kube.conversation import Exchange, conversation
 
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl,app in (x)"
 TIME = "2026-01-31T08:00:00.123456789Z"

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.host_file import HostFile, parse_mode
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.host_file import HostFile, parse_mode
 
 
 def put(path: Path, *texts: bytes, mode: int | None = None, check_mode: bool = False) -> bool:

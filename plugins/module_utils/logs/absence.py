@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..cluster.live import WORKLOADS, JobId, read_events, read_workloads
+from ..cluster.read import read_reasons, reasons_of
+from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..labels import MANAGED_BY, pods_of
-from .live import WORKLOADS, JobId, read_events, read_workloads
-from .read import read_reasons, reasons_of
-from .status import status_of
 
 
 def why_no_pods(client: Client, job: JobId) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.log_query import ALL, log_query, since_query
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.query import ALL, log_query, since_query
 
 SINCE = {
     None: {},

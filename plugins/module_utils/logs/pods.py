@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..cluster.reason import pod_status
 from ..labels import COMPLETION_INDEX
-from .reason import pod_status
 
 Pod = dict[str, Any]
 

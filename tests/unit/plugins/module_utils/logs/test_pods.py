@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.log_pods import chosen, in_order, not_started
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.pods import chosen, in_order, not_started
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 
