@@ -17,7 +17,13 @@ class TTLAfterFinishedController(Controller):
     watches = ("Job",)
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
-        if event != "DELETED" and obj["spec"].get("ttlSecondsAfterFinished") is not None and finished_condition(obj):
+        ttl = obj["spec"].get("ttlSecondsAfterFinished")
+        if event == "DELETED" or ttl is None or not finished_condition(obj):
+            return
+        if old is not None and not finished_condition(old):
+            # Conditions have whole seconds: counted from there a job would go up to a second early, perhaps unseen.
+            self.enqueue(key_of(obj), ttl)
+        elif old is None or old["spec"].get("ttlSecondsAfterFinished") != ttl:
             self.enqueue(key_of(obj))
 
     def reconcile(self, key: Key) -> None:

@@ -273,3 +273,20 @@ def test_a_big_job_is_not_looked_at_for_each_of_its_pods() -> None:
     sim.advance(10)
     assert conditions(sim)[-1][0] == "Complete"
     assert len(looks) < 30
+
+
+def test_a_finished_job_is_seen_for_all_of_its_ttl() -> None:
+    """However late in a second it ended: its condition has whole seconds only."""
+    sim = Simulation()
+    sim.advance(0.7)
+    template = {"metadata": {"annotations": {"lab/run-seconds": "1"}}, "spec": pod_spec(restartPolicy="Never")}
+    sim.create("Job", "short", {"ttlSecondsAfterFinished": 1, "template": template})
+    steps = 0
+    while not sim.get("Job", "short").get("status", {}).get("succeeded"):
+        sim.advance(0.05)
+        steps += 1
+        assert steps < 100
+    sim.advance(0.9)
+    assert sim.registry.get("Job", "default", "short") is not None
+    sim.advance(0.2)
+    assert sim.registry.get("Job", "default", "short") is None
