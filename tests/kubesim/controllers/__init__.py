@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from .base import Controller
+from .clusterrole_aggregation import ClusterRoleAggregationController
 from .deployment import DeploymentController
 from .disruption import DisruptionController
 from .endpoints import EndpointsController
@@ -35,6 +36,7 @@ ALL: list[type[Controller]] = [
     HorizontalPodAutoscalerController,
     ResourceQuotaController,
     ClaimController,
+    ClusterRoleAggregationController,
     NodeLifecycleController,
     Scheduler,
     Kubelet,

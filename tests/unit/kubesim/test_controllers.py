@@ -365,3 +365,30 @@ def test_equal_events_are_counted_and_many_alike_are_combined() -> None:
     messages = [message for reason, message in sim.events("subject") if reason == "Failed"]
     assert len(messages) == 10
     assert messages[-1] == "(combined from similar events): error 14"
+
+
+# -- roles -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_aggregated_role_follows_the_roles_it_selects() -> None:
+    def role(name: str, resource: str) -> Object:
+        rules = [{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]
+        labels = {"aggregate": "yes"}
+        return sim.create("ClusterRole", name, namespace="", rules=rules, metadata={"labels": labels})
+
+    def seen() -> list[str]:
+        return [rule["resources"][0] for rule in sim.get("ClusterRole", "all", "").get("rules") or ()]
+
+    sim = Simulation(nodes=0)
+    selectors = [{"matchLabels": {"aggregate": "yes"}}]
+    sim.create("ClusterRole", "all", namespace="", aggregationRule={"clusterRoleSelectors": selectors})
+    assert seen() == []
+    role("b", "pods")
+    role("a", "secrets")
+    role("c", "pods")
+    assert seen() == ["secrets", "pods"]
+    manager = sim.get("ClusterRole", "all", "")["metadata"]["managedFields"][0]
+    assert (manager["manager"], manager["operation"]) == ("clusterrole-aggregation-controller", "Apply")
+    sim.registry.delete("ClusterRole", "", "a")
+    sim.settle()
+    assert seen() == ["pods"]
