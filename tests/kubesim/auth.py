@@ -87,7 +87,8 @@ class Attributes:
     def of(cls, info: RequestInfo) -> Attributes:
         if not info.is_resource:
             return cls(info.verb, path=info.path)
-        return cls(info.verb, info.group, info.plural, info.subresource, info.namespace, info.name)
+        name = info.name or info.selected_name
+        return cls(info.verb, info.group, info.plural, info.subresource, info.namespace, name)
 
     @property
     def full_resource(self) -> str:

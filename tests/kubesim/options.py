@@ -41,9 +41,7 @@ class Query:
         try:
             return int(text)
         except ValueError:
-            raise errors.bad_request(
-                f'unable to convert query: strconv.ParseInt: parsing "{text}": invalid syntax'
-            ) from None
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def read_list_options(query: Query, *, watch: bool) -> ListOptions:
     options = ListOptions(
         query.text("labelSelector"),
         query.text("fieldSelector"),
-        query.number("limit") or 0,
+        max(query.number("limit") or 0, 0),  # storage pages only when limit > 0
         query.text("continue"),
         query.text("resourceVersion"),
         query.text("resourceVersionMatch"),

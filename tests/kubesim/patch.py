@@ -23,13 +23,13 @@ def patched(current: Object, kind: str, body: bytes, validation: str) -> tuple[O
     try:
         patch = media.load(body, media.JSON)
     except ValueError as error:
-        raise errors.bad_request(f"error decoding patch: {error}") from None
+        raise errors.bad_request(f"{_undecodable(kind)}{error}") from None
     if kind == "json":
         new = json_patch(current, patch)
     elif not isinstance(patch, dict):
         what = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
         text = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-        raise errors.bad_request(f"error decoding patch: {text}")
+        raise errors.bad_request(f"{_undecodable(kind)}{text}")
     elif kind == "merge":
         new = merge_patch(current, patch)
     else:
@@ -43,6 +43,11 @@ def patched(current: Object, kind: str, body: bytes, validation: str) -> tuple[O
     except schema.DecodeError as error:
         raise errors.invalid("", "", [invalid("patch", encode(new).decode(), str(error))]) from None
     return obj, problems
+
+
+def _undecodable(kind: str) -> str:
+    """How a refusal begins: jsonPatcher.applyJSPatch has words of its own, strategicPatchObject has not."""
+    return "error decoding patch: " if kind in ("json", "merge") else ""
 
 
 def json_patch(document: Any, operations: Any) -> Any:

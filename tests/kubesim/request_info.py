@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kubesim.errors import ApiError
+from kubesim.selectors import parse_fields
+
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -23,6 +26,8 @@ class RequestInfo:
     plural: str = ""
     name: str = ""
     subresource: str = ""
+    #: The one name that a fieldSelector allows: rights are asked for it, as for a name in the path.
+    selected_name: str = ""
 
 
 def read(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
@@ -48,6 +53,16 @@ def read(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     plural, name, subresource = (*rest, "", "", "")[:3]
     if not name:
         verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
-    if verb == "list" and query.get("watch", "").lower() in ("1", "true", "t"):
+    if verb == "list" and query.get("watch", "0").lower() not in ("0", "false"):
         verb = "watch"
-    return RequestInfo(path, verb, True, group, version, namespace, plural, name, subresource)
+    selected = _selected_name(query.get("fieldSelector", "")) if verb in ("list", "watch", "deletecollection") else ""
+    return RequestInfo(path, verb, True, group, version, namespace, plural, name, subresource, selected)
+
+
+def _selected_name(text: str) -> str:
+    """fields.Selector.RequiresExactMatch("metadata.name"); nothing for a selector that cannot be read."""
+    try:
+        terms = parse_fields(text)
+    except ApiError:
+        return ""
+    return next((term.value for term in terms if term.label == "metadata.name" and term.equal), "")

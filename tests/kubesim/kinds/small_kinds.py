@@ -153,6 +153,10 @@ class DaemonSetStrategy(Strategy):
         yield from validate_replica_template(obj["spec"], "DaemonSet")
 
 
+#: Its jobs' names are eleven characters longer, and theirs may have 63.
+MAX_CRON_JOB_NAME = 52
+
+
 class CronJobStrategy(Strategy):
     kind = "CronJob"
     generation_of = "spec"
@@ -168,9 +172,19 @@ class CronJobStrategy(Strategy):
         template.setdefault("metadata", {})
         default_template(template.setdefault("spec", {}).setdefault("template", {}))
 
+    def validate(self, obj: Object) -> list[FieldError]:
+        name, found = obj["metadata"].get("name", ""), super().validate(obj)
+        if len(name) > MAX_CRON_JOB_NAME:
+            found.append(field.invalid("metadata.name", name, f"must be no more than {MAX_CRON_JOB_NAME} characters"))
+        return found
+
     def validate_spec(self, obj: Object) -> Iterator[FieldError]:
-        if not obj["spec"].get("schedule"):
+        schedule = obj["spec"].get("schedule", "")
+        if not schedule:
             yield field.required("spec.schedule")
+        elif not schedule.startswith("@") and len(parts := schedule.split()) != 5:
+            text = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
+            yield field.invalid("spec.schedule", schedule, text)
         policy = obj["spec"]["concurrencyPolicy"]
         if policy not in ("Allow", "Forbid", "Replace"):
             yield field.not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))

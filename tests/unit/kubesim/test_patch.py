@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kubesim import schema
 from kubesim.errors import ApiError
-from kubesim.patch import json_patch, merge_patch, strategic_merge
+from kubesim.patch import json_patch, merge_patch, patched, strategic_merge
 
 JSON_PATCHES = [
     ("insert into a list", {"a": [1, 3]}, [{"op": "add", "path": "/a/1", "value": 2}], {"a": [1, 2, 3]}),
@@ -129,3 +129,11 @@ def test_primitive_lists_merge_and_lose_entries() -> None:
 def test_an_entry_without_its_merge_key_is_refused() -> None:
     with pytest.raises(ApiError, match="does not contain declared merge key: name"):
         strategic_merge(pod(), {"spec": {"containers": [{"image": "x"}]}}, POD)
+
+
+@pytest.mark.parametrize(("kind", "beginning"), [("merge", "error decoding patch: "), ("strategic", "")])
+def test_a_patch_that_is_no_object_is_refused(kind: str, beginning: str) -> None:
+    """jsonPatcher.applyJSPatch and strategicPatchObject differ in how they begin."""
+    text = f"^{beginning}json: cannot unmarshal array into Go value"
+    with pytest.raises(ApiError, match=text):
+        patched(pod() | {"apiVersion": "v1", "kind": "Pod"}, kind, b"[]", "Warn")

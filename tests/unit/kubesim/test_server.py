@@ -320,3 +320,46 @@ def test_tls_and_kubeconfig(tmp_path: Any) -> None:
     with Cluster(nodes=1, tls=True).running() as cluster:
         config = kubernetes.config.new_client_from_config(str(cluster.kubeconfig(tmp_path / "kubeconfig")))
         assert [node.metadata.name for node in kubernetes.client.CoreV1Api(config).list_node().items] == ["node-1"]
+
+
+# --- how queries are read ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "watches"), [("", True), ("yes", True), ("true", True), ("0", False), ("False", False)]
+)
+def test_any_value_but_no_asks_for_a_watch(client: Client, value: str, watches: bool) -> None:
+    """runtime.Convert_Slice_string_To_bool"""
+    answer = client("GET", f"{MAPS}?watch={value}&timeoutSeconds=1&resourceVersion=")
+    assert answer.text.startswith('{"kind":"ConfigMapList"') is not watches
+
+
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_only_a_positive_limit_cuts_a_list(client: Client, limit: str) -> None:
+    for name in "abc":
+        client("POST", MAPS, config_map(name))
+    listed = client("GET", f"{MAPS}?limit={limit}").json()
+    assert ([item["metadata"]["name"] for item in listed["items"]], "continue" in listed["metadata"]) == (
+        list("abc"),
+        False,
+    )
+
+
+def test_numbers_that_are_none(client: Client) -> None:
+    answer = client("GET", MAPS + "?limit=many")
+    assert (answer.status_code, answer.json()["message"]) == (400, 'strconv.ParseInt: parsing "many": invalid syntax')
+
+
+@pytest.mark.parametrize(("selector", "status"), [("metadata.name=mine", 200), ("metadata.name=other", 403), ("", 403)])
+def test_a_right_to_one_name_covers_lists_of_that_name(client: Client, selector: str, status: int) -> None:
+    """requestinfo.go: a fieldSelector that allows one name names the object of the request."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"], "resourceNames": ["mine"]}
+    client("POST", rbac + "/roles", {"metadata": {"name": "one"}, "rules": [rule]})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "one"}
+    subjects = [{"kind": "User", "name": "lab-user", "apiGroup": "rbac.authorization.k8s.io"}]
+    client("POST", rbac + "/rolebindings", {"metadata": {"name": "one"}, "roleRef": reference, "subjects": subjects})
+    listed = Client(client.cluster, LAB_USER_TOKEN)("GET", f"{MAPS}?fieldSelector={selector}")
+    assert listed.status_code == status
+    if selector and status == 403:
+        assert listed.json()["message"].startswith('configmaps "other" is forbidden: User "lab-user" cannot list')
