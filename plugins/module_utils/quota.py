@@ -58,7 +58,7 @@ def run(task: Task) -> dict[str, Any]:
         planned = plan_absent(
             declared,
             task.params["name"],
-            task.params["namespaces"] or (),
+            task.params["namespaces"],
             live,
             delete_namespaces=task.params["delete_namespaces"],
         )

@@ -61,8 +61,8 @@ options:
     type: str
   namespaces:
     description:
-      - Delete the quota named by O(name) in these namespaces only; without O(name), whichever quota they have. Only with
-        O(state=absent).
+      - Delete the quota named by O(name) in these namespaces only; without O(name), whichever quota they have. An
+        empty list is no namespace. Only with O(state=absent).
     type: list
     elements: str
   delete_namespaces:

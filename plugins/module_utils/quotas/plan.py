@@ -52,9 +52,12 @@ def plan_present(quotas: Sequence[Quota], live: Live) -> Planned:
 
 
 def plan_absent(
-    quotas: Sequence[Quota], name: str | None, namespaces: Sequence[str], live: Live, *, delete_namespaces: bool
+    quotas: Sequence[Quota], name: str | None, namespaces: Sequence[str] | None, live: Live, *, delete_namespaces: bool
 ) -> Planned:
-    """The end of quotas: of the given manifests, of the one of that name, or of all in the given namespaces."""
+    """The end of quotas: of the given manifests, of the one of that name, or of all in the given namespaces.
+
+    ``namespaces`` None stands for all that the quota ``name`` is for, an empty list for none.
+    """
     planned = Planned()
     targets = list(dict.fromkeys(_targets(quotas, name, namespaces, live)))
     for quota, namespace in targets:
@@ -113,16 +116,16 @@ def _removal(quota: str | None, namespace: str, objects: Iterable[Object]) -> Pl
 
 
 def _targets(
-    quotas: Sequence[Quota], name: str | None, namespaces: Sequence[str], live: Live
+    quotas: Sequence[Quota], name: str | None, namespaces: Sequence[str] | None, live: Live
 ) -> Iterator[tuple[str | None, str]]:
     for quota in quotas:
         for namespace in (*quota.namespaces, *live.of_quota(quota.quota.name)):
             yield quota.quota.name, namespace
     if name is not None:
-        for namespace in namespaces or live.of_quota(name):
+        for namespace in live.of_quota(name) if namespaces is None else namespaces:
             yield name, namespace
         return
-    for namespace in namespaces:
+    for namespace in namespaces or ():
         found = {quota_name_of(obj) for obj in live.in_namespace(namespace)} - {None}
         for quota_name in sorted(found, key=str) or [None]:
             yield quota_name, namespace

@@ -57,7 +57,7 @@ def test_defaults_come_before_the_limits_that_need_them() -> None:
 
 def test_limits_go_before_their_defaults() -> None:
     declared = quota("q", team={"cpu": 1})
-    planned = plan_absent([declared], None, (), applied(declared), delete_namespaces=False)
+    planned = plan_absent([declared], None, None, applied(declared), delete_namespaces=False)
     assert steps(planned) == ["delete ResourceQuota team", "delete LimitRange team"]
 
 
@@ -114,13 +114,22 @@ def test_other_limits_that_somebody_added_stay() -> None:
 
 def test_a_namespace_that_two_quotas_have_outlives_one() -> None:
     a, b = quota("a", team={"pods": 1}), quota("b", team={"pods": 1})
-    planned = plan_absent([a], None, (), applied(a, b), delete_namespaces=True)
+    planned = plan_absent([a], None, None, applied(a, b), delete_namespaces=True)
     assert steps(planned) == ["delete ResourceQuota team"]
     assert planned.notes == {"team": "the quota b is for it, too"}
-    assert steps(plan_absent([a, b], None, (), applied(a, b), delete_namespaces=True)) == ["delete Namespace team"] * 2
+    assert (
+        steps(plan_absent([a, b], None, None, applied(a, b), delete_namespaces=True)) == ["delete Namespace team"] * 2
+    )
 
 
 def test_a_deleted_namespace_takes_its_quota_along() -> None:
     declared = quota("q", team={"cpu": 1})
-    planned = plan_absent([], "q", (), applied(declared), delete_namespaces=True)
+    planned = plan_absent([], "q", None, applied(declared), delete_namespaces=True)
     assert steps(planned) == ["delete Namespace team"]
+
+
+def test_an_empty_list_of_namespaces_is_not_all_of_them() -> None:
+    """It is what a filter leaves that finds nobody who has left."""
+    before = applied(quota("q", team={"cpu": 1}))
+    assert plan_absent([], "q", [], before, delete_namespaces=True).plans == []
+    assert plan_absent([], None, [], before, delete_namespaces=True).plans == []
