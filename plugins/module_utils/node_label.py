@@ -83,8 +83,11 @@ def _wanted(params: Mapping[str, Any]) -> Labels:
     given = dict.fromkeys(params["keys"]) if absent else params["labels"]
     option = "keys" if absent else "labels"
     problems: list[str] = []
-    if params["pool"] and not _is_label_value(params["pool"]):
+    # A variable that is empty is not every node of the cluster.
+    if params["pool"] is not None and not _is_label_value(params["pool"]):
         problems.append(f"pool {params['pool']!r} is not the name of a pool; {_CHARACTERS}.")
+    if params["selector"] is not None and not params["selector"].strip():
+        problems.append("selector is empty and would choose every node; for that, say kubernetes.io/os.")
     labels: Labels = {}
     if not given:
         problems.append(f"{option} is empty; name at least one label.")
@@ -105,6 +108,7 @@ def _wanted(params: Mapping[str, Any]) -> Labels:
 # Kubernetes, apimachinery/pkg/util/validation: IsQualifiedName and IsValidLabelValue.
 _LONGEST = 63
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_POOL_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")  # the name of its ConfigMap is made of it
 _CHARACTERS = "use letters, digits, '-', '_' and '.', and begin and end with a letter or digit"
 
 
@@ -129,6 +133,8 @@ def _value_problems(key: str, value: Any, text: str | None) -> Iterable[str]:
         yield f"is {text}, which {RESERVED_POOLS[text]}; to take nodes out of their pool, remove the label (null)."
     elif key == POOL and text == "":
         yield "is empty; to take nodes out of their pool, remove the label (null)."
+    elif key == POOL and text is not None and not _POOL_NAME.fullmatch(text):
+        yield f"has the value {text!r}, which is no name of a pool; use lower case letters, digits and '-'."
 
 
 def _is_label_value(text: str) -> bool:
@@ -159,7 +165,7 @@ def _observed(lease: Any) -> bool:
 
 def _planned(task: Task, labels: Labels) -> _Plan:
     from .kube.errors import ApiError
-    from .pools.membership import nearest
+    from .pools.membership import unknown_nodes
     from .pools.node_writer import LabelChange, NodeFailure, labels_of, read_nodes
 
     params, plan = task.params, _Plan()
@@ -172,10 +178,10 @@ def _planned(task: Task, labels: Labels) -> _Plan:
     names = list(dict.fromkeys(params["nodes"])) if params["nodes"] is not None else sorted(nodes)
     if not names:
         task.warn(f"no node is chosen by {_choice(params)}, so there was nothing to do")
+    unknown = unknown_nodes(names, nodes)
     for name in names:
-        if name not in nodes:
-            hint = nearest(name, nodes) or "."
-            plan.failures.append(NodeFailure(name, "NodeNotFound", f"the cluster has no node {name}{hint}"))
+        if name in unknown:
+            plan.failures.append(NodeFailure(name, "NodeNotFound", unknown[name]))
             continue
         found = labels_of(nodes[name], labels)
         edit = {key: value for key, value in labels.items() if found[key] != value}

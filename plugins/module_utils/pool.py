@@ -106,7 +106,7 @@ def _requested(task: Task) -> list[Any]:
     params = task.params
     if params["concurrency"] < 1:
         raise TaskFailed(f"concurrency is {params['concurrency']}; give 1 or more.")
-    present, named = params["state"] == "present", bool(params["name"])
+    present, named = params["state"] == "present", params["name"] is not None
     definition = _written_out(params) if named else params["definition"]
     requests, others = [], []
     for document in load(params["src"] or (), definition):
@@ -128,7 +128,8 @@ def _requested(task: Task) -> list[Any]:
             )
         )
     if not requests:
-        raise TaskFailed(f"there is no pool in what was given, only: {', '.join(others)}.")
+        only = f", only: {', '.join(others)}" if others else ""
+        raise TaskFailed(f"there is no pool in what was given{only}.")
     return requests
 
 

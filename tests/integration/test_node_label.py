@@ -55,7 +55,7 @@ def test_by_default_nothing_happens_when_something_is_in_the_way(ansible: Ansibl
     assert result.message.splitlines() == [
         f"{one} has {GPU_TYPE}=A10 already; set overwrite to true to change that.",
         f"{two} has {GPU_TYPE}=T4 already; set overwrite to true to change that.",
-        "the cluster has no node nowhere.",
+        "the cluster has no node nowhere; kubectl get nodes lists the names.",
         "Nothing was changed.",
     ]
     assert [(row["node_name"], row["error"]) for row in result.result["failed_nodes"]] == [

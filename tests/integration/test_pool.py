@@ -208,6 +208,7 @@ REFUSED = {
     "a reserved name": ({"name": "default", "nodes": []}, ["default", "stands for the nodes that are in no pool"]),
     "another reserved name": ({"name": "none"}, ["none", "reads as if there were no pool"]),
     "a name that is none": ({"name": "Pool_A"}, ['pool.name: "Pool_A" is not a valid name']),
+    "a name of nothing": ({"name": "", "nodes": ["node-1"]}, ["pool.name"]),
     "a type that no label can hold": (
         {"name": "a", "nodes": {"node-1": {"gpu-type": "A100 80G"}}},
         ['nodes.node-1.gpu-type: "A100 80G"', "letters"],

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ..build.pool import Declaration
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL
@@ -54,7 +55,7 @@ class PoolsNow:
         labelled = {node for node, labels in self.nodes.items() if labels.get(POOL) == pool}
         return {node: declared.get(node) for node in sorted({*labelled, *declared}) if self.pool_of(node) == pool}
 
-    @property
+    @cached_property
     def _declaring(self) -> dict[str, str]:
         return {node: name for name, pool in self.declarations.items() for node in pool.nodes}
 
@@ -123,10 +124,22 @@ def declarations_after(now: PoolsNow, pools: Mapping[str, str | None]) -> dict[s
     return changed
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """A hint at the name that was probably meant, as an addition to a sentence."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
-    return f"; did you mean {found[0]}?" if found else ""
+# Comparing takes 0.1 s for each name in a cluster of 2,000 nodes, and who has many names wrong has the wrong cluster.
+_GUESSED = 3
+
+
+def unknown_nodes(names: Iterable[str], nodes: Collection[str]) -> dict[str, str]:
+    """Those of ``names`` that are no nodes of the cluster, each with a sentence that says so.
+
+    A few of them get a hint at the name that was probably meant.
+    """
+    unknown = [name for name in dict.fromkeys(names) if name not in nodes]
+    near = {name: difflib.get_close_matches(name, nodes, n=1, cutoff=0.6) for name in unknown[:_GUESSED]}
+    return {name: f"the cluster has no node {name}{_hint(near.get(name))}" for name in unknown}
+
+
+def _hint(near: Sequence[str] | None) -> str:
+    return f"; did you mean {near[0]}?" if near else "; kubectl get nodes lists the names."
 
 
 def _target(request: PoolRequest, members: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -152,12 +165,12 @@ def _unfit(request: PoolRequest, now: PoolsNow) -> Iterable[str]:
         )
     if not request.present:
         return
+    unknown = unknown_nodes(sorted(given), now.nodes)
     for node in sorted(given):
         if node in request.remove:
             yield f"pool {request.name}: {node} is both in nodes and in remove_nodes; keep one of them."
-        if node not in now.nodes:
-            hint = nearest(node, now.nodes) or "; kubectl get nodes lists the names."
-            yield f"pool {request.name}: the cluster has no node {node}{hint}"
+        if node in unknown:
+            yield f"pool {request.name}: {unknown[node]}"
 
 
 def _not_free(

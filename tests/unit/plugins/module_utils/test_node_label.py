@@ -58,6 +58,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"runwhere.ai/pool": ""},
         "labels.runwhere.ai/pool is empty; to take nodes out of their pool, remove the label (null).",
     ),
+    "a pool that could not be declared": (
+        {"pool": "Team_A"},
+        "labels.pool has the value 'Team_A', which is no name of a pool; use lower case letters, digits and '-'.",
+    ),
     "one label in two spellings": (
         {"rack": "1", "runwhere.ai/rack": "2"},
         "labels.runwhere.ai/rack is given twice, with and without the prefix runwhere.ai/; keep one.",
@@ -80,6 +84,11 @@ def test_a_pool_that_would_be_another_selector_is_refused() -> None:
         refusal(nodes=None, pool="a,b=c", labels={"x": "1"})[0]
         == f"pool 'a,b=c' is not the name of a pool; {CHARACTERS}"
     )
+
+
+@pytest.mark.parametrize("choice", ["pool", "selector"])
+def test_an_empty_choice_is_not_every_node(choice: str) -> None:
+    assert refusal(**{"nodes": None, choice: "", "labels": {"x": "1"}})[0].startswith(f"{choice} ")
 
 
 def test_keys_to_remove_are_held_to_the_same_rules() -> None:

@@ -15,6 +15,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.membership i
     PoolsNow,
     declarations_after,
     plan_membership,
+    unknown_nodes,
 )
 
 CASES = yaml.safe_load(Path(__file__).with_name("membership.yaml").read_text())
@@ -89,3 +90,13 @@ def test_declarations_follow_labels() -> None:
         "a": {},
         "b": {"n3": "T4", "n1": None},
     }
+
+
+def test_only_the_first_unknown_names_are_compared_with_all_nodes() -> None:
+    """A play for another cluster names a thousand nodes that this one does not have."""
+    unknown = unknown_nodes([f"gpu-{number}x" for number in range(1000)], [f"gpu-{number}" for number in range(2000)])
+    assert len(unknown) == 1000
+    assert [said for said in unknown.values() if "did you mean" in said] == [
+        f"the cluster has no node gpu-{number}x; did you mean gpu-{number}?" for number in range(3)
+    ]
+    assert unknown["gpu-999x"] == "the cluster has no node gpu-999x; kubectl get nodes lists the names."
