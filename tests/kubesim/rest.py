@@ -102,9 +102,7 @@ class Rest:
             options,
             selected or (lambda _: True),
             lambda stored: self._watched(call, stored),
-            lambda meta: encode(
-                {"kind": call.resource.kind, "apiVersion": call.resource.api_version, "metadata": meta}
-            ),
+            lambda meta: self._bookmark(call, meta),
         )
         seconds = options.timeout if options.timeout else DEFAULT_WATCH_SECONDS
         return Answer(watch, watch_seconds=seconds)

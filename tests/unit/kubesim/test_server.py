@@ -363,3 +363,13 @@ def test_a_right_to_one_name_covers_lists_of_that_name(client: Client, selector:
     assert listed.status_code == status
     if selector and status == 403:
         assert listed.json()["message"].startswith('configmaps "other" is forbidden: User "lab-user" cannot list')
+
+
+def test_a_bookmark_is_an_empty_object_of_its_kind(client: Client) -> None:
+    """As Go writes it: a field without omitempty is there even so."""
+    query = "watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1"
+    lines = client("GET", f"/api/v1/namespaces/default/pods?{query}").text.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert {event["type"] for event in events} == {"BOOKMARK"}
+    for event in events:
+        assert (event["object"]["kind"], event["object"]["spec"]) == ("Pod", {"containers": None})
