@@ -49,30 +49,70 @@ def run(task: Task) -> dict[str, Any]:
     labels = _wanted(task.params)
     # Who is in which pool is changed by one run at a time, whichever module it uses.
     lease = PoolLease(task.client()) if POOL in labels else None
+    overtaken: Overtaken | None = None
+    former: _Plan | None = None  # what was planned before somebody else changed pools
     while True:
         guarded = lease is not None and not task.check_mode and _observed(lease)
         plan = _planned(task, labels)
-        if not plan.changes or task.check_mode:
+        if not plan.changed or task.check_mode:
             return _carried_out(task, plan)
+        # Whoever changed other nodes' pools is in nobody's way: then the plan is still the same.
+        if former and former.edits != plan.edits:
+            raise TaskFailed(f"{overtaken}. This run changed nothing; run it again.")
         try:
             if lease is None or not guarded:
                 return _carried_out(task, plan)
             with lease.held():
                 return _carried_out(task, plan, lease.check)
         except Overtaken as problem:
-            raise TaskFailed(f"{problem}. This run changed nothing; run it again.") from None
+            overtaken, former = problem, plan
         except Abandoned:
-            continue
+            former = None
 
 
 class _Plan:
     """What is going to be written to which nodes, which stay as they are, and which cannot be brought there."""
 
-    def __init__(self) -> None:
-        self.changes: list[Any] = []  # nodes.LabelChange
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+        self.changes: list[Any] = []  # node_writer.LabelChange
         self.unchanged: list[str] = []
-        self.failures: list[Any] = []  # nodes.NodeFailure
-        self.declarations: list[Any] = []  # engine.plan.Plan, one for each pool's ConfigMap that would become untrue
+        self.failures: list[Any] = []  # node_writer.NodeFailure
+        self.config_maps: list[Any] = []  # where pools are declared; read when the pool label is among the labels
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.changes or self.declarations(self.unchanged))
+
+    @property
+    def edits(self) -> list[Any]:
+        """What is decided, without the versions that nodes were read with."""
+        return [(change.node, change.labels, change.decided_on) for change in self.changes]
+
+    def declarations(self, nodes: Iterable[str]) -> list[Any]:
+        """An engine.plan.Plan for each pool's ConfigMap that is untrue once these nodes have the labels.
+
+        Also for nodes that have them already: the task that set them may have been killed before it came to this.
+        """
+        if not self.config_maps:
+            return []
+        from .build.pool import declaration_of, pool_config_map
+        from .engine.plan import Plan, step_for
+        from .labels import SYSTEM_NAMESPACE, pool_config_map_name
+        from .pools.membership import PoolsNow, declarations_after
+
+        objects = {obj["metadata"]["name"]: obj for obj in self.config_maps}
+        declared = [declaration_of(obj) for obj in self.config_maps]
+        now = PoolsNow({}, {declaration.name: declaration for declaration in declared if declaration})
+        return [
+            Plan(
+                name,
+                SYSTEM_NAMESPACE,
+                "pool",
+                (step_for(pool_config_map(declaration), objects.get(pool_config_map_name(name))),),
+            )
+            for name, declaration in declarations_after(now, dict.fromkeys(nodes, self.labels[POOL])).items()
+        ]
 
 
 def _wanted(params: Mapping[str, Any]) -> Labels:
@@ -165,10 +205,12 @@ def _observed(lease: Any) -> bool:
 
 def _planned(task: Task, labels: Labels) -> _Plan:
     from .kube.errors import ApiError
+    from .kube.resources import CONFIG_MAP
+    from .labels import OURS, SYSTEM_NAMESPACE
     from .pools.membership import unknown_nodes
     from .pools.node_writer import LabelChange, NodeFailure, labels_of, read_nodes
 
-    params, plan = task.params, _Plan()
+    params, plan = task.params, _Plan(labels)
     try:
         nodes = read_nodes(task.client(), _selector(params))
     except ApiError as refusal:
@@ -200,8 +242,8 @@ def _planned(task: Task, labels: Labels) -> _Plan:
             "\n".join([*(failure.message for failure in plan.failures), "Nothing was changed."]),
             **_lists([], plan.failures),
         )
-    if POOL in labels and plan.changes:
-        plan.declarations = _declarations(task, plan.changes)
+    if POOL in labels and (plan.changes or plan.unchanged):
+        plan.config_maps = task.client().select(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
     return plan
 
 
@@ -215,33 +257,10 @@ def _choice(params: Mapping[str, Any]) -> str:
     return next(f"{name} {params[name]}" for name in ("nodes", "pool", "selector") if params[name] is not None)
 
 
-def _declarations(task: Task, changes: list[Any]) -> list[Any]:
-    """The pools' ConfigMaps that have to change with the nodes' pool labels, so that they go on saying what is."""
-    from .build.pool import declaration_of, pool_config_map
-    from .engine.plan import Plan, step_for
-    from .kube.resources import CONFIG_MAP
-    from .labels import OURS, SYSTEM_NAMESPACE, pool_config_map_name
-    from .pools.membership import PoolsNow, declarations_after
-
-    objects = task.client().select(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
-    config_maps = {obj["metadata"]["name"]: obj for obj in objects}
-    declared = [declaration_of(obj) for obj in objects]
-    now = PoolsNow({}, {declaration.name: declaration for declaration in declared if declaration})
-    after = declarations_after(now, {change.node: change.labels[POOL] for change in changes if POOL in change.labels})
-    return [
-        Plan(
-            name,
-            SYSTEM_NAMESPACE,
-            "pool",
-            (step_for(pool_config_map(declaration), config_maps.get(pool_config_map_name(name))),),
-        )
-        for name, declaration in after.items()
-    ]
-
-
 def _carried_out(task: Task, plan: _Plan, before_each: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Write, take it back if that is asked for, and report. In check mode the same, with all writes dry runs."""
     from .engine.execute import Executor
+    from .engine.report import diffs_of
     from .kube.errors import KubeError
     from .pools.node_writer import NodeWriter, diff_of
 
@@ -257,9 +276,11 @@ def _carried_out(task: Task, plan: _Plan, before_each: Callable[[], None] = lamb
         _take_back(writer, done, failures)
     executor = Executor(task.client(), task.check_mode, gone_timeout=0, warn=task.warn, force_conflicts=True)
     names = {change.node for change in done}
+    declared = []
     try:
-        for declaration in plan.declarations if names else ():
+        for declaration in plan.declarations([*names, *plan.unchanged]):
             executor.carry_out(declaration)
+            declared.append(declaration)
     except KubeError as problem:
         task.warn(f"the labels are set, but a pool's declaration could not be brought in line with them: {problem}")
     entries = [
@@ -268,9 +289,12 @@ def _carried_out(task: Task, plan: _Plan, before_each: Callable[[], None] = lamb
     ]
     entries.sort(key=lambda entry: str(entry["node_name"]))
     result = {
-        "changed": bool(done),
+        "changed": bool(done or declared),
         "results": entries,
-        "diff": [diff_of(change) for change in plan.changes if change.node in names],
+        "diff": [
+            *(diff_of(change) for change in plan.changes if change.node in names),
+            *(diff for declaration in declared for diff in diffs_of(declaration, ())),
+        ],
         **_lists([str(entry["node_name"]) for entry in entries], failures),
     }
     if failures:

@@ -59,13 +59,13 @@ def run(task: Task) -> dict[str, Any]:
         faster = (overtaken or lease.overtaken()) if former else None
         plan = _planned(task, requests, faster)
         if not plan.changed:
-            return _result(plan)
+            return _result(task, plan)
         # Whoever changed other pools than ours at the same time is in nobody's way: then the plan is still the same.
         if former and former.membership != plan.membership:
             raise TaskFailed(f"{faster}. This run changed nothing; run it again to have its pools instead.")
         if task.check_mode:
             _predict(task, plan, established)
-            return _result(plan)
+            return _result(task, plan)
         former = plan
         try:
             if not established:
@@ -73,7 +73,7 @@ def run(task: Task) -> dict[str, Any]:
                 continue
             with lease.held():
                 _write(task, plan, lease)
-                return _result(plan)
+                return _result(task, plan)
         except Overtaken as problem:
             overtaken = problem
         except Abandoned as problem:
@@ -247,24 +247,18 @@ def _jobs_in_the_way(task: Task, membership: Any) -> list[str]:
 
 def _users_of(task: Task, pools: list[str]) -> dict[str, list[str]]:
     """The unfinished workloads of all namespaces that name one of the pools, by pool."""
+    from .cluster.status import status_of
     from .kube.resources import DEPLOYMENT, JOB, STATEFUL_SET
     from .labels import POOL
 
     users: dict[str, list[str]] = {}
     for resource in (JOB, DEPLOYMENT, STATEFUL_SET):
         for obj in task.client().select(resource, labels=f"{POOL} in ({','.join(sorted(pools))})"):
-            if not _is_finished(obj):
+            # Only trainings come to an end. A paused service needs its pool when it is resumed.
+            if status_of(obj) not in ("Succeeded", "Failed"):
                 metadata = obj["metadata"]
                 users.setdefault(metadata["labels"][POOL], []).append(f"{metadata['namespace']}/{metadata['name']}")
     return users
-
-
-def _is_finished(workload: Mapping[str, Any]) -> bool:
-    """Only trainings come to an end. A paused service needs its pool when it is resumed."""
-    conditions = workload.get("status", {}).get("conditions") or ()
-    return workload["kind"] == "Job" and any(
-        condition["type"] in ("Complete", "Failed") and condition["status"] == "True" for condition in conditions
-    )
 
 
 def _predict(task: Task, plan: _Plan, established: bool) -> None:
@@ -344,7 +338,9 @@ def _undeclare(executor: Any, outcomes: Iterable[Any]) -> list[str]:
     return left
 
 
-def _result(plan: _Plan) -> dict[str, Any]:
+def _result(task: Task, plan: _Plan) -> dict[str, Any]:
+    for line in _taken_by_force(plan):
+        task.warn(line)
     results = [_entry(pool) for pool in plan.membership.pools]
     counts = Counter(result["action"] for result in results)
     summary = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
@@ -354,6 +350,15 @@ def _result(plan: _Plan) -> dict[str, Any]:
         "diff": _diffs(plan),
         "msg": f"{len(results)} {'pool' if len(results) == 1 else 'pools'}: {summary}",
     }
+
+
+def _taken_by_force(plan: _Plan) -> Iterable[str]:
+    """What happens to pools that the task does not declare, which is why somebody has to be told."""
+    declared = {pool.name for pool in plan.membership.pools}
+    for pool in plan.membership.pools:
+        for former in sorted(set(pool.taken_from.values()) - declared):
+            nodes = [node for node, owner in pool.taken_from.items() if owner == former]
+            yield f"pool {pool.name} takes {', '.join(nodes)} from pool {former}, because force is true."
 
 
 def _entry(pool: Any) -> dict[str, Any]:

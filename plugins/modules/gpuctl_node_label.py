@@ -29,7 +29,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows for each node the labels that change and nothing else.
+      - Shows for each node the labels that change, and where a pool's declaration changes with them, how.
   idempotent:
     support: full
 options:

@@ -136,6 +136,23 @@ def test_the_pool_label_moves_a_node_and_the_declarations_follow(ansible: Ansibl
     assert not ansible.module("gpuctl_pool", name=field.pool("b"), nodes=[two]).changed
 
 
+def test_a_declaration_that_a_killed_run_left_behind_is_brought_in_line(
+    ansible: Ansible, field: Field, recorder: Recorder
+):
+    one, two = field.nodes[:2]
+    ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[one, two])
+    field.set_labels(two, {POOL: None})
+    options: dict[str, Any] = {"nodes": [two], "keys": ["pool"], "state": "absent"}
+    predicted = ansible.module("gpuctl_node_label", **options, check=True)
+    finished = ansible.module("gpuctl_node_label", **options)
+    assert finished.changed, finished.message
+    assert (predicted.changed, predicted.diff) == (True, finished.diff)
+    assert field.declared("a") == f"{one}:\n"
+    recorder.clear()
+    assert not ansible.module("gpuctl_node_label", **options).changed
+    assert recorder.writes == []
+
+
 def test_a_refused_write_takes_the_others_back(ansible: Ansible, field: Field, recorder: Recorder):
     one, two, three = field.nodes[:3]
 

@@ -151,8 +151,9 @@ def test_obstacles_are_told_all_at_once_and_nothing_changes(ansible: Ansible, fi
 def test_force_takes_nodes_over_and_the_other_declaration_stays_true(ansible: Ansible, field: Field):
     one, two = field.nodes[:2]
     pools(ansible, manifest(field.pool("a"), {one: {"gpu-type": "T4"}, two: {"gpu-type": "T4"}}))
-    taken = entry(pools(ansible, manifest(field.pool("b"), [two]), force=True))
-    assert taken["taken_from"] == {two: field.pool("a")}
+    forced = pools(ansible, manifest(field.pool("b"), [two]), force=True)
+    assert entry(forced)["taken_from"] == {two: field.pool("a")}
+    assert f"takes {two} from pool {field.pool('a')}" in " ".join(forced.screen.split())
     assert field.labels(two) == {POOL: field.pool("b")}, "the type was the other pool's"
     assert field.declared("a") == f"{one}: T4\n"
     assert not pools(ansible, manifest(field.pool("a"), {one: {"gpu-type": "T4"}})).changed
