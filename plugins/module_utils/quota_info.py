@@ -27,17 +27,16 @@ def run(task: Task) -> dict[str, Any]:
 def _read(task: Task) -> list[dict[str, Any]]:
     from concurrent.futures import ThreadPoolExecutor
 
+    from .cluster.quotas import quota_name_of
     from .kube.resources import RESOURCE_QUOTA
     from .labels import OURS, QUOTA
 
     client, name = task.client(), task.params["name"]
-    labels = f"{OURS},{QUOTA}={name}" if name else f"{OURS},{QUOTA}"
-    if task.params["namespaces"] is None:
-        return client.select(RESOURCE_QUOTA, labels=labels)
+    places = [None] if task.params["namespaces"] is None else list(dict.fromkeys(task.params["namespaces"]))
     with ThreadPoolExecutor(max_workers=8) as pool:
-        places = dict.fromkeys(task.params["namespaces"])
-        found = pool.map(lambda namespace: client.select(RESOURCE_QUOTA, namespace, labels=labels), places)
-        return [obj for objects in found for obj in objects]
+        found = pool.map(lambda place: client.select(RESOURCE_QUOTA, place, labels=f"{OURS},{QUOTA}"), places)
+        # By name here and not in the selector, in which a name could be anything.
+        return [obj for objects in found for obj in objects if name is None or quota_name_of(obj) == name]
 
 
 def _row(obj: dict[str, Any], *, full: bool) -> dict[str, Any]:

@@ -397,6 +397,7 @@ def test_info_filters_and_takes_one_request(
     only = run(ansible, INFO, namespaces=[users[1]], full=True)
     assert rows(only)[users[1]]["object"]["kind"] == "ResourceQuota"
     assert run(ansible, INFO, name=f"{quota}-none").result["results"] == []
+    assert run(ansible, INFO, name="a b").result["results"] == []
 
 
 def test_who_may_only_look_into_a_namespace(ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str):
