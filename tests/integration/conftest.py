@@ -17,7 +17,7 @@ from kubesim.cluster import Cluster
 from . import recorder as recording
 from .ansible import Ansible
 from .api import Api, eventually
-from .pools import PREFIX, Field
+from .pools import PREFIX, SYSTEM, Field
 from .recorder import Recorder
 
 
@@ -38,10 +38,13 @@ def api(kubeconfig: Path) -> Iterator[Api]:
     """The cluster, left as it was: what belongs to no namespace is removed at the end."""
     api = Api(str(kubeconfig))
     before = {obj["metadata"]["name"] for obj in api.list("priorityclass")}
+    system = api.get("namespace", SYSTEM)
     yield api
     for obj in api.list("priorityclass"):
         if obj["metadata"]["name"] not in before:
             api.delete("priorityclass", obj["metadata"]["name"])
+    if system is None:
+        api.delete("namespace", SYSTEM)  # with the Lease in it
 
 
 @pytest.fixture(scope="session")

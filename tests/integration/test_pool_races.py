@@ -123,6 +123,24 @@ def test_two_hosts_with_nothing_in_common_both_succeed(ansible: Ansible, field: 
     assert (field.members("train"), field.members("infer")) == ({one, two}, {three})
 
 
+def test_two_hosts_that_label_other_nodes_with_a_pool_both_succeed(ansible: Ansible, field: Field, recorder: Recorder):
+    ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
+    hold_back_until_both_write(recorder)
+
+    def label(node: str) -> TaskResult:
+        directory = ansible.directory / node
+        directory.mkdir()
+        host = Ansible(directory, ansible.environment)
+        return host.module("gpuctl_node_label", nodes=[node], labels={"pool": field.pool("first")})
+
+    both = field.nodes[:2]
+    with ThreadPoolExecutor() as pool:
+        results = list(pool.map(label, both))
+    assert [result.message for result in results if result.failed] == []
+    assert field.members("first") == set(both)
+    assert field.declared("first") == "".join(f"{node}:\n" for node in sorted(both))
+
+
 def test_two_hosts_without_any_order_never_mix(ansible: Ansible, field: Field):
     both = overlapping(field)["the same pools with other nodes"]
     for _round in range(3):
