@@ -45,6 +45,7 @@ def api(kubeconfig: Path) -> Iterator[Api]:
             api.delete("priorityclass", obj["metadata"]["name"])
     if system is None:
         api.delete("namespace", SYSTEM)  # with the Lease in it
+        eventually(lambda: api.get("namespace", SYSTEM) is None, 120)
 
 
 @pytest.fixture(scope="session")
