@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A simulated cluster in a process of its own: python -m bench.server NODES PODS KUBECONFIG
 
+With pods the nodes are in pools and nothing is scheduled; without any it is an empty cluster that runs what it is given.
 Prints one line of JSON when it serves (how long loading took, what it holds in memory) and ends with its standard
 input.
 """
@@ -22,7 +23,7 @@ def main(nodes: int, pods: int, kubeconfig: str) -> None:
     with Cluster(nodes=0, controllers=pods == 0, tls=True).running() as cluster:
         started = time.perf_counter()
         for index, pool in enumerate(POOLS):
-            labels = {"runwhere.ai/pool": pool, "runwhere.ai/gpu-type": "A100-80G"}
+            labels = {"runwhere.ai/pool": pool, "runwhere.ai/gpu-type": "A100-80G"} if pods else None
             cluster.add_nodes((f"node-{number}" for number in range(index + 1, nodes + 1, len(POOLS))), labels=labels)
         cluster.load(bound_pod(number, nodes) for number in range(pods))
         seconds = time.perf_counter() - started
