@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A simulated cluster in a process of its own: python -m bench.server NODES PODS KUBECONFIG
 
-With pods the nodes are in pools and nothing is scheduled; without any it is an empty cluster that runs what it is given.
+With pods the nodes are in pools and nothing is scheduled; without any, an empty cluster that runs what it is given.
 Prints one line of JSON when it serves (how long loading took, what it holds in memory) and ends with its standard
 input.
 """
