@@ -78,7 +78,7 @@ lint: $(VENV) collections-path tree ## Style, types, licences, YAML and document
 	ruff check .
 	mypy
 	cd $(TREE) && yamllint --strict .
-	cd $(TREE) && ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/tree ansible-lint --offline
+	cd $(TREE) && PYTHONDONTWRITEBYTECODE=1 ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/tree ansible-lint --offline
 	cd $(TREE) && reuse lint --lines
 	cd $(TREE) && antsibull-changelog lint
 	cd $(TREE) && antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
