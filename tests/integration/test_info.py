@@ -72,24 +72,29 @@ def test_jobs_as_they_stand(ansible: Ansible, api: Api, three_jobs: str):
     assert not any({"pods", "events", "object"} & row.keys() for row in found.values()), "summaries by default"
 
 
-@pytest.mark.parametrize(
-    ("options", "names"),
-    [
-        ({"kind": "notebook"}, {"lab"}),
-        ({"name": "web"}, {"web"}),
-        ({"name": "nobody"}, set()),
-        ({"status": "running"}, {"lab", "web"}),
-        ({"status": "PENDING"}, {"big"}),
-        ({"status": "Partially Running"}, set()),
-        ({"pool": "default"}, {"big", "lab", "web"}),
-        ({"pool": "another"}, set()),
-        ({"label_selectors": ["runwhere.ai/priority in (high)"]}, {"big"}),
-        ({"kind": "training", "status": "succeeded"}, set()),
-    ],
-    ids=str,
-)
-def test_jobs_are_filtered(ansible: Ansible, three_jobs: str, options: dict[str, Any], names: set[str]):
-    assert jobs(ansible, three_jobs, **options).keys() == names
+FILTERS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"kind": "notebook"}, ["lab"]),
+    ({"name": "web"}, ["web"]),
+    ({"name": "nobody"}, []),
+    ({"status": "running"}, ["lab", "web"]),
+    ({"status": "PENDING"}, ["big"]),
+    ({"status": "Partially Running"}, []),
+    ({"pool": "default"}, ["big", "lab", "web"]),
+    ({"pool": "another"}, []),
+    ({"label_selectors": ["runwhere.ai/priority in (high)"]}, ["big"]),
+    ({"kind": "training", "status": "succeeded"}, []),
+]
+
+
+def test_jobs_are_filtered(ansible: Ansible, three_jobs: str):
+    tasks = [
+        {"name": str(options), "runwhere.gpuctl.gpuctl_job_info": {"namespaces": [three_jobs], **options}}
+        for options, dummy in FILTERS
+    ]
+    run = ansible.play(tasks)
+    assert {task.task: [row["name"] for row in task.result["results"]] for task in run.tasks} == {
+        str(options): names for options, names in FILTERS
+    }, run.output
 
 
 def test_pods_have_a_row_each(ansible: Ansible, api: Api, three_jobs: str):
