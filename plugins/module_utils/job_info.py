@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .job import JOB_KINDS
+from .jobs.requested import JOB_KINDS
 from .task import Task, TaskFailed
 
 if TYPE_CHECKING:

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""From the jobs that a task asks for and what is live to plans: what would be written, not yet written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..cluster.live import existing_priority_classes, read_jobs
+from ..engine.plan import Plan, plan_absent, plan_present, plan_priority_class
+from ..engine.prove import prove, refuse_foreign_workloads
+from ..labels import JOB_TYPE
+from ..manifest.secrets import live_secret_values
+from ..task import Task, TaskFailed
+from .requested import RequestedJob
+
+
+def plans_for_present(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
+    client = task.client()
+    live = read_jobs(client, (job.id for job in jobs))
+    task.hide(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
+    classes = existing_priority_classes(client)
+    plans = []
+    for job in jobs:
+        plan = plan_present(job.name, job.namespace, job.kind or "", job.objects, live[job.id])
+        if classes is not None and job.priority_class and job.priority_class["metadata"]["name"] not in classes:
+            plan = replace(plan, prerequisites=(plan_priority_class(job.priority_class),))
+            classes.add(job.priority_class["metadata"]["name"])
+        plans.append(plan)
+    plans = prove(plans, client, on_immutable=task.params["on_immutable"], check_mode=task.check_mode, warn=task.warn)
+    for job, plan in zip(jobs, plans, strict=True):
+        if plan.changed:  # A warning at every run of what runs already would only be noise.
+            for warning in job.warnings:
+                task.warn(warning)
+    return plans
+
+
+def plans_for_absent(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
+    client = task.client()
+    live = read_jobs(client, (job.id for job in jobs))
+    plans = []
+    for job in jobs:
+        found = {obj["metadata"]["labels"].get(JOB_TYPE) for obj in live[job.id]} - {None}
+        if task.params["kind"] and found and task.params["kind"] not in found:
+            raise TaskFailed(
+                f"the job {job.name} in namespace {job.namespace} is of kind {found.pop()}, not {task.params['kind']}; "
+                f"nothing was deleted."
+            )
+        plans.append(plan_absent(job.name, job.namespace, job.kind or "".join(sorted(found)) or None, live[job.id]))
+    refuse_foreign_workloads((plan for plan in plans if not plan.steps), client)
+    return plans

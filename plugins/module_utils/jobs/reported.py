@@ -1,0 +1,59 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a task tells about its jobs: what was done, where they stand, why they do not run, where they answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ..cluster.read import node_address, read_reasons
+from ..cluster.status import STUCK, status_of
+from ..engine.execute import Outcome
+from ..engine.plan import Action
+from ..engine.report import diffs_of, result_of
+from ..kube.errors import KubeError
+from ..task import Task
+
+
+def report(task: Task, outcomes: list[Outcome]) -> dict[str, Any]:
+    try:
+        reasons, address = _reasons(task, outcomes), _node_address(task, outcomes)
+    except KubeError as error:  # What was done is told all the same.
+        task.warn(f"reasons and access_urls are incomplete: {error}")
+        reasons, address = {}, None
+    results = [
+        result_of(
+            outcome,
+            reason=reasons.get((outcome.plan.namespace, outcome.plan.name)),
+            node_address=address,
+            check_mode=task.check_mode,
+        )
+        for outcome in outcomes
+    ]
+    counts = Counter(result["action"] for result in results)
+    summary = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
+    return {
+        "changed": any(outcome.plan.changed for outcome in outcomes),
+        "results": results,
+        "diff": [diff for outcome in outcomes for diff in diffs_of(outcome.plan, task.hidden)],
+        "msg": f"{len(results)} {'job' if len(results) == 1 else 'jobs'}: {summary or 'nothing done'}",
+    }
+
+
+def _reasons(task: Task, outcomes: list[Outcome]) -> dict[tuple[str, str], str]:
+    """Why jobs do not run. A job that was created a moment ago has no story to tell yet, unless it was waited for."""
+    stuck = {}
+    for outcome in outcomes:
+        settled = task.params["wait"] or outcome.plan.action is Action.UNCHANGED
+        if outcome.workload and settled and status_of(outcome.workload) in STUCK:
+            stuck[outcome.plan.namespace, outcome.plan.name] = outcome.workload
+    return read_reasons(task.client(), stuck)
+
+
+def _node_address(task: Task, outcomes: list[Outcome]) -> str | None:
+    """Where node ports answer, if any of the jobs has one."""
+    services = [obj for outcome in outcomes for obj in outcome.objects.values() if obj["kind"] == "Service"]
+    if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
+        return None
+    return node_address(task.client())
