@@ -33,7 +33,8 @@ class TaskFailed(Exception):
 class Task:
     """What a task was asked for, and how it speaks to its surroundings.
 
-    ``hide`` takes values that must never be shown; ``hidden`` is all that were given so far.
+    ``hide`` takes values that must never be shown; ``hidden`` is all that were given so far. ``progress`` takes a line
+    that tells a person where a long wait stands; a module's process has no way to show one before it ends.
     """
 
     params: Mapping[str, Any]
@@ -41,6 +42,7 @@ class Task:
     warn: Callable[[str], None]
     on_hide: Callable[[Iterable[str]], None]
     hidden: set[str] = field(default_factory=set)
+    progress: Callable[[str], None] = lambda line: None
     _client: Client | None = None
 
     def client(self) -> Client:
