@@ -13,7 +13,7 @@ from typing import Any
 
 from kubesim.errors import ApiError, bad_request
 
-from . import kubelet_logs
+from . import kubelet_logs, kubelet_programs
 from .base import Controller, Key, Object, key_of
 from .events import EventRecorder
 from .kubelet_env import ConfigError, environment
@@ -253,6 +253,10 @@ class Kubelet(Controller):
                 )
                 if due is not None:
                     coming.append(due)
+            elif one.exit_code is not None:
+                due = self._end_if_due(pod, container, one, 0.0, one.exit_code, "", now)
+                if due is not None:
+                    coming.append(due)
             if one.running and orders.ready_seconds:
                 coming.append(one.after(orders.ready_seconds))
         return min((moment for moment in coming if moment > now), default=None)
@@ -271,7 +275,10 @@ class Kubelet(Controller):
         container = next(one for one in all_containers(pod) if one["name"] == name)
         env = environment(self.registry, pod, container, run.ip, run.host_ip)
         orders = orders_for(pod, self.rules)
-        run.containers[name].log = kubelet_logs.written_at_start(pod, container, env, orders, start)
+        program = kubelet_programs.run(self.registry, pod, container, env)
+        one = run.containers[name]
+        one.log = kubelet_logs.written_at_start(pod, container, env, orders, program and program.lines, start)
+        one.exit_code = program and program.exit_code
 
     def _end_if_due(
         self, pod: Object, container: Object, one: ContainerRun, after: float, code: int, reason: str, now: datetime

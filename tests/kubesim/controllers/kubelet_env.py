@@ -58,6 +58,16 @@ def expand(text: str, env: dict[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def mounted_data(registry: Registry, namespace: str, volume: Object) -> dict[str, str]:
+    """The files that a volume of a ConfigMap or Secret holds, by their path in it; none for other volumes."""
+    for kind, field, name in (("ConfigMap", "configMap", "name"), ("Secret", "secret", "secretName")):
+        if field in volume:
+            data = _data(registry, kind, namespace, {**volume[field], "name": volume[field][name]}) or {}
+            items = volume[field].get("items")
+            return {one["path"]: data[one["key"]] for one in items if one["key"] in data} if items else data
+    return {}
+
+
 def _from_origin(
     registry: Registry, pod: Object, container: Object, origin: Object, pod_ip: str, host_ip: str
 ) -> str | None:

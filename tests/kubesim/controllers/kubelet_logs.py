@@ -15,13 +15,15 @@ STEPS = 10
 
 
 def written_at_start(
-    pod: Object, container: Object, env: dict[str, str], orders: Orders, start: datetime
+    pod: Object, container: Object, env: dict[str, str], orders: Orders, printed: list[str] | None, start: datetime
 ) -> list[Line]:
-    """What a container logs when it starts: what it was told to, else its environment and ten steps."""
+    """What a container logs when it starts: what it was told to, what its program prints, else environment and steps."""
     if orders.log:
         texts = orders.log.removesuffix("\n").split("\n")
     elif orders.log_lines is not None:
         texts = [f"line {number}" for number in range(1, orders.log_lines + 1)]
+    elif printed is not None:
+        texts = printed
     else:
         metadata = pod["metadata"]
         texts = [f"{metadata['namespace']}/{metadata['name']} {container['name']}: {container.get('image', '')}"]

@@ -27,6 +27,7 @@ class ContainerRun:
     restarts: int = 0
     restart_at: datetime | None = None
     log: list[Line] = field(default_factory=list)
+    exit_code: int | None = None  # how its program ends, of those that do
     previous_log: list[Line] | None = None
 
     @property
