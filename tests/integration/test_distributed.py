@@ -74,7 +74,7 @@ def spoken(ansible: Ansible, namespace: str, name: str) -> list[list[str]]:
 
 
 def test_the_first_rank_has_the_name_that_all_are_told(ansible: Ansible, api: Api, namespace: str):
-    """The DNS of a cluster makes a name of each endpoint that has a host name (kubernetes.io/dns specification, 2.4)."""
+    """A cluster's DNS gives each endpoint that has a host name a name (kubernetes/dns, specification.md 2.4)."""
     ansible.job(definition=distributed("dist", "sleep 600"), namespace=namespace, wait=True, wait_for="scheduled")
     pods = eventually(lambda: ranks(api, namespace, "dist"))
     assert pods.keys() == {"0", "1", "2"}

@@ -2,8 +2,8 @@
 """What a container prints whose command is one of a few programs, or a line of them for a shell, and how it ends.
 
 A test asks a pod by these what it was really given, the same way on a real cluster: its environment, the files that are
-mounted into it, its host name. Of the shell there is ``;``, ``&&`` and ``$NAME``. A container with any other command runs
-on and logs a few lines (kubelet_logs).
+mounted into it, its host name. Of the shell there is ``;``, ``&&`` and ``$NAME``. A container with any other command
+runs on and logs a few lines (kubelet_logs).
 """
 
 from __future__ import annotations

@@ -87,6 +87,6 @@ def test_whatever_else_a_container_is_told_it_runs_on(script: str):
 
 
 def test_a_program_that_ends_is_restarted_where_the_pod_says_so():
-    pod, dummy = run("Always", command=["false"])
+    pod, _log = run("Always", command=["false"])
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
     assert "CrashLoopBackOff" in str(pod["status"]["containerStatuses"][0]["state"])
