@@ -17,7 +17,7 @@ STEPS = 10
 def written_at_start(
     pod: Object, container: Object, env: dict[str, str], orders: Orders, printed: list[str] | None, start: datetime
 ) -> list[Line]:
-    """What a container logs when it starts: what it is ordered to, what its program prints, or environment and steps."""
+    """What a container logs when it starts: what it is told to, what its program prints, or environment and steps."""
     if orders.log:
         texts = orders.log.removesuffix("\n").split("\n")
     elif orders.log_lines is not None:
