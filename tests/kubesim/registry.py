@@ -46,6 +46,8 @@ class Write:
     subresource: str = ""
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
+    #: ApiError 403 where a write that was allowed as a patch or update would create (handlers withAuthorization).
+    may_create: Callable[[], None] = lambda: None
 
 
 class Registry:
@@ -163,6 +165,7 @@ class Registry:
         if found:
             raise errors.invalid(kind, meta.get("name", ""), found, resource.group)
         write.warnings += strategy.warnings(obj, None)
+        write.may_create()
         self._admit("CREATE", obj, None, write, self.admission.VALIDATING)
         if self.store.get(kind, meta.get("namespace"), meta["name"]):
             raise errors.already_exists(resource.group, resource.plural, meta["name"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from kubesim import deletion, errors, media, pagination, reviews, schema, selectors, subresources
 from kubesim.apply import server_side
-from kubesim.auth import Authenticator, Authorizer
+from kubesim.auth import Attributes, Authenticator, Authorizer
 from kubesim.calls import Answer, Call
 from kubesim.clock import rfc3339
 from kubesim.conversion import from_hub, to_hub
@@ -169,6 +169,7 @@ class Rest:
         stored = self.store.get(resource.kind, info.namespace if resource.namespaced else None, info.name)
         if stored is None:
             if resource.create_on_update and not info.subresource and not new["metadata"].get("uid"):
+                write.may_create = lambda: self._require_create(call)
                 return self._written(call, self.registry.admit_new(new, write), 201)
             raise errors.not_found(resource.group, resource.plural, info.name)
         uid = new["metadata"].get("uid")
@@ -207,6 +208,7 @@ class Rest:
         now = rfc3339(self.registry.clock.now())
         new = server_side.apply(live, to_hub(config, resource), write.manager, force, now, write.subresource)
         if stored is None:
+            write.may_create = lambda: self._require_create(call)
             return self._written(call, self.registry.admit_new(new, write, tracked=True), 201)
         return self._written(call, self.registry.admit_change(new, stored.obj, write, tracked=True))
 
@@ -240,6 +242,14 @@ class Rest:
         return Answer({**head, "metadata": meta, "items": items})
 
     # --- parts ---
+
+    def _require_create(self, call: Call) -> None:
+        """handlers withAuthorization: says little about why."""
+        info = call.info
+        asked = Attributes("create", info.group, info.plural, info.subresource, info.namespace, info.name)
+        decision = self.authorizer.decide(call.user, asked)
+        if not decision.allowed:
+            raise errors.forbidden(info.group, info.plural, info.name, decision.reason)
 
     def _read_body(self, call: Call, validation: str) -> Object:
         r = call.resource

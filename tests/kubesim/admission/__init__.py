@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kubesim import escalation
 from kubesim.admission import (
     default_toleration_seconds,
     limit_ranger,
@@ -30,6 +31,8 @@ MUTATING: list[Plugin] = [
     limit_ranger.admit,
     priority.admit,
     default_toleration_seconds.admit,
+    # No plugin in Kubernetes: the storage of roles and bindings asks it, between this admission and validation.
+    escalation.check,
 ]
 VALIDATING: list[Plugin] = [
     limit_ranger.validate,
