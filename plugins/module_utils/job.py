@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from .jobs.requested import JOB_KINDS, requested
-from .task import Task
+from .task import Core, Task
 
 STATES = ("present", "absent")
 WAIT_STATES = ("scheduled", "ready", "complete")
@@ -52,3 +52,6 @@ def run(task: Task) -> dict[str, Any]:
 
     plans = plans_for_present if task.params["state"] == "present" else plans_for_absent
     return carry_out(task, plans(task, jobs))
+
+
+CORE = Core(job_argument_spec(), run, JOB_CONSTRAINTS)

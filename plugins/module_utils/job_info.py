@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .jobs.requested import JOB_KINDS
-from .task import Task, TaskFailed
+from .task import Core, Task, TaskFailed
 
 if TYPE_CHECKING:
     from .kube.resources import Resource
@@ -64,6 +64,9 @@ def run(task: Task) -> dict[str, Any]:
         results.append(row)
     in_order = [pod for job in workloads for pod in rows[job]]
     return {"changed": False, "results": results, **({"pods": in_order} if params["pods"] else {})}
+
+
+CORE = Core(job_info_argument_spec(), run)
 
 
 def _workloads(task: Task) -> Objects:

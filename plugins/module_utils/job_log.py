@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
-from .task import Task, TaskFailed
+from .task import Core, Task, TaskFailed
 
 if TYPE_CHECKING:
     from .kube.client import Client
@@ -59,6 +59,9 @@ def run(task: Task) -> dict[str, Any]:
         "msg": _summary(logs),
         **({"dest": task.params["dest"]} if request.file else {}),
     }
+
+
+CORE = Core(job_log_argument_spec(), run)
 
 
 # -- what was asked for ----------------------------------------------------------------------------------------------

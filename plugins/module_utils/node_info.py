@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .task import Task
+from .task import Core, Task
 
 if TYPE_CHECKING:
     from .cluster.nodes import Node
@@ -47,6 +47,9 @@ def run(task: Task) -> dict[str, Any]:
         if _is_wanted(task, node)
     ]
     return {"changed": False, "results": rows}
+
+
+CORE = Core(node_info_argument_spec(), run)
 
 
 def _is_wanted(task: Task, node: Node) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .labels import DEFAULT_POOL, POOL, PREFIX, RESERVED_POOLS
-from .task import Task, TaskFailed
+from .task import Core, Task, TaskFailed
 
 STATES = ("present", "absent")
 
@@ -68,6 +68,9 @@ def run(task: Task) -> dict[str, Any]:
             overtaken, former = problem, plan
         except Abandoned:
             former = None
+
+
+CORE = Core(node_label_argument_spec(), run, NODE_LABEL_CONSTRAINTS)
 
 
 class _Plan:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .task import Task, TaskFailed
+from .task import Core, Task, TaskFailed
 
 STATES = ("present", "absent")
 
@@ -81,6 +81,9 @@ def run(task: Task) -> dict[str, Any]:
             task.warn(f"{problem}; it was given up, and what it left half done is completed here.")
         except ApiError as refusal:
             raise TaskFailed(f"{refusal}. {_RIGHTS}" if refusal.is_forbidden else str(refusal)) from None
+
+
+CORE = Core(pool_argument_spec(), run, POOL_CONSTRAINTS)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .task import Task
+from .task import Core, Task
 
 
 def pool_info_argument_spec() -> dict[str, dict[str, Any]]:
@@ -24,6 +24,9 @@ def run(task: Task) -> dict[str, Any]:
     rows = pool_rows(_declared(task), nodes, uses)
     name = task.params["name"]
     return {"changed": False, "results": [row for row in rows if not name or row["name"] == name]}
+
+
+CORE = Core(pool_info_argument_spec(), run)
 
 
 def _declared(task: Task) -> Mapping[str, str | None]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .task import Task, TaskFailed
+from .task import Core, Task, TaskFailed
 
 if TYPE_CHECKING:
     from .engine.execute import Outcome
@@ -73,6 +73,9 @@ def run(task: Task) -> dict[str, Any]:
         task.warn(warning)
     outcomes = dry_runs if task.check_mode else _carry_out(task, planned)
     return _report(task, outcomes, planned)
+
+
+CORE = Core(quota_argument_spec(), run, QUOTA_CONSTRAINTS)
 
 
 def _declared(task: Task) -> list[Quota]:

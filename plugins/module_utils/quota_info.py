@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .task import Task
+from .task import Core, Task
 
 
 def quota_info_argument_spec() -> dict[str, dict[str, Any]]:
@@ -22,6 +22,9 @@ def run(task: Task) -> dict[str, Any]:
     """One list request for the whole cluster, or one for each of the given namespaces."""
     found = sorted(_read(task), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
     return {"changed": False, "results": [_row(obj, full=task.params["full"]) for obj in found]}
+
+
+CORE = Core(quota_info_argument_spec(), run)
 
 
 def _read(task: Task) -> list[dict[str, Any]]:

@@ -3,11 +3,12 @@
 """One task as its core sees it, and how an Ansible module becomes one.
 
 The core of every module is a function from a Task to a result. It knows nothing of AnsibleModule, so that it can run
-elsewhere than in a module's process too.
+elsewhere than in a module's process too: plugin_utils/local_action.py runs it in Ansible's own.
 """
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,7 +35,8 @@ class Task:
     """What a task was asked for, and how it speaks to its surroundings.
 
     ``hide`` takes values that must never be shown; ``hidden`` is all that were given so far. ``progress`` takes a line
-    that tells a person where a long wait stands; a module's process has no way to show one before it ends.
+    that tells a person where a long wait stands; a module's process has no way to show one before it ends. ``environ``
+    has the variables of the task: those of the process unless somebody says otherwise.
     """
 
     params: Mapping[str, Any]
@@ -43,6 +45,7 @@ class Task:
     on_hide: Callable[[Iterable[str]], None]
     hidden: set[str] = field(default_factory=set)
     progress: Callable[[str], None] = lambda line: None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _client: Client | None = None
 
     def client(self) -> Client:
@@ -51,7 +54,7 @@ class Task:
             from .kube.client import Client
             from .kube.connection import connect
 
-            self._client = Client(connect(self.params))
+            self._client = Client(connect(self.params, self.environ))
         return self._client
 
     def hide(self, values: Iterable[str]) -> None:
@@ -61,37 +64,68 @@ class Task:
         self.on_hide(values)
 
 
-def run_module(module: AnsibleModule, core: Callable[[Task], dict[str, Any]]) -> None:
+@dataclass(frozen=True)
+class Core:
+    """What stands behind one module: its own options, what holds between them, and the function that does the task.
+
+    The module and the action plugin of the same name both take it from here.
+    """
+
+    options: Mapping[str, Any]
+    run: Callable[[Task], dict[str, Any]]
+    constraints: Mapping[str, Any] = field(default_factory=dict)
+
+    def arguments(self) -> dict[str, Any]:
+        """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
+        from .kube.connection import connection_argument_spec
+
+        return {"argument_spec": {**connection_argument_spec(), **self.options}, **self.constraints}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task returns. A failed one has ``msg``, and ``exception`` where a traceback helps."""
+
+    result: dict[str, Any]
+    failed: bool = False
+
+
+def run_module(module: AnsibleModule, core: Core) -> None:
     """Run a task's core as the module and exit: with its result, or with one message that says what to do."""
+    outcome = perform(Task(module.params, module.check_mode, module.warn, module.no_log_values.update), core)
+    if outcome.failed:
+        module.fail_json(**outcome.result)
+    module.exit_json(**outcome.result)
+
+
+def perform(task: Task, core: Core) -> Outcome:
+    """Run a task's core; every failure becomes a message. What the task has hidden may stand in the result."""
     from .kube.connection import connection_secrets
-    from .manifest.problems import ManifestErrors
-
-    task = Task(module.params, module.check_mode, module.warn, module.no_log_values.update)
-    task.hide(connection_secrets(module.params))
-    _require_libraries(module)
-    try:
-        module.exit_json(**core(task))
-    except ImportError as problem:  # of the kubernetes library, which is only imported to connect
-        module.fail_json(msg=missing_required_lib(str(problem.name)), exception=traceback.format_exc())
-    except TaskFailed as problem:
-        module.fail_json(msg=str(problem), **problem.result)
-    except expected_problems() as problem:
-        if isinstance(problem, ManifestErrors):
-            task.hide(problem.secrets)  # Ansible returns the options beside the message, the refused definition too.
-        module.fail_json(msg=str(problem))
-
-
-def expected_problems() -> tuple[type[Exception], ...]:
-    """The failures whose text is meant for the user; anything else is a defect and shows its traceback."""
     from .kube.errors import KubeError
+    from .manifest.load import missing_libraries
     from .manifest.problems import ManifestErrors
 
-    return KubeError, ManifestErrors
-
-
-def _require_libraries(module: AnsibleModule) -> None:
-    """The libraries that manifests need; without them their modules import stand-ins."""
-    from .manifest.load import missing_libraries
-
+    task.hide(connection_secrets(task.params))
     for library in missing_libraries():
-        module.fail_json(msg=missing_required_lib(library.name), exception=library.traceback)
+        return _failure(missing_required_lib(library.name), exception=library.traceback)
+    try:
+        return Outcome(core.run(task))
+    except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
+        return _failure(missing_required_lib(str(problem.name)), exception=traceback.format_exc())
+    except TaskFailed as problem:
+        return _failure(str(problem), **problem.result)
+    except ManifestErrors as problem:
+        task.hide(problem.secrets)  # Ansible returns the options beside the message, the refused definition too.
+        return _failure(str(problem))
+    except KubeError as problem:
+        return _failure(str(problem))
+    except Exception as problem:
+        # Its text may quote a secret: it has to pass where secrets are taken out, as every result does.
+        return _failure(
+            f"this is a defect of runwhere.gpuctl, please report it: {type(problem).__name__}: {problem}",
+            exception=traceback.format_exc(),
+        )
+
+
+def _failure(message: str, **result: Any) -> Outcome:
+    return Outcome({**result, "msg": message}, failed=True)

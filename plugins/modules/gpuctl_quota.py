@@ -267,22 +267,12 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connection_argument_spec
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota import (
-    QUOTA_CONSTRAINTS,
-    quota_argument_spec,
-    run,
-)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota import CORE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={**connection_argument_spec(), **quota_argument_spec()},
-        supports_check_mode=True,
-        **QUOTA_CONSTRAINTS,
-    )
-    run_module(module, run)
+    run_module(AnsibleModule(**CORE.arguments(), supports_check_mode=True), CORE)
 
 
 if __name__ == "__main__":
