@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from .jobs.requested import JOB_KINDS, requested
+from .kube.concurrency import concurrency_argument_spec
 from .task import Core, Task
 
 STATES = ("present", "absent")
@@ -28,6 +29,8 @@ def job_argument_spec() -> dict[str, dict[str, Any]]:
         "wait": {"type": "bool", "default": False},
         "wait_for": {"type": "str", "choices": list(WAIT_STATES), "default": "ready"},
         "wait_timeout": {"type": "int", "default": 600},
+        "continue_on_error": {"type": "bool", "default": False},
+        **concurrency_argument_spec(),
     }
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .kube.concurrency import concurrency_argument_spec
 from .labels import DEFAULT_POOL, POOL, PREFIX, RESERVED_POOLS
 from .task import Core, Task, TaskFailed
 
@@ -25,7 +26,7 @@ def node_label_argument_spec() -> dict[str, dict[str, Any]]:
         "keys": {"type": "list", "elements": "str", "no_log": False},
         "overwrite": {"type": "bool", "default": False},
         "continue_on_error": {"type": "bool", "default": False},
-        "concurrency": {"type": "int", "default": 10},
+        **concurrency_argument_spec(),
     }
 
 
@@ -120,8 +121,6 @@ class _Plan:
 
 def _wanted(params: Mapping[str, Any]) -> Labels:
     """The labels by full key, None for those to remove. All mistakes are told at once."""
-    if params["concurrency"] < 1:
-        raise TaskFailed(f"concurrency is {params['concurrency']}; give 1 or more.")
     absent = params["state"] == "absent"
     given = dict.fromkeys(params["keys"]) if absent else params["labels"]
     option = "keys" if absent else "labels"
@@ -268,7 +267,7 @@ def _carried_out(task: Task, plan: _Plan, before_each: Callable[[], None] = lamb
     from .pools.node_writer import NodeWriter, diff_of
 
     go_on = task.params["continue_on_error"]
-    writer = NodeWriter(task.client(), task.params["concurrency"], task.check_mode, before_each)
+    writer = NodeWriter(task.client(), task.check_mode, before_each)
     written = writer.write(plan.changes, keep_going=go_on)
     done, failures = written.done, [*plan.failures, *written.failures]
     if task.check_mode and any(failure.error == "Forbidden" for failure in written.failures):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .kube.concurrency import concurrency_argument_spec
 from .task import Core, Task, TaskFailed
 
 STATES = ("present", "absent")
@@ -30,7 +31,7 @@ def pool_argument_spec() -> dict[str, dict[str, Any]]:
         "remove_nodes": {"type": "list", "elements": "str"},
         "purge": {"type": "bool", "default": True},
         "force": {"type": "bool", "default": False},
-        "concurrency": {"type": "int", "default": 10},
+        **concurrency_argument_spec(),
     }
 
 
@@ -107,8 +108,6 @@ def _requested(task: Task) -> list[Any]:
     from .pools.membership import PoolRequest
 
     params = task.params
-    if params["concurrency"] < 1:
-        raise TaskFailed(f"concurrency is {params['concurrency']}; give 1 or more.")
     present, named = params["state"] == "present", params["name"] is not None
     definition = _written_out(params) if named else params["definition"]
     requests, others = [], []
@@ -276,7 +275,7 @@ def _predict(task: Task, plan: _Plan, established: bool) -> None:
         executor = Executor(client, check_mode=True, gone_timeout=0, warn=task.warn, force_conflicts=True)
         for step in plan.steps:
             executor.carry_out(step)
-    writer = NodeWriter(client, task.params["concurrency"], check_mode=True)
+    writer = NodeWriter(client, check_mode=True)
     failures = writer.write(plan.changes).failures
     forbidden = [failure for failure in failures if failure.error == "Forbidden"]
     if forbidden:
@@ -297,7 +296,7 @@ def _write(task: Task, plan: _Plan, lease: Any) -> None:
 
     # Declarations are ours alone: what somebody changed in one by hand is put right.
     executor = Executor(task.client(), check_mode=False, gone_timeout=60, warn=task.warn, force_conflicts=True)
-    writer = NodeWriter(task.client(), task.params["concurrency"], before_each=lease.check)
+    writer = NodeWriter(task.client(), before_each=lease.check)
     declared: list[Outcome] = []
     labelled: tuple[Any, ...] = ()
     try:

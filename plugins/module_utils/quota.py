@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .kube.concurrency import concurrency_argument_spec, side_by_side, side_by_side_until
 from .task import Core, Task, TaskFailed
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def quota_argument_spec() -> dict[str, dict[str, Any]]:
         "force_conflicts": {"type": "bool", "default": False},
         "wait": {"type": "bool", "default": False},
         "wait_timeout": {"type": "int", "default": 600},
+        **concurrency_argument_spec(),
     }
 
 
@@ -95,8 +97,6 @@ def _declared(task: Task) -> list[Quota]:
 
 def _running(task: Task, plans: Iterable[Plan]) -> list[str]:
     """What would be lost with the namespaces that the plans delete: pods that run, and claims with their data."""
-    from concurrent.futures import ThreadPoolExecutor
-
     from .cluster.read import UNFINISHED
     from .kube.resources import PERSISTENT_VOLUME_CLAIM, POD
 
@@ -113,9 +113,8 @@ def _running(task: Task, plans: Iterable[Plan]) -> list[str]:
             f"Delete that first, set force to true to lose it, or leave delete_namespaces out."
         )
 
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        ending = [plan.namespace for plan in plans if _ends_namespace(plan)]
-        return [obstacle for obstacle in pool.map(look, ending) if obstacle]
+    ending = [plan.namespace for plan in plans if _ends_namespace(plan)]
+    return [obstacle for obstacle in side_by_side(look, ending, client.concurrency) if obstacle]
 
 
 _SHOWN = 10
@@ -132,8 +131,6 @@ def _prove(task: Task, plans: list[Plan]) -> tuple[list[Outcome], list[str]]:
 
     In check mode, who may not write gets the plan all the same, with a warning.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from .engine.execute import Outcome
     from .engine.remedies import describe, remedied
     from .kube.errors import ApiError
@@ -152,8 +149,7 @@ def _prove(task: Task, plans: list[Plan]) -> tuple[list[Outcome], list[str]]:
             return outcome, error
         return outcome, None
 
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        proved = list(pool.map(prove, plans))
+    proved = side_by_side(prove, plans, client.concurrency)
     refusals = []
     for outcome, error in proved:
         if error and task.check_mode and error.is_forbidden:
@@ -177,16 +173,29 @@ def _carry_out(task: Task, planned: Planned) -> list[Outcome]:
         warn=task.warn,
         force_conflicts=task.params["force_conflicts"],
     )
-    outcomes: list[Outcome] = []
-    for plan in planned.plans:
+
+    def carry_out(plans: list[Plan]) -> tuple[list[Outcome], KubeError | None]:
+        done: list[Outcome] = []
         try:
-            outcome = executor.carry_out(plan)
-            drop_unenforced(client, outcome)
+            for plan in plans:
+                done.append(executor.carry_out(plan))
+                drop_unenforced(client, done[-1])
         except KubeError as error:
-            undone = len(planned.plans) - len(outcomes) - 1
-            rest = f" {len(outcomes)} namespaces before it are done, {undone} after it were not tried."
-            raise _failed(task, f"{error}{rest}", outcomes, planned) from error
-        outcomes.append(outcome)
+            return done, error
+        return done, None
+
+    # A namespace that moves from one quota to another is never without: its plans stay in their order.
+    places: dict[str, list[Plan]] = {}
+    for plan in planned.plans:
+        places.setdefault(plan.namespace, []).append(plan)
+    answers = side_by_side_until(lambda answer: bool(answer[1]), carry_out, places.values(), client.concurrency)
+    begun = [answer for answer in answers if answer]
+    found = {(outcome.plan.name, outcome.plan.namespace): outcome for done, _error in begun for outcome in done}
+    outcomes = [found[key] for plan in planned.plans if (key := (plan.name, plan.namespace)) in found]
+    errors = [str(error) for _done, error in begun if error]
+    if errors:
+        rest = f"{len(begun) - len(errors)} other namespaces are done, {len(places) - len(begun)} were not tried."
+        raise _failed(task, "\n".join([*errors, rest]), outcomes, planned)
     rivals = find_rivals(client, outcomes)
     if rivals:
         raise _failed(task, "\n".join(rivals), outcomes, planned)

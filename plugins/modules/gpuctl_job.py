@@ -106,6 +106,16 @@ options:
       - Seconds to wait, also for the old object to go when a job is recreated.
     type: int
     default: 600
+  continue_on_error:
+    description:
+      - What becomes of the other jobs when one is refused, by the server or because something is in its way.
+      - V(false) - what is known before the first write (an object of somebody else, a change that O(on_immutable) forbids)
+        leaves all jobs as they are. After a write that is refused no further job is begun.
+      - V(true) - all other jobs are done, and waited for with O(wait). Then the task fails with the names of the failed ones;
+        C(error) in RV(results) tells which they are, and why.
+      - Manifests are always validated together first. A mistake in one of them leaves all jobs as they are.
+    type: bool
+    default: false
 requirements:
   - kubernetes >= 31.0.0
   - pydantic >= 2.7
@@ -115,6 +125,7 @@ seealso:
     description: For any other Kubernetes object.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 """
@@ -154,6 +165,21 @@ EXAMPLES = r"""
     src: [inference.yaml, training.yaml]
     on_immutable: fail
 
+- name: Submit a folder of experiments, and do not let one of them stop the others
+  runwhere.gpuctl.gpuctl_job:
+    src: experiments/
+    continue_on_error: true
+    concurrency: 20
+  register: experiments
+  ignore_errors: true
+
+- name: Show those that failed
+  ansible.builtin.debug:
+    msg: "{{ item.name }}: {{ item.error }}"
+  loop: "{{ experiments.results | selectattr('error') }}"
+  loop_control:
+    label: "{{ item.name }}"
+
 - name: Delete a job by its manifest
   runwhere.gpuctl.gpuctl_job:
     src: training.yaml
@@ -191,6 +217,11 @@ results:
       description: What was done, or in check mode would be - V(create), V(update), V(recreate), V(unchanged) or V(delete).
       type: str
       sample: create
+    error:
+      description:
+        - Why the job failed; V(none) when all of it was done. RV(results[].action) is what was done before it failed.
+      type: str
+      sample: "exceeded quota: team-a, requested: requests.nvidia.com/gpu=8, used: 24, limited: 24"
     status:
       description:
         - Where the job stands - V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) or V(Failed).

@@ -79,11 +79,6 @@ options:
       - V(true) - all other nodes are done, then the task fails. RV(success) and RV(failed_nodes) tell which is which.
     type: bool
     default: false
-  concurrency:
-    description:
-      - How many nodes are written at a time.
-    type: int
-    default: 10
 requirements:
   - kubernetes >= 31.0.0
   - pydantic >= 2.7
@@ -93,6 +88,7 @@ seealso:
     description: For declaring which nodes belong together.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 """

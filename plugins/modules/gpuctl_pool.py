@@ -92,11 +92,6 @@ options:
         is such a pool again.
     type: bool
     default: false
-  concurrency:
-    description:
-      - How many nodes are written at a time.
-    type: int
-    default: 10
 requirements:
   - kubernetes >= 31.0.0
   - pydantic >= 2.7
@@ -106,6 +101,7 @@ seealso:
     description: For single labels of nodes.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 """

@@ -105,6 +105,7 @@ seealso:
   - module: runwhere.gpuctl.gpuctl_job
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 """

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..kube.client import Client
+from ..kube.concurrency import side_by_side
 from ..kube.errors import ApiError
 from ..kube.resources import (
     CONFIG_MAP,
@@ -80,17 +80,17 @@ def _by_job(
 
     def ask(question: tuple[Resource, str]) -> list[dict[str, Any]]:
         resource, namespace = question
-        return client.select(resource, namespace, labels=_selector(names[namespace]))
+        return client.select(resource, namespace, labels=selector_of(names[namespace]))
 
     found: dict[JobId, list[dict[str, Any]]] = {(place, name): [] for place in names for name in names[place]}
-    with ThreadPoolExecutor(max_workers=min(8, len(questions) or 1)) as pool:
-        for objects in pool.map(ask, questions):
-            for obj in objects:
-                found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
+    for objects in side_by_side(ask, questions, client.concurrency):
+        for obj in objects:
+            found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
     return found
 
 
-def _selector(names: set[str]) -> str:
+def selector_of(names: set[str]) -> str:
+    """The label selector of all objects of the named jobs; of many jobs, that of all of ours."""
     if len(names) > _NAMED_IN_SELECTOR:
         return OURS
     return f"{OURS},{APP} in ({','.join(sorted(names))})"

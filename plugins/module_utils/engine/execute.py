@@ -1,16 +1,20 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Carry out a plan, one job at a time. In check mode the same road, with every write a dry run of the server."""
+"""Carry out plans: the steps of one in their order, many plans side by side.
+
+In check mode it is the same road, with every write a dry run of the server.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..kube.client import Client
-from ..kube.errors import ApiError, KubeError
+from ..kube.concurrency import side_by_side_until
+from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from .fields import ABSENT, applied_by
@@ -22,11 +26,24 @@ HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
 
 @dataclass
 class Outcome:
-    """What became of one job: its objects as the server answered, by kind and name."""
+    """What became of one job: its objects as the server answered, by kind and name.
+
+    With an ``error`` its plan has just the steps that were done until then. ``lost_server``: others would fare alike.
+    """
 
     plan: Plan
     objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     seconds: float = 0.0
+    error: str | None = None
+    lost_server: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    def take(self, prerequisite: Outcome) -> None:
+        """Count what was made before this plan's steps as part of it."""
+        made = prerequisite.plan.prerequisites
+        self.plan = replace(self.plan, prerequisites=(*self.plan.prerequisites, *made))
+        self.objects = {**prerequisite.objects, **self.objects}
+        self.warnings = [*prerequisite.warnings, *self.warnings]
 
     @property
     def workload(self) -> dict[str, Any] | None:
@@ -35,13 +52,10 @@ class Outcome:
 
 
 class Failed(KubeError):
-    """A job could not be brought to its plan; the message says what is left.
+    """A job could not be brought to its plan; ``outcome`` is what was done until then, and its error."""
 
-    ``outcome`` is what was done until then: its plan has just those steps.
-    """
-
-    def __init__(self, message: str, outcome: Outcome) -> None:
-        super().__init__(message)
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(f"{describe(outcome.plan)}: {outcome.error}")
         self.outcome = outcome
 
 
@@ -64,7 +78,59 @@ class Executor:
 
     def carry_out(self, plan: Plan) -> Outcome:
         """Do every step of the plan in its order. Raises Failed for what the server refuses."""
-        outcome = Outcome(plan)
+        outcome = self._carry_out(plan)
+        self._tell([outcome])
+        if outcome.error is not None:
+            raise Failed(outcome)
+        return outcome
+
+    def carry_out_all(self, plans: Sequence[Plan], *, keep_going: bool) -> list[Outcome | None]:
+        """Plans that do not depend on each other, side by side; their outcomes in the order of the plans.
+
+        What several of them need is made once, before, and counts as the first one's. Unless told to keep going,
+        nothing new is begun after the first failure; a lost server ends it in any case. None stands for plans that
+        were not begun.
+        """
+        shared = self._make_prerequisites(plans)
+
+        def carry_out(plan: Plan) -> Outcome:
+            needed = [shared[step.kind, step.name] for step in plan.prerequisites]
+            plan = replace(plan, prerequisites=())
+            missing = next((made for made in needed if made.error is not None), None)
+            if missing:
+                return Outcome(plan.with_steps(()), error=missing.error, lost_server=missing.lost_server)
+            return self._carry_out(plan)
+
+        def stops(outcome: Outcome) -> bool:
+            return outcome.lost_server or (outcome.error is not None and not keep_going)
+
+        outcomes = side_by_side_until(stops, carry_out, plans, self.client.concurrency)
+        for plan, outcome in zip(plans, outcomes, strict=True):
+            for step in plan.prerequisites if outcome else ():
+                made = shared.pop((step.kind, step.name), None)
+                if outcome and made:
+                    outcome.take(made)
+        self._tell(outcome for outcome in outcomes if outcome)
+        return outcomes
+
+    def _make_prerequisites(self, plans: Iterable[Plan]) -> dict[tuple[str, str], Outcome]:
+        """What became of each object that plans need before their steps, by kind and name."""
+        made: dict[tuple[str, str], Outcome] = {}
+        for plan in plans:
+            for step in plan.prerequisites:
+                if (step.kind, step.name) not in made:
+                    alone = replace(plan, prerequisites=(step,), steps=())
+                    made[step.kind, step.name] = self._carry_out(alone)
+        return made
+
+    def _tell(self, outcomes: Iterable[Outcome]) -> None:
+        for outcome in outcomes:
+            for warning in outcome.warnings:
+                self.warn(warning)
+
+    def _carry_out(self, plan: Plan) -> Outcome:
+        """Do the steps of the plan until one of them fails."""
+        outcome = Outcome(plan, error=plan.obstacle)
         started = time.monotonic()
         before, steps = len(plan.prerequisites), (*plan.prerequisites, *plan.steps)
         for number, step in enumerate(steps):
@@ -73,9 +139,9 @@ class Executor:
             except KubeError as error:
                 done = number + isinstance(error, _HalfDone)
                 outcome.plan = replace(plan, prerequisites=steps[: min(done, before)], steps=steps[before:done])
-                outcome.seconds = time.monotonic() - started
-                why = remedied(error, plan) if isinstance(error, ApiError) else str(error)
-                raise Failed(f"{describe(plan)}: {why}", outcome) from error
+                outcome.error = remedied(error, plan) if isinstance(error, ApiError) else str(error)
+                outcome.lost_server = isinstance(error, ConnectionProblem)
+                break
             if result is not None:
                 outcome.objects[step.kind, step.name] = result
         outcome.seconds = time.monotonic() - started
@@ -89,16 +155,16 @@ class Executor:
             return None
         step = self._with_owner(step, outcome)
         if step.action is Action.RECREATE:
-            return self._recreate(step, plan)
+            return self._recreate(step, plan, outcome)
         if step.action is Action.CREATE and step.live:
             if self.check_mode:
                 return None  # The server would answer for the object that is on its way out.
             self._wait_until_gone(step)
         if step.action is Action.UPDATE:
             self._hand_over_replicas(step)
-        return self._apply(step, plan)
+        return self._apply(step, plan, outcome)
 
-    def _apply(self, step: Step, plan: Plan) -> dict[str, Any] | None:
+    def _apply(self, step: Step, plan: Plan, outcome: Outcome) -> dict[str, Any] | None:
         try:
             return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
         except ApiError as error:
@@ -106,11 +172,11 @@ class Executor:
                 return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
             if self.check_mode and error.is_forbidden:
                 # A dry run needs the right to write; the plan itself needed only reading.
-                self.warn(f"{describe(plan)}: not validated by the server, {error.message}")
+                outcome.warnings.append(f"{describe(plan)}: not validated by the server, {error.message}")
                 return None
             raise
 
-    def _recreate(self, step: Step, plan: Plan) -> dict[str, Any] | None:
+    def _recreate(self, step: Step, plan: Plan, outcome: Outcome) -> dict[str, Any] | None:
         """Delete, wait until it is gone, create (proved to be valid before); put the old one back when that fails."""
         if self.check_mode:
             return None
@@ -121,7 +187,7 @@ class Executor:
         except KubeError as error:
             raise _HalfDone(str(error)) from error
         try:
-            return self._apply(step, plan)
+            return self._apply(step, plan, outcome)
         except KubeError as error:
             raise _HalfDone(f"{error}. {self._restore(step.live)}") from error
 

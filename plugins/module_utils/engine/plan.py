@@ -124,7 +124,8 @@ class Plan:
     """All steps of one thing that a manifest declares, in the order in which they are carried out.
 
     Of a job the first step is the workload's. ``prerequisites`` come before the steps and are shared with other plans
-    (PriorityClasses). ``kind`` is the manifest's; unknown when a job is deleted by name and was not there.
+    (PriorityClasses). ``kind`` is the manifest's; unknown when a job is deleted by name and was not there. With an
+    ``obstacle``, a sentence that says why it cannot be carried out, there are no steps.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Plan:
     kind: str | None
     steps: tuple[Step, ...] = ()
     prerequisites: tuple[Step, ...] = ()
+    obstacle: str | None = None
 
     @property
     def action(self) -> Action:
@@ -148,6 +150,10 @@ class Plan:
 
     def with_steps(self, steps: Iterable[Step]) -> Plan:
         return replace(self, steps=tuple(steps))
+
+    def blocked(self, obstacle: str) -> Plan:
+        """The plan that does nothing, because of the obstacle."""
+        return replace(self, steps=(), prerequisites=(), obstacle=obstacle)
 
     def __str__(self) -> str:
         lines = [f"{self.action} {self.kind} {self.namespace}/{self.name}"]

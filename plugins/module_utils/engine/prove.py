@@ -3,17 +3,18 @@
 """Put to the server what a plan cannot know by itself, before anything is written.
 
 Two questions: does an object that we are about to create exist already without being ours, and can an uncertain update
-be made in place. Everything that stands in the way is reported at once.
+be made in place. Everything that stands in the way is found at once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..cluster.live import WORKLOADS
 from ..kube.client import Client
+from ..kube.concurrency import side_by_side
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
@@ -22,111 +23,164 @@ from .remedies import describe, remedied
 
 
 class Refused(KubeError):
-    """The plan cannot be carried out; nothing was written."""
+    """The plans cannot be carried out; nothing was written."""
+
+
+Obstacle = tuple[Plan, str]
 
 
 def prove(
-    plans: Iterable[Plan], client: Client, *, on_immutable: str, check_mode: bool, warn: Callable[[str], None]
+    plans: Iterable[Plan],
+    client: Client,
+    *,
+    on_immutable: str,
+    check_mode: bool,
+    keep_going: bool,
+    warn: Callable[[str], None],
 ) -> list[Plan]:
     """The plans with every uncertain update settled as update or recreation.
 
-    Raises Refused with one line for each obstacle: a foreign object of the same name, a namespace that is not there or
-    closed to us, a change that needs a recreation under ``on_immutable=fail``, a new object that the server would not
-    accept.
+    Obstacles are a foreign object of the same name, a namespace that is not there or closed to us, a change that needs
+    a recreation under ``on_immutable=fail``, a new object that the server would not accept. Raises Refused with one
+    line for each of them; told to keep going, it blocks the plans that they are in the way of.
     """
     plans = list(plans)
     obstacles = _foreign_objects(plans, client)
-    if not check_mode:  # which sends every write as a dry run anyway
+    # A check mode run sends every write as a dry run anyway, and one that keeps going has nothing to be spared.
+    if not check_mode and not keep_going:
         obstacles += _closed_namespaces(plans, client)
-    settled = []
-    for plan in plans:
-        try:
-            settled.append(plan.with_steps(_settle(step, client, on_immutable) for step in plan.steps))
-        except Refused as problem:
-            obstacles.append(f"{describe(plan)}: {problem}")
-        except ApiError as problem:
-            if not (check_mode and problem.is_forbidden):
-                obstacles.append(f"{describe(plan)}: {remedied(problem, plan)}")
-                continue
-            # A dry run needs the right to write. Without it the worse of the two is predicted.
-            warn(f"{describe(plan)}: not validated by the server, {problem.message}")
-            settled.append(plan.with_steps(_pessimistic(step) for step in plan.steps))
-    if obstacles:
-        raise Refused("\n".join([*obstacles, "Nothing was changed."]))
-    return settled
+    settled = side_by_side(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
+    for one in settled:
+        for warning in one.warnings:
+            warn(warning)
+        obstacles += [(one.plan, text) for text in one.obstacles]
+    return blocked([one.plan for one in settled], obstacles, keep_going)
 
 
-def refuse_foreign_workloads(plans: Iterable[Plan], client: Client) -> None:
-    """Of jobs that have no objects of ours: raise Refused if a workload of that name is there and is somebody else's.
+def foreign_workloads(plans: Iterable[Plan], client: Client) -> list[Obstacle]:
+    """Of jobs of which nothing is there that is ours: those whose name a workload of somebody else's has.
 
     Without this a deletion of such a job would say "unchanged, absent" while it runs.
     """
-    names: dict[str, set[str]] = defaultdict(set)
+    unknown: dict[str, dict[str, Plan]] = defaultdict(dict)
     for plan in plans:
-        names[plan.namespace].add(plan.name)
-    obstacles = [
-        f"{resource.kind} {name} in namespace {namespace} does not belong to gpuctl, so it was not deleted."
-        for namespace, wanted in sorted(names.items())
+        unknown[plan.namespace][plan.name] = plan
+    questions = [
+        (resource, namespace, {name: name for name in names})
+        for namespace, names in sorted(unknown.items())
         for resource in WORKLOADS
-        for name in _foreign_names(client, resource, namespace, dict(zip(wanted, wanted, strict=True)))
     ]
-    if obstacles:
-        raise Refused("\n".join([*obstacles, "Nothing was changed."]))
+    return [
+        (
+            unknown[namespace][name],
+            f"{resource.kind} {name} exists there and does not belong to gpuctl, so it was left alone.",
+        )
+        for resource, namespace, name in _foreign_names(client, questions)
+    ]
 
 
-def _foreign_names(client: Client, resource: Resource, namespace: str, jobs: Mapping[str, str]) -> list[str]:
-    """Those of the names, each wanted for a job, that an object of a kind has which does not belong to that job.
+def blocked(plans: list[Plan], obstacles: Iterable[Obstacle], keep_going: bool) -> list[Plan]:
+    """The plans, blocked where something is in the way. Raises Refused with all of it unless told to keep going."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for plan, text in obstacles:
+        found[plan.namespace, plan.name].append(text)
+    if found and not keep_going:
+        told = [(plan, text) for plan in plans for text in found[plan.namespace, plan.name]]
+        raise Refused("\n".join([*(f"{describe(plan)}: {text}" for plan, text in told), "Nothing was changed."]))
+    return [
+        plan.blocked(" ".join(found[plan.namespace, plan.name])) if (plan.namespace, plan.name) in found else plan
+        for plan in plans
+    ]
 
-    One that does belong to it may have come since we looked: another run is at the same job.
+
+Question = tuple[Resource, str, Mapping[str, str]]  # a kind, a namespace, and names with the job that wants each
+
+
+def _foreign_names(client: Client, questions: Sequence[Question]) -> Iterator[tuple[Resource, str, str]]:
+    """Those of the names that an object has which does not belong to the job that wants it: kind, namespace, name.
+
+    One list per question. An object that does belong to the job may have come since we looked: another run is at it.
     """
-    only = f"metadata.name={next(iter(jobs))}" if len(jobs) == 1 else ""
-    found = client.select(resource, namespace, fields=only, metadata_only=True)
-    named = {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
-    return sorted(
-        name for name, job in jobs.items() if name in named and not pod_selector(job).items() <= named[name].items()
-    )
+
+    def ask(question: Question) -> dict[str, Mapping[str, str]]:
+        resource, namespace, jobs = question
+        only = f"metadata.name={next(iter(jobs))}" if len(jobs) == 1 else ""
+        found = client.select(resource, namespace, fields=only, metadata_only=True)
+        return {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
+
+    answers = side_by_side(ask, questions, client.concurrency)
+    for (resource, namespace, jobs), present in zip(questions, answers, strict=True):
+        for name, job in jobs.items():
+            if name in present and not pod_selector(job).items() <= present[name].items():
+                yield resource, namespace, name
 
 
-def _foreign_objects(plans: list[Plan], client: Client) -> list[str]:
+def _foreign_objects(plans: list[Plan], client: Client) -> list[Obstacle]:
     """Names that a creation needs and that an object without our label holds; one list per kind and namespace."""
-    wanted: dict[tuple[str, str], dict[str, tuple[Plan, Step]]] = defaultdict(dict)
+    wanted: dict[tuple[Resource, str], dict[str, Plan]] = defaultdict(dict)
     for plan in plans:
         for step in plan.steps:
             renamed_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
             if (step.action is Action.CREATE and not step.live) or renamed_kind:
-                wanted[step.kind, plan.namespace][step.name] = (plan, step)
-    obstacles = []
-    for (kind, namespace), steps in wanted.items():
-        sample = next(iter(steps.values()))[1]
-        jobs = {name: plan.name for name, (plan, _step) in steps.items()}
-        for name in _foreign_names(client, resource_of(dict(sample.identity)), namespace, jobs):
-            plan = steps[name][0]
-            obstacles.append(
-                f"{describe(plan)}: {kind} {name} exists there and does not belong to gpuctl, so it was not touched. "
-                f"Give the job another name, or delete it with: kubectl delete {kind.lower()} {name} -n {namespace}"
-            )
-    return sorted(obstacles)
+                wanted[resource_of(dict(step.identity)), plan.namespace][step.name] = plan
+    questions = [
+        (resource, namespace, {name: plan.name for name, plan in names.items()})
+        for (resource, namespace), names in wanted.items()
+    ]
+    return [
+        (
+            wanted[resource, namespace][name],
+            f"{resource.kind} {name} exists there and does not belong to gpuctl, so it was not touched. Give the job "
+            f"another name, or delete it with: kubectl delete {resource.kind.lower()} {name} -n {namespace}",
+        )
+        for resource, namespace, name in _foreign_names(client, questions)
+    ]
 
 
-def _closed_namespaces(plans: list[Plan], client: Client) -> list[str]:
+def _closed_namespaces(plans: list[Plan], client: Client) -> list[Obstacle]:
     """Namespaces in which nothing can be created (missing, terminating, forbidden), found by one dry run in each."""
-    obstacles = []
-    for plan in {plan.namespace: plan for plan in reversed(plans) if plan.steps[0].action is Action.CREATE}.values():
-        workload = plan.steps[0]
-        if workload.live:
-            continue
+    first: dict[str, Plan] = {}
+    for plan in plans:
+        if plan.steps and plan.steps[0].action is Action.CREATE and not plan.steps[0].live:
+            first.setdefault(plan.namespace, plan)
+
+    def ask(plan: Plan) -> list[Obstacle]:
         try:
-            client.apply(workload.desired, dry_run=True)
+            client.apply(plan.steps[0].desired, dry_run=True)
         except ApiError as error:
-            obstacles.append(f"{describe(plan)}: {remedied(error, plan)}")
-    return obstacles
+            return [(plan, remedied(error, plan))]
+        return []
+
+    return [obstacle for found in side_by_side(ask, first.values(), client.concurrency) for obstacle in found]
+
+
+@dataclass
+class _Settled:
+    """A plan without uncertain steps, or what is in its way."""
+
+    plan: Plan
+    obstacles: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def _settle(plan: Plan, client: Client, on_immutable: str, check_mode: bool) -> _Settled:
+    try:
+        return _Settled(plan.with_steps([_settled_step(step, client, on_immutable) for step in plan.steps]))
+    except Refused as problem:
+        return _Settled(plan, [str(problem)])
+    except ApiError as problem:
+        if not (check_mode and problem.is_forbidden):
+            return _Settled(plan, [remedied(problem, plan)])
+        # A dry run needs the right to write. Without it the worse of the two is predicted.
+        pessimistic = plan.with_steps(_pessimistic(step) for step in plan.steps)
+        return _Settled(pessimistic, [], [f"{describe(plan)}: not validated by the server, {problem.message}"])
 
 
 def _pessimistic(step: Step) -> Step:
     return replace(step, action=Action.RECREATE) if step.uncertain else step
 
 
-def _settle(step: Step, client: Client, on_immutable: str) -> Step:
+def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
     if step.uncertain:
         try:
             client.apply(step.desired, dry_run=True, force=True)
@@ -135,11 +189,11 @@ def _settle(step: Step, client: Client, on_immutable: str) -> Step:
             if not refusal.is_immutable:
                 raise
         step = replace(step, action=Action.RECREATE)
+    if step.action is Action.RECREATE and on_immutable == "fail":
+        raise Refused(
+            f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set on_immutable to "
+            f"recreate to have it deleted and created anew, or delete the job first."
+        )
     if step.action is Action.RECREATE:
-        if on_immutable == "fail":
-            raise Refused(
-                f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set on_immutable to "
-                f"recreate to have it deleted and created anew, or delete the job first."
-            )
         client.try_create(step.desired)
     return step

@@ -27,6 +27,7 @@ def result_of(
         "namespace": plan.namespace,
         "kind": plan.kind,
         "action": str(plan.action),
+        "error": outcome.error,
         "status": status_of(workload) if workload and not predicted_only else None,
         "reason": reason,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],

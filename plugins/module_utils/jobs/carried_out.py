@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..engine.execute import Executor, Failed, Outcome
+from ..engine.execute import Executor, Outcome
 from ..engine.plan import Plan
+from ..engine.remedies import describe
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from .reported import report
@@ -23,28 +24,29 @@ def carry_out(task: Task, plans: list[Plan]) -> dict[str, Any]:
         force_conflicts=task.params["force_conflicts"],
         grace_seconds=0 if task.params["force"] else None,
     )
-    outcomes: list[Outcome] = []
-    problem: str | None = None
-    for plan in plans:
-        try:
-            outcomes.append(executor.carry_out(plan))
-        except Failed as failure:
-            untried = len(plans) - len(outcomes) - 1
-            counts = f" Jobs done before it: {len(outcomes)}; not tried after it: {untried}."
-            problem = f"{failure}{counts if len(plans) > 1 else ''}"
-            if failure.outcome.plan.changed:
-                outcomes.append(failure.outcome)
-            break
+    keep_going = task.params["continue_on_error"]
+    begun = [outcome for outcome in executor.carry_out_all(plans, keep_going=keep_going) if outcome]
+    failed = [outcome for outcome in begun if outcome.error is not None]
+    done = [outcome for outcome in begun if outcome.error is None]
+    problems = [_told(failed, len(done), len(plans))] if failed else []
     late: dict[tuple[str, str], str] = {}
-    if task.params["wait"] and not task.check_mode and problem is None:
+    if task.params["wait"] and not task.check_mode and done and (keep_going or not failed):
         try:
-            late = wait_for(task, outcomes)
+            late = wait_for(task, done)
         except KubeError as error:
-            problem = f"all was done, but waiting for it failed: {error}"
-    result = report(task, outcomes)
-    done = {name: result[name] for name in ("changed", "results", "diff")}
-    if problem is not None:
-        raise TaskFailed(problem, **done)
+            problems.append(f"all else was done, but waiting for it failed: {error}")
+    result = report(task, begun)
     if late:
-        raise TaskFailed(too_late(task, late, result["results"]), **done)
+        problems.append(too_late(task, late, result["results"]))
+    if problems:
+        raise TaskFailed("\n".join(problems), **{name: result[name] for name in ("changed", "results", "diff")})
     return result
+
+
+def _told(failed: list[Outcome], done: int, number: int) -> str:
+    """Which jobs failed and why, one a line, and how many others were done or not begun."""
+    lines = [f"{describe(outcome.plan)}: {outcome.error}" for outcome in failed]
+    if number > 1:
+        untried = number - done - len(failed)
+        lines.append(f"Of {number} jobs {done} were done and {len(failed)} failed; {untried} were not tried.")
+    return "\n".join(lines)

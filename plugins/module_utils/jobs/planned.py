@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..cluster.live import existing_priority_classes, read_jobs
 from ..engine.plan import Plan, plan_absent, plan_present, plan_priority_class
-from ..engine.prove import prove, refuse_foreign_workloads
+from ..engine.prove import blocked, foreign_workloads, prove
 from ..labels import JOB_TYPE
 from ..manifest.secrets import live_secret_values
 from ..task import Task, TaskFailed
@@ -25,9 +25,15 @@ def plans_for_present(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
         plan = plan_present(job.name, job.namespace, job.kind or "", job.objects, live[job.id])
         if classes is not None and job.priority_class and job.priority_class["metadata"]["name"] not in classes:
             plan = replace(plan, prerequisites=(plan_priority_class(job.priority_class),))
-            classes.add(job.priority_class["metadata"]["name"])
         plans.append(plan)
-    plans = prove(plans, client, on_immutable=task.params["on_immutable"], check_mode=task.check_mode, warn=task.warn)
+    plans = prove(
+        plans,
+        client,
+        on_immutable=task.params["on_immutable"],
+        check_mode=task.check_mode,
+        keep_going=task.params["continue_on_error"],
+        warn=task.warn,
+    )
     for job, plan in zip(jobs, plans, strict=True):
         if plan.changed:  # A warning at every run of what runs already would only be noise.
             for warning in job.warnings:
@@ -47,5 +53,5 @@ def plans_for_absent(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
                 f"nothing was deleted."
             )
         plans.append(plan_absent(job.name, job.namespace, job.kind or "".join(sorted(found)) or None, live[job.id]))
-    refuse_foreign_workloads((plan for plan in plans if not plan.steps), client)
-    return plans
+    obstacles = foreign_workloads((plan for plan in plans if not plan.steps), client)
+    return blocked(plans, obstacles, task.params["continue_on_error"])

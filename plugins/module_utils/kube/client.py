@@ -12,6 +12,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # public, but not in typeshed
@@ -29,7 +30,6 @@ _MERGE_PATCH = "application/merge-patch+json"
 _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 _FIRST_DELAY = 0.2  # seconds; doubles with each retry
 _LONGEST_DELAY = 30.0
-_CONNECTIONS = 10
 _LOG_PIECE = 65_536  # bytes
 
 
@@ -39,10 +39,21 @@ T = TypeVar("T")
 class Client:
     """One API server. Raises ApiError for what the server refuses and ConnectionProblem when it cannot be reached."""
 
-    def __init__(self, connection: Connection, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connection = connection
         self._sleep = sleep
         self._pool = _open_pool(connection)
+        self._brake = _Brake(sleep, clock)
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests the server is given at once."""
+        return self._connection.concurrency
 
     def select(
         self,
@@ -235,6 +246,7 @@ class Client:
         payload = None if body is None else json.dumps(body).encode()
         for attempt in range(self._connection.retries + 1):
             last = attempt == self._connection.retries
+            self._brake.wait()
             try:
                 response = self._pool.request(
                     method,
@@ -259,7 +271,11 @@ class Client:
             error = ApiError(method, path, response.status, answer)
             if last or not _worth_retrying(error, content_type):
                 raise error
-            self._sleep(_delay(attempt, response.headers.get("Retry-After")))
+            delay = _delay(attempt, response.headers.get("Retry-After"))
+            if response.status == 429:
+                self._brake.hold(delay)
+            else:
+                self._sleep(delay)
         raise AssertionError("unreachable")  # pragma: no cover
 
     @property
@@ -281,6 +297,28 @@ class Client:
         return headers
 
 
+class _Brake:
+    """Keeps all requests of a client back when the server says that it has too many (429, Too Many Requests).
+
+    Were it only the refused request that waits, the others would keep the server as busy as it is.
+    """
+
+    def __init__(self, sleep: Callable[[float], None], clock: Callable[[], float]) -> None:
+        self._sleep = sleep
+        self._clock = clock
+        self._until = 0.0
+        self._lock = Lock()
+
+    def hold(self, seconds: float) -> None:
+        with self._lock:
+            self._until = max(self._until, self._clock() + seconds)
+
+    def wait(self) -> None:
+        """Return at once, or when every hold is over, also those that come meanwhile."""
+        while (left := self._until - self._clock()) > 0:
+            self._sleep(left)
+
+
 def _open_pool(connection: Connection) -> Any:
     import urllib3
 
@@ -296,7 +334,7 @@ def _open_pool(connection: Connection) -> Any:
             tls["server_hostname"] = connection.tls_server_name
             tls["assert_hostname"] = connection.tls_server_name
     options = {
-        "maxsize": _CONNECTIONS,
+        "maxsize": connection.concurrency,
         "timeout": connection.request_timeout,
         "retries": False,  # This module decides what may be sent again.
         **{name: value for name, value in tls.items() if value is not None},

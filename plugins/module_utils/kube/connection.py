@@ -20,7 +20,10 @@ from .errors import ConnectionProblem
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach one API server. ``authorization`` is called for each request: exec plug-ins renew their tokens."""
+    """How to reach one API server. ``authorization`` is called for each request: exec plug-ins renew their tokens.
+
+    ``concurrency`` is the number of requests that it is given at once, and of connections that are kept for them.
+    """
 
     server: str
     authorization: Callable[[], dict[str, str]]
@@ -35,6 +38,7 @@ class Connection:
     impersonation: tuple[tuple[str, str], ...] = ()
     request_timeout: float = 30.0
     retries: int = 5
+    concurrency: int = 10
 
 
 # Option -> (names of its variable after K8S_AUTH_, in order of precedence).
@@ -119,6 +123,9 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
 
     Raises ConnectionProblem when they lead nowhere, ImportError when the ``kubernetes`` library is missing.
     """
+    concurrency = int(params.get("concurrency", Connection.concurrency))
+    if concurrency < 1:
+        raise ConnectionProblem(f"concurrency is {concurrency}; give 1 or more.")
     options = _with_environment(params, os.environ if environ is None else environ)
     configuration = _load(options)
     _override(configuration, options)
@@ -138,6 +145,7 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
         impersonation=_impersonation(options),
         request_timeout=float(options.get("request_timeout") or Connection.request_timeout),
         retries=Connection.retries if options.get("retries") is None else int(options["retries"]),
+        concurrency=concurrency,
     )
 
 

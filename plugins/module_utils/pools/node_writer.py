@@ -10,12 +10,11 @@ change was made for are not as they were, somebody else has changed them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 from ..kube.client import Client
+from ..kube.concurrency import side_by_side_until
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import NODE
 
@@ -59,11 +58,10 @@ class Written:
 
 @dataclass(frozen=True)
 class NodeWriter:
-    """How nodes are written. ``concurrency`` is the number of requests under way at once. ``before_each`` is called
-    before each request and stops all that follow by raising a KubeError."""
+    """How nodes are written. ``before_each`` is called before each request and stops all that follow by raising a
+    KubeError."""
 
     client: Client
-    concurrency: int
     check_mode: bool = False
     before_each: Callable[[], None] = lambda: None
 
@@ -73,19 +71,11 @@ class NodeWriter:
         ``done`` holds each change with the new metadata of its node and what it was decided on, so that ``undo`` can
         take it back.
         """
-        stopped = Event()
 
-        def one(change: LabelChange) -> LabelChange | NodeFailure | None:
-            if stopped.is_set():
-                return None
-            outcome = self._write(change)
-            if isinstance(outcome, NodeFailure) and not keep_going:
-                stopped.set()
-            return outcome
+        def stops(outcome: LabelChange | NodeFailure) -> bool:
+            return isinstance(outcome, NodeFailure) and not keep_going
 
-        changes = list(changes)
-        with ThreadPoolExecutor(max_workers=max(1, min(self.concurrency, len(changes)))) as pool:
-            outcomes = list(pool.map(one, changes))
+        outcomes = side_by_side_until(stops, self._write, changes, self.client.concurrency)
         return Written(
             tuple(outcome for outcome in outcomes if isinstance(outcome, LabelChange)),
             tuple(outcome for outcome in outcomes if isinstance(outcome, NodeFailure)),
@@ -99,7 +89,7 @@ class NodeWriter:
             LabelChange(change.metadata, {key: change.decided_on.get(key) for key in change.labels}, change.expected)
             for change in done
         )
-        return NodeWriter(self.client, self.concurrency).write(backwards, keep_going=True).failures
+        return NodeWriter(self.client).write(backwards, keep_going=True).failures
 
     def _write(self, change: LabelChange) -> LabelChange | NodeFailure:
         metadata = change.metadata

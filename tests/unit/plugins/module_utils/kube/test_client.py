@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
@@ -17,8 +20,10 @@ APPLY = {"fieldManager": "runwhere.gpuctl", "force": "false", "fieldValidation":
 
 
 def client(url: str, slept: list[float] | None = None, **options: object) -> Client:
+    """A client for whom time passes by sleeping only."""
     connection = Connection(url, authorization=lambda: {"Authorization": "Bearer t"}, **options)  # type: ignore[arg-type]
-    return Client(connection, sleep=(slept if slept is not None else []).append)
+    naps = slept if slept is not None else []
+    return Client(connection, sleep=naps.append, clock=lambda: sum(naps))
 
 
 def failure(status: int, reason: str, message: str = "no", causes: list[dict[str, str]] | None = None) -> dict:
@@ -221,6 +226,33 @@ def test_the_server_says_how_long_to_wait():
     with conversation(busy, Exchange("GET", "/api/v1/nodes", {"limit": "1"})) as url:
         client(url, slept).first(NODE)
     assert slept == [7.0]
+
+
+def test_too_many_requests_hold_all_of_a_client_back_and_not_the_refused_one_alone():
+    """The second thread finds out from the first one's answer; it has asked nothing itself."""
+    refused, slept, now = threading.Event(), [], [0.0]
+    query = {"limit": "1"}
+
+    def sleep(seconds: float) -> None:
+        refused.set()
+        slept.append((threading.current_thread().name, seconds))
+        time.sleep(0.2)  # so that the other one gets to the brake while it is on
+        now[0] = 7.0
+
+    with conversation(
+        Exchange("GET", "/api/v1/nodes", query, status=429, headers={"Retry-After": "7"}),
+        Exchange("GET", "/api/v1/nodes", query),
+        Exchange("GET", "/api/v1/nodes", query),
+    ) as url:
+        api = Client(Connection(url, authorization=dict), sleep=sleep, clock=lambda: now[0])
+        first = threading.Thread(target=api.first, args=(NODE,), name="first")
+        first.start()
+        assert refused.wait(10)
+        second = threading.Thread(target=api.first, args=(NODE,), name="second")
+        second.start()
+        first.join(10)
+        second.join(10)
+    assert slept == [("first", 7.0), ("second", 7.0)]
 
 
 def test_waiting_doubles_up_to_the_last_try():

@@ -51,7 +51,7 @@ CONFLICT = refused(409, "Conflict")
 def written(*exchanges: Exchange, check_mode: bool = False) -> Written:
     with conversation(*exchanges) as url:
         client = Client(Connection(url, authorization=dict), sleep=lambda seconds: None)
-        return NodeWriter(client, concurrency=1, check_mode=check_mode).write([CHANGE])
+        return NodeWriter(client, check_mode=check_mode).write([CHANGE])
 
 
 def failure(outcome: Written) -> NodeFailure:
@@ -136,8 +136,13 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def client(cluster: Cluster) -> Client:
-    return Client(Connection(cluster.url, authorization=lambda: {"Authorization": f"Bearer {cluster.token}"}))
+def connection(cluster: Cluster, concurrency: int) -> Connection:
+    token = {"Authorization": f"Bearer {cluster.token}"}
+    return Connection(cluster.url, authorization=lambda: token, concurrency=concurrency)
+
+
+def client(cluster: Cluster, concurrency: int = 4) -> Client:
+    return Client(connection(cluster, concurrency))
 
 
 def changes(client: Client, pool: str | None) -> list[LabelChange]:
@@ -166,15 +171,15 @@ def test_as_many_are_under_way_as_the_concurrency_allows(cluster: Cluster) -> No
                 with lock:
                     under_way -= 1
 
-    counted = Counted(Connection(cluster.url, authorization=lambda: {"Authorization": f"Bearer {cluster.token}"}))
-    outcome = NodeWriter(counted, concurrency=4).write(changes(counted, "a"))
+    counted = Counted(connection(cluster, 4))
+    outcome = NodeWriter(counted).write(changes(counted, "a"))
     assert (len(outcome.done), outcome.failures) == (30, ())
     assert 1 < most <= 4
 
 
 def test_what_was_done_can_be_undone_and_what_others_did_since_stays(cluster: Cluster) -> None:
     api = client(cluster)
-    writer = NodeWriter(api, concurrency=4)
+    writer = NodeWriter(api)
     done = writer.write(changes(api, "a")).done
     theirs = next(change for change in changes(api, "theirs") if change.node == "node-7")
     writer.write([theirs])
@@ -184,10 +189,10 @@ def test_what_was_done_can_be_undone_and_what_others_did_since_stays(cluster: Cl
 
 
 def test_nothing_new_is_begun_after_the_first_failure(cluster: Cluster) -> None:
-    api = client(cluster)
+    api = client(cluster, concurrency=1)
     gone = LabelChange({"name": "gone", "resourceVersion": "1"}, {POOL: "a"}, {POOL: None})
-    outcome = NodeWriter(api, concurrency=1).write([gone, *changes(api, "a")])
+    outcome = NodeWriter(api).write([gone, *changes(api, "a")])
     assert outcome.done == ()
     assert [found.error for found in outcome.failures] == ["NodeNotFound"]
-    outcome = NodeWriter(api, concurrency=1).write([gone, *changes(api, "a")], keep_going=True)
+    outcome = NodeWriter(api).write([gone, *changes(api, "a")], keep_going=True)
     assert (len(outcome.done), len(outcome.failures)) == (30, 1)
