@@ -41,6 +41,7 @@ Schema = dict[str, Any]
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 # YAML editors read `1.10` as a number and `yes` as a text; loading takes the text of either.
 _ANY_TEXT = ["string", "number", "boolean"]
+_PLACEHOLDER = r"\$\(matrix\.[^()]+\)"
 _TRUE_AND_FALSE = ("true", "false", "yes", "no", "on", "off")
 _TRUTHS = [True, False, *(form(word) for word in _TRUE_AND_FALSE for form in (str, str.title, str.upper))]
 
@@ -77,6 +78,9 @@ def _dispatching_schema() -> Schema:
 def _kind_schema(kind: str) -> Schema:
     definitions: dict[str, Schema] = {}
     schema = _block_schema(KINDS[kind], definitions, "#")
+    if kind == "training":
+        for name, block in definitions.items():
+            _allow_placeholders(block, without={"name"} if name == "TrainingJobSection" else set())
     schema["properties"]["kind"] = {
         "description": "What is declared.",
         "enum": [kind, *(alias for alias, meant in KIND_ALIASES.items() if meant == kind)],
@@ -189,6 +193,24 @@ def _value_schema(annotation: Any) -> Schema:
     if annotation is int:
         return {"type": ["integer", "string"], "pattern": "^[+-]?[0-9]+$"}
     return {"type": list(_ANY_TEXT)}
+
+
+def _allow_placeholders(block: Schema, without: set[str]) -> None:
+    """Let every value of a block be one of the training's matrix, also where its type would not take the text."""
+    for name, value in block["properties"].items():
+        if name not in without:
+            block["properties"][name] = _or_placeholder(value)
+
+
+def _or_placeholder(schema: Schema) -> Schema:
+    if "enum" in schema or "pattern" in schema:
+        notes = {word: schema[word] for word in ("description", "default", "examples") if word in schema}
+        rest = {word: value for word, value in schema.items() if word not in notes}
+        return {**notes, "anyOf": [rest, {"type": "string", "pattern": _PLACEHOLDER}]}
+    inner = {word: _or_placeholder(schema[word]) for word in ("items", "additionalProperties") if word in schema}
+    if "anyOf" in schema:
+        inner["anyOf"] = [_or_placeholder(choice) for choice in schema["anyOf"]]
+    return {**schema, **inner}
 
 
 def _optional(schema: Schema) -> Schema:

@@ -32,6 +32,7 @@ PRIORITY = f"{PREFIX}priority"
 POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
 NAMESPACE = f"{PREFIX}namespace"
+SWEEP = f"{PREFIX}sweep"  # of trainings that belong together; on the Job alone, so that it can change in place
 # The type of a node's GPUs: what users set, what a pool sets beside it, what NVIDIA's feature discovery finds.
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"

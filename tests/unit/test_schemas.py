@@ -97,6 +97,13 @@ BEYOND_SCHEMAS = {
     "a node twice in a map",
     "a quota's namespaces twice",
     "a quota's default twice",
+    "a placeholder without a matrix",
+    "a misspelled parameter",
+    "a placeholder that is like no parameter",
+    "a parameter that is not used",
+    "a parameter without values",
+    "a value twice",
+    "too many combinations",
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .. import labels
-from ..manifest.models import JobManifest
+from ..manifest.models import JobManifest, Training
 from . import queue
 from .built import Object, sparse
 
@@ -29,12 +29,13 @@ def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int)
     The description stays out of the pod template: changing a text must not restart pods, nor can it on a Job.
     """
     described = {labels.DESCRIPTION: manifest.job.description} if manifest.job.description else {}
+    swept = {labels.SWEEP: manifest.job.sweep} if isinstance(manifest, Training) and manifest.job.sweep else {}
     queued = queue.on_workload(manifest.queue, pods_together)
     return sparse(
         {
             "name": manifest.job.name,
             "namespace": namespace,
-            "labels": {**labels_of(manifest, namespace), **queued.labels},
+            "labels": {**labels_of(manifest, namespace), **swept, **queued.labels},
             "annotations": {**described, **queued.annotations},
         }
     )

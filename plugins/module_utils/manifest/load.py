@@ -4,7 +4,8 @@
 
     documents = load(["jobs/", "pool.yaml"])
 
-The road of one document: text -> tree (yaml_text, tree) -> data by field names (reading, spelling) -> model (models).
+The road of one document: text -> tree (yaml_text, tree) -> a tree for each training of its matrix (matrix) -> data by
+field names (reading, spelling) -> model (models).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from ..labels import DEFAULT_NAMESPACE
 from . import yaml_text
 from .document import Document, Origin, Written
 from .problems import DEFINITION, ManifestError, ManifestErrors, joined
-from .secrets import written_secret_values
 from .sources import read_sources
 from .tree import ListNode, MapNode, Node, ScalarNode, UnfitValueError, from_python
 from .yaml_text import read_yaml
@@ -49,19 +49,19 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
     Raises ManifestErrors with every error of every document. Reads files and does nothing else.
     """
     # Here and not above: the models and pydantic take time to import, and most modules' calls load no manifest.
+    from .matrix import validate_each, written_secrets
     from .together import check_together
-    from .validation import validate
 
     manifests, errors = _from_files(src)
     if definition is not None:
         defined, problems = _from_definition(definition)
         manifests += defined
         errors += problems
-    checked = [validate(written) for written in manifests]
+    checked = [each for written in manifests for each in validate_each(written)]
     errors += [error for each in checked for error in each.errors]
     errors += check_together(checked, namespace)
     if errors:
-        raise ManifestErrors(errors, set().union(*(written_secret_values(each.node) for each in manifests)))
+        raise ManifestErrors(errors, set().union(*(written_secrets(each.node) for each in manifests)))
     return [each.document for each in checked if each.document is not None]
 
 

@@ -34,14 +34,17 @@ from .rules import (
     MetricName,
     MountPath,
     Name,
+    ParameterName,
     Port,
     PositiveCount,
     QuotaNamespace,
     Target,
     Truth,
     Version,
+    not_too_many,
     once,
     refuse_section,
+    some,
 )
 from .secrets import redact_arguments
 
@@ -62,6 +65,16 @@ class JobSection(Block):
     description: str | None = Field(default=None, description="What the job is for; kept as an annotation.")
     namespace: DnsLabel | None = Field(
         default=None, description="Namespace of the job; wins over the module's namespace option.", examples=["team-a"]
+    )
+
+
+class TrainingJobSection(JobSection):
+    """Which training this is."""
+
+    sweep: Name | None = Field(
+        default=None,
+        description="Trainings that belong together, a label to select them by; a matrix sets its own name.",
+        examples=["lr-search"],
     )
 
 
@@ -304,6 +317,8 @@ class NotebookService(Service):
     port: Port = Field(default=8888, description="Port the notebook server listens on.")
 
 
+ParameterValues: TypeAlias = Annotated[list[str], AfterValidator(some), AfterValidator(once())]
+
 DEFAULT_TARGETS = {"cpu": "80", "gpu_utilization": "80"}
 
 
@@ -369,8 +384,14 @@ class Training(JobManifest):
     """A job that runs to its end, on one node or several."""
 
     kind: Literal["training"]
+    job: TrainingJobSection
     resources: TrainingResources
     distributed: Distributed = Field(default_factory=Distributed, description="How the nodes find each other.")
+    matrix: Annotated[dict[ParameterName, ParameterValues], AfterValidator(not_too_many)] = Field(
+        default_factory=dict,
+        description="Values to try: one training for each combination, with $(matrix.<name>) for a value.",
+        examples=[{"lr": ["1e-4", "3e-5"], "seed": [1, 2]}],
+    )
 
 
 class Inference(JobManifest):

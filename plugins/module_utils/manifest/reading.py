@@ -217,7 +217,8 @@ class _Reader:
             self._reading.spots[below] = Spot(where, value)
             self._reading.spots[_below(below, MAP_KEY)] = Spot(where, name)
             empty = isinstance(value, ScalarNode) and value.is_null
-            data[name.text] = {} if empty else self._value(value, item, below, where)
+            nothing: Any = [] if isinstance(item, ListOf) else {}
+            data[name.text] = nothing if empty else self._value(value, item, below, where)
         return data
 
     def _map_form(self, node: MapNode, key: Key, form: MapForm, location: Location, path: str) -> list[Any]:

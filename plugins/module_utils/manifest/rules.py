@@ -7,6 +7,7 @@ A refusal never repeats the value; who prints it puts the value in front, unless
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from .forms import InSchema
 # Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
 # `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 is what every kind can bear.
 JOB_NAME_LENGTH = 52
+MOST_COMBINATIONS = 500
 LABEL_LENGTH = 63
 DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
@@ -34,6 +36,7 @@ IMAGE = (
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
 QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
+PARAMETER_NAME = r"[A-Za-z_][-A-Za-z0-9_]*"
 METRIC_NAME = r"[A-Za-z_:][-A-Za-z0-9_:./]*"
 INTERFACE_NAME = r"[!-~]+"
 HTTP_PATH = r"/[!-~]*"
@@ -69,6 +72,21 @@ def once(field: str | None = None, identity: Callable[[str], str] = str) -> Call
         return entries
 
     return check
+
+
+def some(entries: list[Any]) -> list[Any]:
+    """A rule for lists that must have an entry."""
+    if not entries:
+        raise refuse_section("has no values", "give some, or remove it")
+    return entries
+
+
+def not_too_many(matrix: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """A rule for a matrix: what a person meant to ask for. Each combination is a Job of its own."""
+    number = math.prod(len(values) for values in matrix.values())
+    if number > MOST_COMBINATIONS:
+        raise refuse_section(f"has {number} combinations", f"give at most {MOST_COMBINATIONS}")
+    return matrix
 
 
 def _version(value: str) -> str:
@@ -216,6 +234,13 @@ EnvName = Annotated[
     str,
     _matching(ENV_NAME, "is not a name for an environment variable", "use letters, digits and '_'", 1024),
     InSchema({"pattern": f"^{ENV_NAME}$"}),
+]
+ParameterName = Annotated[
+    str,
+    _matching(
+        PARAMETER_NAME, "is not a name for a parameter", "use letters, digits, '-' and '_', and begin with a letter", 63
+    ),
+    InSchema({"pattern": f"^{PARAMETER_NAME}$", "maxLength": 63}),
 ]
 Image = Annotated[
     str,

@@ -37,10 +37,10 @@ def validate(written: Written) -> Checked:
     origin = written.origin
     if not isinstance(written.node, MapNode):
         problem = Problem(written.path, "this is no manifest; write its keys, beginning with `kind:`", written.node)
-        return Checked(origin, errors=(_error(problem, origin),))
+        return Checked(origin, errors=(error_of(problem, origin),))
     kind = _kind(written.node, written.path)
     if isinstance(kind, Problem):
-        return Checked(origin, errors=(_error(kind, origin),))
+        return Checked(origin, errors=(error_of(kind, origin),))
     model = KINDS[kind]
     reading = read_manifest(written.node, kind, model, written.path)
     reading.data["kind"] = kind
@@ -52,7 +52,7 @@ def validate(written: Written) -> Checked:
     except ValidationError as error:
         found = (_problem(details, reading, model) for details in error.errors(include_url=False))
         problems += [problem for problem in found if problem is not None]
-    errors = tuple(_error(problem, origin) for problem in problems)
+    errors = tuple(error_of(problem, origin) for problem in problems)
     return Checked(origin, None if errors else document, reading.data, reading.spots, errors)
 
 
@@ -167,7 +167,8 @@ def _warnings(manifest: Manifest, reading: Reading, origin: Origin) -> list[str]
     return warnings
 
 
-def _error(problem: Problem, origin: Origin) -> ManifestError:
+def error_of(problem: Problem, origin: Origin) -> ManifestError:
+    """The problem, as it is told: with the file and the line that it is in."""
     place = problem.node.place
     return ManifestError(
         file=origin.file,
