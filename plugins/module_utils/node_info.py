@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .task import Core, Task
@@ -43,13 +44,20 @@ def run(task: Task) -> dict[str, Any]:
     label_keys = [_with_prefix(key) for key in task.params["label_keys"] or ()]
     rows = [
         {**node_row(node, label_keys), **({"object": objects[node.name]} if task.params["full"] else {})}
-        for node in sorted(nodes, key=lambda node: node.name)
-        if _is_wanted(task, node)
+        for node in wanted_nodes(task, shrink)
     ]
     return {"changed": False, "results": rows}
 
 
 CORE = Core(node_info_argument_spec(), run)
+
+
+def wanted_nodes(task: Task, shrink: Callable[[dict[str, Any]], Node]) -> list[Node]:
+    """The nodes that the options ``nodes``, ``pool``, ``gpu_type`` and ``status`` choose, by name."""
+    from .cluster.read import read_nodes
+
+    nodes = read_nodes(task.client(), shrink)[0]
+    return sorted((node for node in nodes if _is_wanted(task, node)), key=lambda node: node.name)
 
 
 def _is_wanted(task: Task, node: Node) -> bool:

@@ -61,7 +61,8 @@ class Node:
     allocatable: Amounts
     created_at: str
     last_updated_at: str | None = None
-    address: str | None = None
+    address: str | None = None  # the external one, or else the internal
+    internal_address: str | None = None
     taints: tuple[Taint, ...] = ()
     used: Amounts = field(default_factory=dict)
 
@@ -76,6 +77,11 @@ class Node:
         return next(
             (self.labels[key] for key in (GPU_TYPE, GPU_TYPE_INTERNAL, GPU_PRODUCT) if self.labels.get(key)), None
         )
+
+    @property
+    def has_gpus(self) -> bool:
+        """Also one whose GPUs are shared, and one that should have some but whose driver or device plugin is gone."""
+        return any(self.allocatable.get(resource) for resource in (GPU, GPU_MEMORY)) or self.gpu_type is not None
 
     def free(self, resource: str) -> int:
         """What a new pod could get: nothing on a node that takes none. Allocatable counts, not capacity."""
@@ -111,6 +117,7 @@ def shrink_node(node: Mapping[str, Any]) -> Node:
         created_at=node["metadata"]["creationTimestamp"],
         last_updated_at=max(filter(None, heartbeats), default=None),
         address=addresses.get("ExternalIP") or addresses.get("InternalIP"),
+        internal_address=addresses.get("InternalIP"),
         taints=tuple(
             Taint(taint["key"], taint.get("value") or "", taint["effect"])
             for taint in node.get("spec", {}).get("taints") or ()

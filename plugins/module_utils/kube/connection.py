@@ -149,6 +149,17 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
     )
 
 
+def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What tells one connection from another, options and environment together, without the credentials."""
+    environ = os.environ if environ is None else environ
+    options = _with_environment(params, environ)
+    kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG")
+    if isinstance(kubeconfig, Mapping):
+        kubeconfig = {key: kubeconfig.get(key) for key in ("clusters", "current-context")}
+    named = ("context", "host", "username", "impersonate_user", "impersonate_groups")
+    return {"kubeconfig": kubeconfig, **{name: options[name] for name in named}}
+
+
 def _with_environment(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     """The options, what is unset taken from the environment. An empty variable counts as unset (AWX sets those)."""
     options = dict(params)

@@ -33,6 +33,21 @@ def test_the_status_of_a_node(obj: dict[str, Any], status: str) -> None:
     assert node_status(obj) == status
 
 
+WITH_GPUS: dict[str, tuple[dict[str, Any], bool]] = {
+    "whole ones": (node(), True),
+    "shared ones": (node(gpu=0, **{"aliyun.com/gpu-mem": "80"}), True),
+    "labelled, but its driver is gone": (node(gpu=0, labels={"nvidia.com/gpu.product": "A100"}), True),
+    "none": (node(gpu=0), False),
+    "none, in a pool": (node(gpu=0, labels={POOL: "cpu"}), False),
+    "registered a moment ago": ({"metadata": {"name": "n", "creationTimestamp": "2026-01-01T00:00:00Z"}}, False),
+}
+
+
+@pytest.mark.parametrize(("obj", "has_gpus"), WITH_GPUS.values(), ids=WITH_GPUS)
+def test_whether_a_node_has_gpus(obj: dict[str, Any], has_gpus: bool) -> None:
+    assert shrink_node(obj).has_gpus is has_gpus
+
+
 # nodes, pods, (total, used, free) GPUs of the first node
 USES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[int, int, int]]] = {
     "an empty node": (node(), [], (8, 0, 8)),

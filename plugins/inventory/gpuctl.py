@@ -1,0 +1,201 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The inventory plugin gpuctl."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: gpuctl
+short_description: GPU nodes of a Kubernetes cluster as hosts
+version_added: 1.0.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - Makes a host of every node that has GPUs, and groups by pool, by type of GPU and by status.
+  - The groups are called C(pool_<pool>), C(gpu_type_<type>) and C(status_<status>), with characters that a group name cannot
+    have replaced by underscores. The pool C(training-pool) is the group C(pool_training_pool). Nodes that are in no pool are in
+    C(pool_default).
+  - C(ansible_host) is the node's internal address.
+  - What else is known of a node is in variables whose names begin with C(gpuctl_) and go on like the return values of
+    M(runwhere.gpuctl.gpuctl_node_info) - C(gpuctl_status), C(gpuctl_gpu_total), C(gpuctl_gpu_used), C(gpuctl_gpu_free),
+    C(gpuctl_gpu_type), C(gpuctl_cpu), C(gpuctl_cpu_used), C(gpuctl_memory), C(gpuctl_memory_used), C(gpuctl_address),
+    C(gpuctl_created_at), C(gpuctl_last_updated_at). C(gpuctl_pool) is the pool, and C(gpuctl_labels) has all labels of the
+    node.
+  - Sends two list requests, for nodes and for the pods of all namespaces, in pages, whatever the size of the cluster. Needs
+    the right to do so.
+  - The file's name has to be C(gpuctl.yml) or end in C(.gpuctl.yml), or the same with C(.yaml).
+options:
+  plugin:
+    description: Says that the file is meant for this plugin.
+    type: str
+    required: true
+    choices: [runwhere.gpuctl.gpuctl]
+  pool:
+    description: Only the nodes of this pool. V(default) stands for the nodes that are in no pool.
+    type: str
+  gpu_type:
+    description: Only the nodes with this type of GPU.
+    type: str
+  status:
+    description: Only the nodes in this state - V(active) takes pods, V(maintaining) is cordoned, V(faulty) is not ready.
+    type: str
+    choices: [active, maintaining, faulty]
+  all_nodes:
+    description:
+      - Take the nodes without GPUs as well.
+      - A node has GPUs if it offers some to pods, whole or shared, or if a label tells their type. So a node whose driver has
+        failed does not go missing.
+    type: bool
+    default: false
+requirements:
+  - kubernetes >= 31.0.0
+notes:
+  - Options that are texts may be templates, such as C({{ lookup('ansible.builtin.file', '/run/secrets/token'\) }}), and may be
+    encrypted with Ansible Vault.
+  - What the cache holds counts for one inventory file with the same connection and filters. It holds no credentials.
+seealso:
+  - module: runwhere.gpuctl.gpuctl_node_info
+extends_documentation_fragment:
+  - runwhere.gpuctl.connection
+  - ansible.builtin.constructed
+  - ansible.builtin.inventory_cache
+"""
+
+EXAMPLES = r"""
+---
+# nodes.gpuctl.yml: all GPU nodes. The cluster is the one of K8S_AUTH_KUBECONFIG, or of the default kubeconfig.
+plugin: runwhere.gpuctl.gpuctl
+
+---
+# One pool of a cluster that is named here, read again after ten minutes, as the host names of its inventory.
+plugin: runwhere.gpuctl.gpuctl
+kubeconfig: /etc/gpuctl/kubeconfig
+context: gpu-cluster
+pool: training-pool
+cache: true
+cache_plugin: ansible.builtin.jsonfile
+cache_connection: ~/.cache/gpuctl
+cache_timeout: 600
+
+---
+# More groups and variables. A mistake in them is an error, not a group that is missing.
+plugin: runwhere.gpuctl.gpuctl
+strict: true
+compose:
+  ansible_user: "'root'"
+  gpuctl_rack: gpuctl_labels['topology.kubernetes.io/zone'] | default('unknown')
+groups:
+  idle: gpuctl_gpu_used == 0 and gpuctl_status == 'active'
+  full: gpuctl_gpu_free == 0
+keyed_groups:
+  - key: gpuctl_labels['nvidia.com/cuda.driver.major']
+    prefix: driver
+    default_value: unknown
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from hashlib import sha256
+from json import dumps
+from typing import TYPE_CHECKING, Any
+
+from ansible.errors import AnsibleParserError
+from ansible.module_utils.basic import missing_required_lib
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, node_row, shrink_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+    connection_argument_spec,
+    connection_identity,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.node_info import wanted_nodes
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
+
+if TYPE_CHECKING:
+    from ansible.inventory.data import InventoryData
+    from ansible.parsing.dataloader import DataLoader
+
+FILTERS = ("pool", "gpu_type", "status")
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]  # ansible is not typed
+    NAME = "runwhere.gpuctl.gpuctl"
+
+    def verify_file(self, path: str) -> bool:
+        name = path.rpartition("/")[2]
+        ours = name in ("gpuctl.yml", "gpuctl.yaml") or name.endswith((".gpuctl.yml", ".gpuctl.yaml"))
+        return ours and bool(super().verify_file(path))
+
+    def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
+        super().parse(inventory, loader, path, cache)
+        self._refuse_unknown_keys(path, self._read_config_data(path))
+        for name, variables in self._hosts(path, cache).items():
+            self._add(name, variables)
+
+    def _refuse_unknown_keys(self, path: str, config: Mapping[str, Any]) -> None:
+        """Ansible passes over them, and a filter that is spelt wrongly would filter nothing."""
+        for key in config:
+            if key not in self._known_keys():
+                close = get_close_matches(str(key), self._known_keys(), n=1)
+                hint = f", did you mean {close[0]}?" if close else ""
+                raise AnsibleParserError(f"{path}: {key!r} is no option of {self.NAME}{hint}")
+
+    def _known_keys(self) -> list[str]:
+        aliases = (alias for spec in connection_argument_spec().values() for alias in spec.get("aliases", ()))
+        return [*self.get_options(), *aliases]
+
+    def _hosts(self, path: str, may_use_cache: bool) -> dict[str, dict[str, Any]]:
+        """Names and variables, from the cache if that is asked for and allowed, else from the cluster."""
+        params = {name: self._text_or_value(name) for name in (*connection_argument_spec(), *FILTERS)}
+        params["all_nodes"] = self.get_option("all_nodes")
+        if not self.get_option("cache"):
+            return self._read(path, params)
+        key = self.get_cache_key(path) + _digest(params)
+        if not may_use_cache or key not in self.cache:
+            self.cache[key] = self._read(path, params)
+        found: dict[str, dict[str, Any]] = self.cache[key]
+        return found
+
+    def _text_or_value(self, name: str) -> Any:
+        value = self.get_option(name)
+        return self.templar.template(value) if isinstance(value, str) else value
+
+    def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        task = Task({**params, "nodes": None}, False, self.display.warning, lambda secrets: None)
+        try:
+            nodes = wanted_nodes(task, shrink_node)
+        except ImportError as problem:
+            raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
+        except KubeError as problem:
+            raise AnsibleParserError(f"{path}: {problem}") from problem
+        return {node.name: host_variables(node) for node in nodes if params["all_nodes"] or node.has_gpus}
+
+    def _add(self, name: str, variables: Mapping[str, Any]) -> None:
+        self.inventory.add_host(name)
+        for variable, value in variables.items():
+            self.inventory.set_variable(name, variable, value)
+        for grouped_by in FILTERS:
+            value = variables[f"gpuctl_{grouped_by}"]
+            if value:
+                group = self.inventory.add_group(self._sanitize_group_name(f"{grouped_by}_{value}"))
+                self.inventory.add_child(group, name)
+        strict = self.get_option("strict")
+        self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
+        self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)
+
+
+def host_variables(node: Node) -> dict[str, Any]:
+    """The variables of a node's host: what gpuctl_node_info returns of it, with all labels."""
+    row = node_row(node, node.labels)
+    del row["node_name"], row["bound_pools"]  # the host's name, and gpuctl_pool
+    variables = {"pool": node.pool, **row}
+    address = {"ansible_host": node.internal_address} if node.internal_address else {}
+    return {**address, **{f"gpuctl_{name}": value for name, value in variables.items()}}
+
+
+def _digest(params: Mapping[str, Any]) -> str:
+    """So that what one cluster said, or what one filter let through, is never given out for another."""
+    asked = {**connection_identity(params), **{name: params[name] for name in (*FILTERS, "all_nodes")}}
+    return sha256(dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
