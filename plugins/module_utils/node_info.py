@@ -30,7 +30,6 @@ def node_info_argument_spec() -> dict[str, dict[str, Any]]:
 def run(task: Task) -> dict[str, Any]:
     """Two lists of requests, nodes and unfinished pods, in pages."""
     from .cluster.nodes import node_row, shrink_node
-    from .cluster.read import read_nodes
 
     objects: dict[str, Any] = {}
 
@@ -40,7 +39,6 @@ def run(task: Task) -> dict[str, Any]:
             objects[obj["metadata"]["name"]] = obj
         return shrink_node(obj)
 
-    nodes = read_nodes(task.client(), shrink)[0]
     label_keys = [_with_prefix(key) for key in task.params["label_keys"] or ()]
     rows = [
         {**node_row(node, label_keys), **({"object": objects[node.name]} if task.params["full"] else {})}
