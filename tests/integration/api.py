@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Callable
@@ -28,7 +29,9 @@ PATHS = {
     "resourcequota": "/api/v1/namespaces/{}/resourcequotas",
     "role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
     "rolebinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "secret": "/api/v1/namespaces/{}/secrets",
     "service": "/api/v1/namespaces/{}/services",
+    "serviceaccount": "/api/v1/namespaces/{}/serviceaccounts",
     "statefulset": "/apis/apps/v1/namespaces/{}/statefulsets",
 }
 
@@ -40,14 +43,24 @@ class Api:
         settings = Configuration()
         config.load_kube_config(kubeconfig, client_configuration=settings)
         self.server = settings.host.rstrip("/")
+        self._settings = settings
         token = settings.get_api_key_with_prefix("authorization") or settings.get_api_key_with_prefix("BearerToken")
         self.headers = {"Authorization": token} if token else {}
-        self.pool = urllib3.PoolManager(
+        self.pool = self._open_pool(cert_file=settings.cert_file, key_file=settings.key_file)
+
+    def with_token(self, token: str) -> Api:
+        """The same cluster for whom a token belongs to, without the certificate that the kubeconfig may have."""
+        other = copy.copy(self)
+        other.headers = {"Authorization": f"Bearer {token}"}
+        other.pool = self._open_pool()
+        return other
+
+    def _open_pool(self, **identity: str | None) -> urllib3.PoolManager:
+        return urllib3.PoolManager(
             maxsize=16,
-            cert_reqs="CERT_REQUIRED" if settings.verify_ssl else "CERT_NONE",
-            ca_certs=settings.ssl_ca_cert,
-            cert_file=settings.cert_file,
-            key_file=settings.key_file,
+            cert_reqs="CERT_REQUIRED" if self._settings.verify_ssl else "CERT_NONE",
+            ca_certs=self._settings.ssl_ca_cert,
+            **identity,
         )
 
     def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, Any]:

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.rbac import ADMINISTER, SUBMIT
 from kubesim.cluster import Cluster
 
 from . import recorder as recording
+from .accounts import account
 from .ansible import Ansible
 from .api import Api, eventually
 from .pools import PREFIX, SYSTEM, Field
@@ -49,6 +51,13 @@ def api(kubeconfig: Path) -> Iterator[Api]:
 
 
 @pytest.fixture(scope="session")
+def administrator(api: Api) -> Iterator[Api]:
+    """The cluster as an account of the level administer sees it: in whose name the tests run Ansible."""
+    with account(api, ADMINISTER) as own:
+        yield own
+
+
+@pytest.fixture(scope="session")
 def _recorder(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     recorder, server = recording.start(api, tmp_path_factory.mktemp("recorder"))
     yield recorder
@@ -57,9 +66,18 @@ def _recorder(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
 
 
 @pytest.fixture
-def recorder(_recorder: Recorder) -> Recorder:
+def recorder(_recorder: Recorder, administrator: Api) -> Recorder:
     _recorder.clear()
+    _recorder.identity = administrator
     return _recorder
+
+
+@pytest.fixture
+def submitter(api: Api, recorder: Recorder, namespace: str) -> Iterator[Api]:
+    """Run Ansible in the name of an account that may submit jobs to the test's namespace, and nothing else."""
+    with account(api, SUBMIT, [namespace]) as own:
+        recorder.identity = own
+        yield own
 
 
 @pytest.fixture

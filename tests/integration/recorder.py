@@ -12,18 +12,33 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+from kubesim import request_info
 from urllib3 import HTTPHeaderDict
 
 from .api import Api
 
+Right = tuple[str, str, str]  # verb, API group, resource or resource/subresource
+
 _PASSED = frozenset({"accept", "content-type", "impersonate-group", "impersonate-user", "user-agent"})
 
 
-@dataclass(frozen=True)
+@dataclass
 class Request:
+    """``status`` is that of the answer, 0 until there is one."""
+
     method: str
     path: str
     dry_run: bool
+    query: str = ""
+    status: int = 0
+
+    @property
+    def rights(self) -> set[Right]:
+        """What RBAC has to allow for this request; an apply that makes its object needs two rights."""
+        info = request_info.read(self.method, self.path, {k: v[0] for k, v in parse_qs(self.query).items()})
+        resource = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
+        created = {"create"} if self.method == "PATCH" and self.status == 201 else set()
+        return {(verb, info.group, resource) for verb in {info.verb, *created}}
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}{' (dry run)' if self.dry_run else ''}"
@@ -34,11 +49,12 @@ class Recorder:
     """``kubeconfig`` leads through the proxy; ``requests`` is what came through since the last ``clear()``.
 
     ``before`` is called with each request before it is passed on, in a thread of its own: a test lets things happen at
-    that very moment, or holds the request back.
+    that very moment, or holds the request back. ``identity`` is in whose name requests are passed on.
     """
 
     kubeconfig: Path
     url: str
+    identity: Api
     requests: list[Request] = field(default_factory=list)
     before: Callable[[Request], object] = lambda request: None
 
@@ -56,8 +72,8 @@ class Recorder:
 
 
 def start(api: Api, directory: Path) -> tuple[Recorder, ThreadingHTTPServer]:
-    """Serve on a free port of this machine, with the cluster's own credentials."""
-    recorder = Recorder(directory / "recorded.kubeconfig", "")
+    """Serve on a free port of this machine. ``api`` is for requests that impersonate: no other account may."""
+    recorder = Recorder(directory / "recorded.kubeconfig", "", api)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -71,20 +87,22 @@ def start(api: Api, directory: Path) -> tuple[Recorder, ThreadingHTTPServer]:
             # Where a deletion has a body, the server reads its options from there alone.
             in_body = self.command == "DELETE" and body is not None
             dry_run = bool(json.loads(body or b"{}").get("dryRun")) if in_body else "dryRun" in parse_qs(split.query)
-            request = Request(self.command, split.path, dry_run)
+            request = Request(self.command, split.path, dry_run, split.query)
             recorder.requests.append(request)
             recorder.before(request)
-            passed = HTTPHeaderDict(api.headers)
+            identity = api if "Impersonate-User" in self.headers else recorder.identity
+            passed = HTTPHeaderDict(identity.headers)
             for name, value in self.headers.items():
                 if name.lower() in _PASSED:
                     passed.add(name, value)
-            answer = api.pool.request(
+            answer = identity.pool.request(
                 self.command,
-                api.server + self.path,
+                identity.server + self.path,
                 body=body,
                 headers=passed,
                 retries=False,
             )
+            request.status = answer.status
             self.send_response(answer.status)
             for name in ("Content-Type", "Retry-After"):
                 if name in answer.headers:

@@ -62,10 +62,6 @@ CASES = {
         {"definition": {"kind": "pool", "pool": {"name": "a"}, "nodes": ["node-1"]}},
         ["no job", "pool"],
     ),
-    "a namespace that is not there": (
-        {"definition": training(), "namespace": "gpuctl-nowhere"},
-        ["training train in namespace gpuctl-nowhere", "kubectl create namespace gpuctl-nowhere"],
-    ),
     "a kubeconfig that is not there": (
         {"definition": training(), "kubeconfig": "/nowhere/kubeconfig"},
         ["/nowhere/kubeconfig", "K8S_AUTH_KUBECONFIG"],
@@ -87,6 +83,22 @@ def test_bad_input(ansible: Ansible, recorder: Recorder, options: dict, words: l
         assert word in result.message
     assert "Traceback" not in result.message
     assert "exception" not in result.result or "Traceback" not in str(result.result["exception"])
+    assert recorder.writes == []
+
+
+def test_a_namespace_that_is_not_there(ansible: Ansible, recorder: Recorder):
+    result = ansible.job(definition=training(), namespace="gpuctl-nowhere")
+    assert result.failed
+    assert "training train in namespace gpuctl-nowhere" in result.message
+    assert "kubectl create namespace gpuctl-nowhere" in result.message
+    assert recorder.writes == []
+
+
+def test_a_check_run_trusts_an_earlier_task_to_make_the_namespace_and_warns(ansible: Ansible, recorder: Recorder):
+    result = ansible.job(definition=training(), namespace="gpuctl-nowhere", check=True)
+    assert result.jobs["train"]["action"] == "create"
+    shown = " ".join(result.screen.split())
+    assert 'not validated by the server, namespaces "gpuctl-nowhere" not found' in shown
     assert recorder.writes == []
 
 

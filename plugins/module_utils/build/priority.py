@@ -23,6 +23,7 @@ _CLASSES = {
     "medium": _Class(500_000, "Jobs with priority medium, the default."),
     "low": _Class(100, "Jobs with priority low: placed last, evict nobody.", "Never"),
 }
+PRIORITIES = tuple(_CLASSES)
 
 
 def priority_class(priority: str) -> Object:

@@ -22,7 +22,7 @@ def remedied(error: ApiError, plan: Plan) -> str:
             f"fields were changed by others since, and the manifest wants other values: {held}. "
             f"Set force_conflicts to true to take them over, or put their values into the manifest."
         )
-    if error.status == 404 and f'namespaces "{plan.namespace}" not found' in error.message:
+    if error.is_missing_namespace:
         return (
             f"the namespace {plan.namespace} does not exist. Create it (kubectl create namespace {plan.namespace}) "
             f"or name another one as job.namespace or the option namespace."

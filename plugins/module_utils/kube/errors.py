@@ -44,8 +44,17 @@ class ApiError(KubeError):
 
     @property
     def is_forbidden(self) -> bool:
-        """We may not do that; as opposed to a refusal by admission, such as an exhausted quota."""
-        return self.status == 403 and "is forbidden: User" in self.message
+        """We may not do that; as opposed to a refusal by admission, such as an exhausted quota.
+
+        An apply that would create, by who may only patch, is refused with no words at all (apiserver,
+        handlers/update.go, ``withAuthorization``).
+        """
+        return self.status == 403 and bool(re.search(r"is forbidden: (User|RBAC:|$)", self.message))
+
+    @property
+    def is_missing_namespace(self) -> bool:
+        """The namespace that an object is to be made in is not there (NamespaceLifecycle)."""
+        return self.status == 404 and self.message.startswith('namespaces "')
 
     @property
     def is_field_conflict(self) -> bool:

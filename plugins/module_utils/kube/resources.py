@@ -33,6 +33,10 @@ class Resource:
         return "/".join(parts)
 
 
+CLUSTER_ROLE = Resource("ClusterRole", "rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False)
+CLUSTER_ROLE_BINDING = Resource(
+    "ClusterRoleBinding", "rbac.authorization.k8s.io/v1", "clusterrolebindings", namespaced=False
+)
 CONFIG_MAP = Resource("ConfigMap", "v1", "configmaps")
 DEPLOYMENT = Resource("Deployment", "apps/v1", "deployments")
 EVENT = Resource("Event", "v1", "events")
@@ -46,7 +50,10 @@ PERSISTENT_VOLUME_CLAIM = Resource("PersistentVolumeClaim", "v1", "persistentvol
 POD = Resource("Pod", "v1", "pods")
 PRIORITY_CLASS = Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", namespaced=False)
 RESOURCE_QUOTA = Resource("ResourceQuota", "v1", "resourcequotas")
+SECRET = Resource("Secret", "v1", "secrets")
+ROLE_BINDING = Resource("RoleBinding", "rbac.authorization.k8s.io/v1", "rolebindings")
 SERVICE = Resource("Service", "v1", "services")
+SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
 
 _BY_KIND = {
@@ -55,6 +62,8 @@ _BY_KIND = {
         CONFIG_MAP,
         DEPLOYMENT,
         EVENT,
+        CLUSTER_ROLE,
+        CLUSTER_ROLE_BINDING,
         HORIZONTAL_POD_AUTOSCALER,
         JOB,
         LEASE,
@@ -69,7 +78,10 @@ _BY_KIND = {
         STATEFUL_SET,
     )
 }
+        SECRET,
+        ROLE_BINDING,
 
+        SERVICE_ACCOUNT,
 
 def resource_of(obj: dict[str, Any]) -> Resource:
     """The resource of a Kubernetes object. Raises KeyError for a kind that the collection does not use."""
