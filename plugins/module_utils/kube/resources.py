@@ -8,7 +8,7 @@ for them would cost three requests per task and tell nothing new.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -56,16 +56,20 @@ SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
 
+# Kueue is installed or not, and serves this one in the versions that it likes: see cluster/kueue.py.
+KUEUE_WORKLOAD = Resource("Workload", "kueue.x-k8s.io/v1beta1", "workloads")
+
 _BY_KIND = {
     resource.kind: resource
     for resource in (
+        CLUSTER_ROLE,
+        CLUSTER_ROLE_BINDING,
         CONFIG_MAP,
         DEPLOYMENT,
         EVENT,
-        CLUSTER_ROLE,
-        CLUSTER_ROLE_BINDING,
         HORIZONTAL_POD_AUTOSCALER,
         JOB,
+        KUEUE_WORKLOAD,
         LEASE,
         LIMIT_RANGE,
         NAMESPACE,
@@ -74,15 +78,15 @@ _BY_KIND = {
         POD,
         PRIORITY_CLASS,
         RESOURCE_QUOTA,
+        SECRET,
+        ROLE_BINDING,
         SERVICE,
+        SERVICE_ACCOUNT,
         STATEFUL_SET,
     )
 }
-        SECRET,
-        ROLE_BINDING,
 
-        SERVICE_ACCOUNT,
 
 def resource_of(obj: dict[str, Any]) -> Resource:
-    """The resource of a Kubernetes object. Raises KeyError for a kind that the collection does not use."""
-    return _BY_KIND[obj["kind"]]
+    """The resource of a Kubernetes object, in its own version. Raises KeyError for a kind that is not used here."""
+    return replace(_BY_KIND[obj["kind"]], api_version=obj["apiVersion"])
