@@ -108,3 +108,76 @@ def test_a_lost_connection_names_the_job():
     assert "inference train in namespace ml: cannot reach" in str(
         failed(plan, Exchange("PATCH", DEPLOYMENT, APPLY, status=0))
     )
+
+
+# -- many plans --------------------------------------------------------------------------------------------------------
+
+PRIORITY = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gpuctl-high"}}
+APPLIED = f"{DEPLOYMENT.removesuffix('train')}{{}}"
+
+
+def service_plan(name: str, *, needs_class: bool = False) -> Plan:
+    plan = plan_present(name, "ml", "compute", [wanted("Deployment", name)], [])
+    return replace(plan, prerequisites=(plan_priority_class(PRIORITY),)) if needs_class else plan
+
+
+def fates(plans: list[Plan], *exchanges: Exchange, keep_going: bool) -> list[str]:
+    """What became of each plan, one after the other, when the server answers like that."""
+    with conversation(*exchanges) as url:
+        client = Client(Connection(url, authorization=dict, retries=0, concurrency=1))
+        executor = Executor(client, check_mode=False, gone_timeout=0, warn=pytest.fail)
+        outcomes = executor.carry_out_all(plans, keep_going=keep_going)
+    return [
+        "not begun"
+        if outcome is None
+        else outcome.error or "; ".join(map(str, (*outcome.plan.prerequisites, *outcome.plan.steps)))
+        for outcome in outcomes
+    ]
+
+
+def apply(name: str, **answer: Any) -> Exchange:
+    return Exchange("PATCH", APPLIED.format(name), APPLY, **{"answer": live("Deployment", name), **answer})
+
+
+REFUSED: dict[str, Any] = {"status": 403, "answer": refusal("exceeded quota")}
+
+
+def test_what_several_plans_need_is_made_once_and_is_the_first_ones():
+    plans = [service_plan("a"), service_plan("b", needs_class=True), service_plan("c", needs_class=True)]
+    made = Exchange("PATCH", CLASS, APPLY, answer=PRIORITY)
+    assert fates(plans, made, apply("a"), apply("b"), apply("c"), keep_going=False) == [
+        "create Deployment a",
+        "create PriorityClass gpuctl-high; create Deployment b",
+        "create Deployment c",
+    ]
+
+
+@pytest.mark.parametrize("keep_going", [False, True])
+def test_after_a_refusal_nothing_new_is_begun_unless_told_to_keep_going(keep_going):
+    plans = [service_plan("a"), service_plan("b"), service_plan("c")]
+    exchanges = [apply("a"), apply("b", **REFUSED), *([apply("c")] if keep_going else [])]
+    (done, refused, last) = fates(plans, *exchanges, keep_going=keep_going)
+    assert done == "create Deployment a"
+    assert refused.startswith("exceeded quota")
+    assert last == ("create Deployment c" if keep_going else "not begun")
+
+
+def test_a_refused_prerequisite_fails_the_plans_that_need_it_and_no_others():
+    plans = [service_plan("a", needs_class=True), service_plan("b"), service_plan("c", needs_class=True)]
+    refused = Exchange("PATCH", CLASS, APPLY, status=403, answer=refusal("priorityclasses are not for you"))
+    (first, other, second) = fates(plans, refused, apply("b"), keep_going=True)
+    assert "An admin has to create the PriorityClasses" in first
+    assert first == second
+    assert other == "create Deployment b"
+
+
+def test_a_plan_with_an_obstacle_sends_nothing_and_needs_nothing():
+    plans = [service_plan("a", needs_class=True).blocked("somebody else has that name."), service_plan("b")]
+    assert fates(plans, apply("b"), keep_going=True) == ["somebody else has that name.", "create Deployment b"]
+
+
+def test_a_lost_server_ends_it_whatever_was_told():
+    plans = [service_plan("a"), service_plan("b")]
+    (lost, rest) = fates(plans, apply("a", status=0), keep_going=True)
+    assert lost.startswith("cannot reach the API server")
+    assert rest == "not begun"

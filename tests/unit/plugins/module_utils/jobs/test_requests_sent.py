@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many requests a task with hundreds of jobs sends: they are what its time on a real cluster is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.job import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
+from kubesim.cluster import Cluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=0, controllers=False).running() as running:
+        yield running
+
+
+def service(number: int) -> dict[str, Any]:
+    return {
+        "kind": "compute",
+        "job": {"name": f"web-{number}"},
+        "environment": {"image": "registry.example.com/ml:v1"},
+        "resources": {"cpu": 1, "memory": "1Gi"},
+        "service": {"type": "ClusterIP"},
+    }
+
+
+def sent(cluster: Cluster, jobs: int, **options: Any) -> tuple[Counter[str], str]:
+    """The requests of one task with so many jobs, by verb, and what the task says."""
+    defaults = {name: option.get("default") for name, option in CORE.arguments()["argument_spec"].items()}
+    wanted = {
+        "host": cluster.url,
+        "api_key": cluster.token,
+        "definition": [service(number) for number in range(jobs)],
+        **options,
+    }
+    cluster.requests.reset()
+    result = CORE.run(Task({**defaults, **wanted}, False, pytest.fail, lambda values: None))
+    return Counter(entry.verb for entry in cluster.requests), result["msg"]
+
+
+def test_unchanged_jobs_cost_a_list_for_every_500_objects_of_a_kind(cluster: Cluster) -> None:
+    sent(cluster, 1)
+    one, said = sent(cluster, 1)
+    assert said == "1 job: 1 unchanged"
+    assert set(one) == {"list"}
+    sent(cluster, 501)
+    many, said = sent(cluster, 501)
+    assert said == "501 jobs: 501 unchanged"
+    # The second pages are those of the deployments and of the services.
+    assert many == {"list": one["list"] + 2}
+
+
+def test_one_changed_job_of_many_costs_one_write(cluster: Cluster) -> None:
+    jobs = [service(number) for number in range(50)]
+    sent(cluster, 50)
+    unchanged, _said = sent(cluster, 50)
+    jobs[7]["environment"]["image"] = "registry.example.com/ml:v2"
+    changed, said = sent(cluster, 50, definition=jobs)
+    assert said == "50 jobs: 49 unchanged, 1 update"
+    assert changed == {**unchanged, "patch": 1}
+
+
+def test_new_jobs_cost_a_write_per_object_and_no_question_per_job(cluster: Cluster) -> None:
+    sent(cluster, 1)  # with the PriorityClass
+    unchanged, _said = sent(cluster, 1)
+    created, said = sent(cluster, 41)
+    assert said == "41 jobs: 40 create, 1 unchanged"
+    # Are the names taken by others, of each of two kinds; is the namespace open (a dry run); two objects for each job.
+    assert created == {"list": unchanged["list"] + 2, "patch": 1 + 2 * 40}
