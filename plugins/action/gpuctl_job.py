@@ -6,6 +6,16 @@ from __future__ import annotations
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.job import CORE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
+
+preload(
+    "build.job",
+    "jobs.carried_out",
+    "jobs.planned",
+    "manifest.load",
+    "manifest.matrix",
+    "manifest.together",
+)
 
 
 class ActionModule(LocalAction):

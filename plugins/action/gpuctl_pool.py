@@ -6,6 +6,17 @@ from __future__ import annotations
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pool import CORE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
+
+preload(
+    "engine.execute",
+    "manifest.load",
+    "manifest.matrix",
+    "manifest.together",
+    "pools.lease",
+    "pools.membership",
+    "pools.node_writer",
+)
 
 
 class ActionModule(LocalAction):

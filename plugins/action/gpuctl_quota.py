@@ -6,6 +6,17 @@ from __future__ import annotations
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota import CORE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
+
+preload(
+    "cluster.read",
+    "engine.report",
+    "manifest.load",
+    "manifest.matrix",
+    "manifest.together",
+    "quotas.plan",
+    "quotas.live",
+)
 
 
 class ActionModule(LocalAction):

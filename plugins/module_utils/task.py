@@ -102,14 +102,13 @@ def perform(task: Task, core: Core) -> Outcome:
     """Run a task's core; every failure becomes a message. What the task has hidden may stand in the result."""
     from .kube.connection import connection_secrets
     from .kube.errors import KubeError
-    from .manifest.load import missing_libraries
-    from .manifest.problems import ManifestErrors
+    from .manifest.problems import ManifestErrors, MissingLibrary
 
     task.hide(connection_secrets(task.params))
-    for library in missing_libraries():
-        return _failure(missing_required_lib(library.name), exception=library.traceback)
     try:
         return Outcome(core.run(task))
+    except MissingLibrary as problem:
+        return _failure(missing_required_lib(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
         return _failure(missing_required_lib(str(problem.name)), exception=traceback.format_exc())
     except TaskFailed as problem:

@@ -41,11 +41,19 @@ class LocalAction(ActionBase):  # type: ignore[misc]
         environment = self._environment()
         reason = why_as_module(self._circumstances(variables, environment))
         if reason is None:
-            return result | self._run_here(variables, environment)
+            return self._unseen(result | self._run_here(variables, environment))
         Display().vvv(f"{self._task.action} runs as a module: {reason}", host=variables.get("inventory_hostname"))
         # As ansible.builtin.normal does, which would have run the module if this plugin were not there.
         wrap_async = self._task.async_val and not self._connection.has_native_async
         result |= self._execute_module(task_vars=task_vars, wrap_async=wrap_async)
+        return self._unseen(result)
+
+    def _unseen(self, result: dict[str, Any]) -> dict[str, Any]:
+        """A list ``results`` looks like a loop's, of which ansible-core hides only entries that say so, even with no_log
+        (since 2.19: executor/task_result.py, as_callback_task_result)."""
+        if self._task.no_log:
+            for entry in result.get("results") or ():
+                entry["_ansible_no_log"] = True
         return result
 
     def _circumstances(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> Circumstances:

@@ -322,14 +322,11 @@ class _Brake:
 def _open_pool(connection: Connection) -> Any:
     import urllib3
 
+    from .tls import tls_context
+
     tls: dict[str, Any] = {}
     if connection.server.startswith("https"):
-        tls = {
-            "cert_reqs": "CERT_REQUIRED" if connection.validate_certs else "CERT_NONE",
-            "ca_certs": connection.ca_cert,
-            "cert_file": connection.client_cert,
-            "key_file": connection.client_key,
-        }
+        tls["ssl_context"] = tls_context(connection)
         if connection.tls_server_name:
             tls["server_hostname"] = connection.tls_server_name
             tls["assert_hostname"] = connection.tls_server_name
@@ -337,11 +334,14 @@ def _open_pool(connection: Connection) -> Any:
         "maxsize": connection.concurrency,
         "timeout": connection.request_timeout,
         "retries": False,  # This module decides what may be sent again.
-        **{name: value for name, value in tls.items() if value is not None},
+        **tls,
     }
     host = urlsplit(connection.server).hostname or ""
     if connection.proxy and not proxy_bypass_environment(host, {"no": connection.no_proxy or ""}):
-        return urllib3.ProxyManager(connection.proxy, proxy_headers=dict(connection.proxy_headers), **options)
+        # Trusted like the server, but the client certificate is for the server alone.
+        trust = tls_context(connection, with_client_cert=False) if connection.proxy.startswith("https") else None
+        headers = dict(connection.proxy_headers)
+        return urllib3.ProxyManager(connection.proxy, proxy_headers=headers, proxy_ssl_context=trust, **options)
     return urllib3.PoolManager(**options)
 
 

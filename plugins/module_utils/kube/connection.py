@@ -9,12 +9,13 @@ gives comes from the kubeconfig or, inside a pod, from the service account.
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from .access import Access, basic, bearer, read_pem
 from .errors import ConnectionProblem
 
 
@@ -22,6 +23,7 @@ from .errors import ConnectionProblem
 class Connection:
     """How to reach one API server. ``authorization`` is called for each request: exec plug-ins renew their tokens.
 
+    Certificates and the key are PEM texts.
     ``concurrency`` is the number of requests that it is given at once, and of connections that are kept for them.
     """
 
@@ -126,22 +128,23 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
     concurrency = int(params.get("concurrency", Connection.concurrency))
     if concurrency < 1:
         raise ConnectionProblem(f"concurrency is {concurrency}; give 1 or more.")
-    options = _with_environment(params, os.environ if environ is None else environ)
-    configuration = _load(options)
-    _override(configuration, options)
-    if not configuration.host:
+    environ = os.environ if environ is None else environ
+    options = _with_environment(params, environ)
+    access = _access(options, environ)
+    _override(access, options)
+    if not access.server:
         raise ConnectionProblem("no API server is named: set host, or kubeconfig and context")
     return Connection(
-        server=configuration.host.rstrip("/"),
-        authorization=lambda: _authorization(configuration),
-        ca_cert=configuration.ssl_ca_cert,
-        client_cert=configuration.cert_file,
-        client_key=configuration.key_file,
-        validate_certs=configuration.verify_ssl,
-        tls_server_name=getattr(configuration, "tls_server_name", None),
-        proxy=configuration.proxy,
-        no_proxy=configuration.no_proxy,
-        proxy_headers=configuration.proxy_headers or {},
+        server=access.server.rstrip("/"),
+        authorization=access.authorization,
+        ca_cert=access.ca_cert,
+        client_cert=access.client_cert,
+        client_key=access.client_key,
+        validate_certs=access.validate_certs,
+        tls_server_name=access.tls_server_name,
+        proxy=access.proxy,
+        no_proxy=options.get("no_proxy"),
+        proxy_headers=_proxy_headers(options),
         impersonation=_impersonation(options),
         request_timeout=float(options.get("request_timeout") or Connection.request_timeout),
         retries=Connection.retries if options.get("retries") is None else int(options["retries"]),
@@ -191,97 +194,84 @@ def _number(option: str, text: str) -> int:
         raise ConnectionProblem(f"K8S_AUTH_{option.upper()} is {text!r}; it must be a whole number") from None
 
 
-def _load(options: Mapping[str, Any]) -> Any:
-    """A ``kubernetes.client.Configuration``: complete options need no file, a named file or context is taken, and
-    else the pod's service account comes before the default kubeconfig (the order of kubernetes.core)."""
-    from kubernetes import config
-    from kubernetes.client import Configuration
-
-    configuration = Configuration()
-    configuration.host = ""
+def _access(options: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
+    """Complete options need no file, a named file or context is taken, and else the pod's service account comes before
+    the default kubeconfig (the order of kubernetes.core)."""
 
     def given(*names: str) -> bool:
         return all(options.get(name) for name in names)
 
     if given("host") and (given("api_key") or given("username", "password") or given("client_cert", "client_key")):
-        return configuration
+        return Access()
+    named = given("kubeconfig") or given("context")
+    if not named and environ.get("KUBERNETES_SERVICE_HOST"):  # The library's sign of a pod.
+        from .library import access_of_service_account
+
+        found = access_of_service_account()
+        if found:
+            return found
+    kubeconfig = options.get("kubeconfig") or environ.get("KUBECONFIG") or "~/.kube/config"
+    return _plain(kubeconfig, options) or _by_library(kubeconfig, options, needed=named or not given("host"))
+
+
+def _plain(kubeconfig: Any, options: Mapping[str, Any]) -> Access | None:
+    from .kubeconfig import plain_access
+
+    return plain_access(kubeconfig, options.get("context"))
+
+
+def _by_library(kubeconfig: Any, options: Mapping[str, Any], *, needed: bool) -> Access:
+    from .library import CannotLoad, access_of_kubeconfig
+
+    context = options.get("context")
     try:
-        if not given("kubeconfig") and not given("context"):
-            try:
-                config.load_incluster_config(client_configuration=configuration)
-                return configuration
-            except config.ConfigException:
-                pass
-        _load_kubeconfig(config, configuration, options)
-    except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as problem:
-        if given("host") and not given("kubeconfig") and not given("context"):
-            return configuration  # An open server (a proxy on this machine) needs no credentials.
-        raise ConnectionProblem(_cannot_load(options, problem)) from problem
-    return configuration
+        return access_of_kubeconfig(kubeconfig, context, persist=options.get("persist_config") is not False)
+    except CannotLoad as problem:
+        if not needed:
+            return Access()  # An open server (a proxy on this machine) needs no credentials.
+        raise ConnectionProblem(_cannot_load(kubeconfig, context, problem)) from problem
 
 
-def _load_kubeconfig(config: Any, configuration: Any, options: Mapping[str, Any]) -> None:
-    kubeconfig = options.get("kubeconfig")
-    common = {"context": options.get("context"), "client_configuration": configuration}
-    if isinstance(kubeconfig, Mapping):
-        config.load_kube_config_from_dict(config_dict=kubeconfig, **common)
-        return
-    persist = options.get("persist_config")
-    config.load_kube_config(config_file=kubeconfig or None, persist_config=persist is not False, **common)
-
-
-def _cannot_load(options: Mapping[str, Any], problem: Exception) -> str:
-    kubeconfig = options.get("kubeconfig")
-    if isinstance(kubeconfig, Mapping):
-        source = "the kubeconfig given as a dictionary"
-    else:
-        source = f"kubeconfig {kubeconfig or os.environ.get('KUBECONFIG') or '~/.kube/config'}"
-    if options.get("context"):
-        source += f", context {options['context']}"
+def _cannot_load(kubeconfig: Any, context: str | None, problem: Exception) -> str:
+    source = "the kubeconfig given as a dictionary" if isinstance(kubeconfig, Mapping) else f"kubeconfig {kubeconfig}"
+    if context:
+        source += f", context {context}"
     return (
         f"cannot load {source}: {problem}. Set kubeconfig (or K8S_AUTH_KUBECONFIG) to a file that exists and "
         f"context to one of its contexts, or give host and api_key."
     )
 
 
-def _override(configuration: Any, options: Mapping[str, Any]) -> None:
+def _override(access: Access, options: Mapping[str, Any]) -> None:
     """Options win over what the kubeconfig says."""
+    if options.get("host"):
+        access.server = options["host"]
+    if options.get("api_key"):
+        access.authorization = partial(bearer, options["api_key"])
+    elif options.get("username") and options.get("password"):
+        access.authorization = partial(basic, options["username"], options["password"])
+    for option in ("client_cert", "client_key", "ca_cert"):
+        if options.get(option):
+            setattr(access, option, _read(option, options[option]))
+    if options.get("proxy"):
+        access.proxy = options["proxy"]
+    if options.get("validate_certs") is not None:
+        access.validate_certs = options["validate_certs"]
+
+
+def _read(option: str, path: str) -> str:
+    try:
+        return read_pem(path)
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise ConnectionProblem(f"{option}: {path} cannot be read: {reason}") from None
+
+
+def _proxy_headers(options: Mapping[str, Any]) -> Mapping[str, str]:
     from urllib3.util import make_headers
 
-    if options.get("host"):
-        configuration.host = options["host"]
-    if options.get("api_key"):
-        # kubernetes 36 renamed the slot; both are read by every version of the stated range.
-        configuration.api_key = {"authorization": f"Bearer {options['api_key']}"}
-        configuration.api_key_prefix = {}
-        configuration.refresh_api_key_hook = None
-    elif options.get("username") and options.get("password"):
-        credentials = base64.b64encode(f"{options['username']}:{options['password']}".encode()).decode()
-        configuration.api_key = {"authorization": f"Basic {credentials}"}
-        configuration.api_key_prefix = {}
-        configuration.refresh_api_key_hook = None
-    for option, attribute in (
-        ("client_cert", "cert_file"),
-        ("client_key", "key_file"),
-        ("ca_cert", "ssl_ca_cert"),
-        ("proxy", "proxy"),
-        ("no_proxy", "no_proxy"),
-    ):
-        if options.get(option):
-            setattr(configuration, attribute, options[option])
-    if options.get("validate_certs") is not None:
-        configuration.verify_ssl = options["validate_certs"]
-    if options.get("proxy_headers"):
-        configuration.proxy_headers = make_headers(**options["proxy_headers"])
-
-
-def _authorization(configuration: Any) -> dict[str, str]:
-    """The Authorization header, renewed by the library where the kubeconfig names an exec plug-in."""
-    for slot in ("authorization", "BearerToken"):
-        value = configuration.get_api_key_with_prefix(slot)
-        if value:
-            return {"Authorization": value}
-    return {}
+    headers: Mapping[str, str] = make_headers(**options["proxy_headers"])
+    return headers
 
 
 def _impersonation(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -11,34 +11,17 @@ field names (reading, spelling) -> model (models).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..labels import DEFAULT_NAMESPACE
 from . import yaml_text
 from .document import Document, Origin, Written
-from .problems import DEFINITION, ManifestError, ManifestErrors, joined
+from .problems import DEFINITION, ManifestError, ManifestErrors, MissingLibrary, joined
 from .sources import read_sources
 from .tree import ListNode, MapNode, Node, ScalarNode, UnfitValueError, from_python
 from .yaml_text import read_yaml
 
-__all__ = ["Document", "ManifestError", "ManifestErrors", "MissingLibrary", "Origin", "load", "missing_libraries"]
-
-
-@dataclass(frozen=True)
-class MissingLibrary:
-    """A library that could not be imported, and the traceback of the attempt."""
-
-    name: str
-    traceback: str
-
-
-def missing_libraries() -> list[MissingLibrary]:
-    """The libraries load() needs and this Python lacks; for `missing_required_lib` before load() is called."""
-    from . import _pydantic
-
-    found = {"pydantic": _pydantic.IMPORT_ERROR, "PyYAML": yaml_text.IMPORT_ERROR}
-    return [MissingLibrary(name, error) for name, error in found.items() if error is not None]
+__all__ = ["Document", "ManifestError", "ManifestErrors", "MissingLibrary", "Origin", "load"]
 
 
 def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAULT_NAMESPACE) -> list[Document]:
@@ -46,8 +29,9 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
 
     `src` are files, directories and globs. `definition` is a map, YAML text, or a list of maps and texts. `namespace`
     is where jobs without a namespace go; it decides which of them are the same job.
-    Raises ManifestErrors with every error of every document. Reads files and does nothing else.
+    Raises ManifestErrors with every error of every document, and MissingLibrary. Reads files and does nothing else.
     """
+    _require_libraries()
     # Here and not above: the models and pydantic take time to import, and most modules' calls load no manifest.
     from .matrix import validate_each, written_secrets
     from .together import check_together
@@ -63,6 +47,14 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
     if errors:
         raise ManifestErrors(errors, set().union(*(written_secrets(each.node) for each in manifests)))
     return [each.document for each in checked if each.document is not None]
+
+
+def _require_libraries() -> None:
+    from . import _pydantic
+
+    for name, error in (("pydantic", _pydantic.IMPORT_ERROR), ("PyYAML", yaml_text.IMPORT_ERROR)):
+        if error is not None:
+            raise MissingLibrary(name, error)
 
 
 def _from_files(paths: Sequence[str]) -> tuple[list[Written], list[ManifestError]]:

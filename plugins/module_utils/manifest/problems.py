@@ -73,5 +73,14 @@ class ManifestErrors(Exception):
         return f"{_counted(len(self.errors), 'error')} in {where}"
 
 
+class MissingLibrary(Exception):
+    """A library that manifests need and this Python lacks, and the traceback of the attempt to import it."""
+
+    def __init__(self, name: str, traceback: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.traceback = traceback
+
+
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A worker process imports nothing for an ordinary task: the process that it was forked from has done that."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubesim.cluster import Cluster
+
+ROOT = Path(__file__).resolve().parents[4]
+PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
+JOB = {
+    "kind": "training",
+    "job": {"name": "t"},
+    "environment": {"image": "registry.example.com/ml:v1", "command": ["run"]},
+    "resources": {"cpu": 1, "memory": "1Gi", "gpu": 1},
+}
+TASKS: list[tuple[str, dict[str, Any]]] = [
+    ("gpuctl_job", {"definition": JOB}),
+    ("gpuctl_job", {"definition": JOB, "wait": True, "wait_for": "scheduled"}),
+    ("gpuctl_job_info", {"details": True, "pods": True}),
+    ("gpuctl_job_log", {"name": "t"}),
+    ("gpuctl_job", {"name": "t", "state": "absent", "wait": True}),
+    ("gpuctl_node_info", {"full": True}),
+    ("gpuctl_node_label", {"nodes": ["node-1"], "labels": {"pool": "p"}}),
+    ("gpuctl_pool", {"definition": {"kind": "pool", "pool": {"name": "p"}, "nodes": ["node-1"]}}),
+    ("gpuctl_pool_info", {}),
+    ("gpuctl_quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"default": {"cpu": 9}}}}),
+    ("gpuctl_quota_info", {}),
+    ("gpuctl_rbac", {"name": "ci", "level": "read"}),
+]
+# Prints what a task imports that its action plugin has not imported before.
+SCRIPT = f"""
+import importlib, json, os, sys
+sys.path.insert(0, {str(ROOT / ".cache" / "collections")!r})
+module, options = sys.argv[1], json.loads(sys.argv[2])
+action = importlib.import_module(f"{PLUGINS}.action.{{module}}").ActionModule
+from {PLUGINS}.module_utils.task import Task, perform
+params = {{name: spec.get("default") for name, spec in action.core.arguments()["argument_spec"].items()}}
+before = set(sys.modules)
+outcome = perform(Task(params | options, False, print, list), action.core)
+assert not outcome.failed, outcome.result
+ours_or_heavy = ("ansible_collections", "pydantic", "urllib3", "yaml", "kubernetes", "ssl")
+print(json.dumps(sorted(name for name in set(sys.modules) - before if name.split(".")[0] in ours_or_heavy)))
+"""
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with Cluster(nodes=1).running() as cluster:
+        cluster.kubeconfig(path)
+        yield str(path)
+
+
+@pytest.mark.parametrize(("module", "options"), TASKS, ids=[f"{module} {list(options)}" for module, options in TASKS])
+def test_a_task_imports_nothing_of_weight(kubeconfig: str, module: str, options: dict[str, Any]) -> None:
+    command = [sys.executable, "-c", SCRIPT, module, json.dumps({**options, "kubeconfig": kubeconfig})]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    imported = json.loads(done.stdout.splitlines()[-1])
+    assert imported == [], f"name what imports these in plugins/action/{module}.py"
+
+
+def test_all_modules_have_their_task_here() -> None:
+    assert {module for module, _options in TASKS} == {path.stem for path in (ROOT / "plugins/action").glob("*.py")}
