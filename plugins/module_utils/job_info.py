@@ -34,6 +34,7 @@ def job_info_argument_spec() -> dict[str, dict[str, Any]]:
         "pods": {"type": "bool", "default": False},
         "details": {"type": "bool", "default": False},
         "full": {"type": "bool", "default": False},
+        "show_token": {"type": "bool", "default": False},
     }
 
 
@@ -45,24 +46,27 @@ def run(task: Task) -> dict[str, Any]:
     """
     from .cluster.jobs import event_rows, job_row
     from .cluster.status import STUCK, status_of
+    from .manifest.secrets import redact
 
     params, now = task.params, datetime.now(timezone.utc)
     workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
+    tokens = _tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
     rows, pods = _pods(task, workloads, stuck, now)
     events = _events(task, stuck, workloads)
     reasons = _reasons(task, stuck, pods, events)
-    urls = _access_urls(task, workloads)
+    urls = _access_urls(task, workloads, tokens)
     results = []
     for job, workload in workloads.items():
-        row = {**job_row(workload, now), "reason": reasons.get(job), "access_urls": urls.get(job, [])}
+        row = {**job_row(workload, now), "reason": reasons.get(job)}
         if params["details"]:
             pod_names = {pod["job_id"] for pod in rows[job]}
             row |= {"pods": rows[job], "events": event_rows(workload, pod_names, events, now)}
         if params["full"]:
             row["object"] = workload
-        results.append(row)
-    in_order = [pod for job in workloads for pod in rows[job]]
+        # The tokens that were asked for stand in the URLs and nowhere else.
+        results.append({**redact(row, tokens.values()), "access_urls": urls.get(job, [])})
+    in_order = [redact(pod, tokens.values()) for job in workloads for pod in rows[job]]
     return {"changed": False, "results": results, **({"pods": in_order} if params["pods"] else {})}
 
 
@@ -73,7 +77,6 @@ def _workloads(task: Task) -> Objects:
     from .cluster.live import WORKLOADS
     from .cluster.status import status_of
     from .kube.errors import ApiError
-    from .manifest.secrets import live_secret_values
 
     wanted = _status_word(task.params["status"])
     by_name = f"metadata.name={task.params['name']}" if task.params["name"] else ""  # A workload is named as its job.
@@ -88,8 +91,33 @@ def _workloads(task: Task) -> Objects:
         if error.is_forbidden and not task.params["namespaces"]:
             raise TaskFailed(f"{error}. Name the namespaces that you may look at in the option namespaces.") from None
         raise
-    task.hide(value for obj in found for value in live_secret_values(obj))
     return found
+
+
+def _tokens(task: Task, workloads: dict[Job, dict[str, Any]]) -> dict[Job, str]:
+    """The tokens of notebooks, where they are asked for. All other secrets of the workloads are hidden from here on."""
+    from .cluster.access import SecretKey, notebook_token
+    from .cluster.read import secret_value
+    from .labels import JOB_TYPE
+    from .manifest.secrets import live_secret_values
+
+    tokens, kept = {}, {}
+    if task.params["show_token"]:
+        for job, workload in workloads.items():
+            token = notebook_token(workload) if workload["metadata"]["labels"][JOB_TYPE] == "notebook" else None
+            if isinstance(token, SecretKey):
+                kept[job] = token
+            elif token:
+                tokens[job] = token
+    task.hide({value for obj in workloads.values() for value in live_secret_values(obj)} - set(tokens.values()))
+    for job, place in kept.items():
+        namespace, name, _kind = job
+        value, problem = secret_value(task.client(), namespace, place)
+        if value:
+            tokens[job] = value
+        else:
+            task.warn(f"access_urls of notebook {name} in namespace {namespace} are without its token: {problem}")
+    return tokens
 
 
 def _status_word(status: str | None) -> str | None:
@@ -197,9 +225,9 @@ def _reasons(task: Task, stuck: dict[Job, dict[str, Any]], pods: dict[Job, Objec
     return reasons_of(task.client(), stuck, pods, events)
 
 
-def _access_urls(task: Task, workloads: dict[Job, dict[str, Any]]) -> dict[Job, list[str]]:
+def _access_urls(task: Task, workloads: dict[Job, dict[str, Any]], tokens: dict[Job, str]) -> dict[Job, list[str]]:
+    from .cluster.access import access_urls
     from .cluster.read import node_address
-    from .engine.report import access_urls
     from .kube.errors import ApiError
     from .kube.resources import SERVICE
 
@@ -213,7 +241,7 @@ def _access_urls(task: Task, workloads: dict[Job, dict[str, Any]]) -> dict[Job, 
         raise
     exposed = any(port.get("nodePort") for own in services.values() for obj in own for port in obj["spec"]["ports"])
     address = node_address(task.client()) if exposed else None
-    return {job: access_urls(own, address) for job, own in services.items()}
+    return {job: access_urls(own, address, tokens.get(job)) for job, own in services.items()}
 
 
 def _without_bookkeeping(obj: dict[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,16 @@ options:
     description: Return the Kubernetes object of each job's workload as well, without C(managedFields).
     type: bool
     default: false
+  show_token:
+    description:
+      - Make links of the RV(results[].access_urls) of notebooks that sign in, with the token of their Jupyter.
+      - The token is read from the notebook's command line (C(--IdentityProvider.token), C(--ServerApp.token),
+        C(--NotebookApp.token)) or its variable E(JUPYTER_TOKEN); where that comes from a Secret, the right to get the
+        Secret is needed, and a warning says when it is missing.
+      - The links are in the result of the task, which Ansible prints with C(-v) and hands to callbacks. Set C(no_log) on
+        the task where others read along.
+    type: bool
+    default: false
 requirements:
   - kubernetes >= 31.0.0
   - pydantic >= 2.7
@@ -86,6 +96,14 @@ EXAMPLES = r"""
     name: qwen2-7b-sft
     namespaces: [team-a]
     details: true
+
+- name: Look where a notebook answers, and sign in
+  runwhere.gpuctl.gpuctl_job_info:
+    name: data-prep-notebook
+    namespaces: [team-a]
+    show_token: true
+  register: notebook
+  no_log: true
 
 - name: List the pods of all pending trainings
   runwhere.gpuctl.gpuctl_job_info:
@@ -185,9 +203,12 @@ results:
       type: str
       sample: 5h
     access_urls:
-      description: Where its services answer.
+      description:
+        - Where its services answer - load balancer, node port, name inside the cluster. With O(show_token=true) those of a
+          notebook carry its token.
       type: list
       elements: str
+      sample: ["http://10.0.0.11:30088", "http://svc-data-prep-notebook.team-a.svc:8888"]
     pods:
       description: Its pods, as in RV(pods).
       returned: with O(details=true)

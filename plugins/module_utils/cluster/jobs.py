@@ -33,7 +33,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     metadata, status = workload["metadata"], workload.get("status", {})
     labels = metadata.get("labels") or {}
     spec = workload["spec"]["template"]["spec"]
-    container = _main(spec["containers"])
+    container = main_container(spec["containers"])
     requests = (container.get("resources") or {}).get("requests") or {}
     ready = status.get("ready" if workload["kind"] == "Job" else "readyReplicas", 0)
     return {
@@ -110,7 +110,7 @@ def age(since: str, now: datetime) -> str:
     return f"{seconds}s"
 
 
-def _main(containers: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+def main_container(containers: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Our container; of other tools' workloads the first one."""
     containers = list(containers)
     return next((container for container in containers if container["name"] == MAIN_CONTAINER), containers[0])

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from ..kube.resources import NODE, POD
+from ..kube.resources import NODE, POD, SECRET
+from .access import SecretKey
 from .live import JobId, read_events, read_pods
 from .nodes import Node, PodUse, shrink_node, shrink_pod, with_use
 from .reason import reason_for
@@ -74,6 +76,21 @@ def node_address(client: Client) -> str | None:
             return None
         raise
     return next((node.address for node in nodes if node.address), None)
+
+
+def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str | None, str]:
+    """A value that a Secret holds, or None and why there is none for us."""
+    where = f"key {place.key} of the Secret {place.name}"
+    try:
+        secret = client.get(SECRET, namespace, place.name)
+    except ApiError as error:
+        if error.is_forbidden:
+            return None, f"it is in {where}, which you may not read"
+        raise
+    data = (secret or {}).get("data") or {}
+    if place.key not in data:
+        return None, f"it should be in {where}, which is not there"
+    return base64.b64decode(data[place.key]).decode(errors="replace").strip(), f"{where} is empty"
 
 
 def _nodes_if_needed(client: Client, pods: Sequence[Mapping[str, Any]]) -> list[Node] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..cluster.access import access_urls
 from ..cluster.status import status_of
 from ..kube.resources import resource_of
 from ..manifest.secrets import redact
@@ -34,23 +35,6 @@ def result_of(
         "access_urls": access_urls(outcome.objects.values(), node_address),
         "duration": round(outcome.seconds, 3),
     }
-
-
-def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None) -> list[str]:
-    """Where the services of a job answer: load balancer first, then node port, then the name inside the cluster."""
-    urls = []
-    for service in objects:
-        spec = service.get("spec", {})
-        if service["kind"] != "Service" or spec.get("clusterIP") == "None":
-            continue
-        port = spec["ports"][0]
-        for ingress in service.get("status", {}).get("loadBalancer", {}).get("ingress") or ():
-            urls.append(f"http://{ingress.get('hostname') or ingress.get('ip')}:{port['port']}")
-        if port.get("nodePort") and node_address:
-            urls.append(f"http://{node_address}:{port['nodePort']}")
-        metadata = service["metadata"]
-        urls.append(f"http://{metadata['name']}.{metadata['namespace']}.svc:{port['port']}")
-    return urls
 
 
 def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
