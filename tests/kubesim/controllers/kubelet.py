@@ -277,8 +277,8 @@ class Kubelet(Controller):
         orders = orders_for(pod, self.rules)
         program = kubelet_programs.run(self.registry, pod, container, env)
         one = run.containers[name]
-        one.log = kubelet_logs.written_at_start(pod, container, env, orders, program and program.lines, start)
-        one.exit_code = program and program.exit_code
+        printed, one.exit_code = (program.lines, program.exit_code) if program else (None, None)
+        one.log = kubelet_logs.written_at_start(pod, container, env, orders, printed, start)
 
     def _end_if_due(
         self, pod: Object, container: Object, one: ContainerRun, after: float, code: int, reason: str, now: datetime
