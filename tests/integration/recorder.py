@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 from kubesim import request_info
-from urllib3 import HTTPHeaderDict
+from urllib3 import BaseHTTPResponse, HTTPHeaderDict
+from urllib3.exceptions import HTTPError
 
 from .api import Api
 
@@ -40,8 +44,12 @@ class Request:
         created = {"create"} if self.method == "PATCH" and self.status == 201 else set()
         return {(verb, info.group, resource) for verb in {info.verb, *created}}
 
+    @property
+    def watch(self) -> bool:
+        return "watch" in parse_qs(self.query)
+
     def __str__(self) -> str:
-        return f"{self.method} {self.path}{' (dry run)' if self.dry_run else ''}"
+        return f"{'WATCH' if self.watch else self.method} {self.path}{' (dry run)' if self.dry_run else ''}"
 
 
 @dataclass
@@ -101,15 +109,37 @@ def start(api: Api, directory: Path) -> tuple[Recorder, ThreadingHTTPServer]:
                 body=body,
                 headers=passed,
                 retries=False,
+                preload_content=not request.watch,
             )
             request.status = answer.status
             self.send_response(answer.status)
             for name in ("Content-Type", "Retry-After"):
                 if name in answer.headers:
                     self.send_header(name, answer.headers[name])
+            if request.watch:
+                self.pass_on(answer)
+                return
             self.send_header("Content-Length", str(len(answer.data)))
             self.end_headers()
             self.wfile.write(answer.data)
+
+        def pass_on(self, answer: BaseHTTPResponse) -> None:
+            """A stream, piece by piece, until either side ends it."""
+            self.close_connection = True
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            upstream = socket.socket(fileno=os.dup(answer.fileno()))
+            threading.Thread(target=self.end_with_client, args=(upstream,), daemon=True).start()
+            with upstream, suppress(OSError, HTTPError):
+                for piece in answer.stream():
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                self.wfile.write(b"0\r\n\r\n")
+            answer.close()
+
+        def end_with_client(self, upstream: socket.socket) -> None:
+            with suppress(OSError):
+                self.connection.recv(1, socket.MSG_PEEK)  # It says nothing more, so this returns when it has gone.
+                upstream.shutdown(socket.SHUT_RDWR)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = forward
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Larger request bodies are refused (etcd's limit is 1.5 MB, the API server's 3 MB).
 MAX_BODY = 3 * 1024 * 1024
+#: How often an open watch looks whether its client is still there.
+CLIENT_CHECK_SECONDS = 0.2
 
 
 class Server:
@@ -168,6 +170,7 @@ class _Stream(web.StreamResponse):
 
     async def send(self, request: web.Request, open_watches: set[Watch]) -> web.StreamResponse:
         open_watches.add(self.watch)
+        guard = asyncio.create_task(self._end_with_client(request))
         try:
             self.enable_chunked_encoding()
             await self.prepare(request)
@@ -177,9 +180,16 @@ class _Stream(web.StreamResponse):
         except (ConnectionResetError, asyncio.CancelledError):
             pass
         finally:
+            guard.cancel()
             self.watch.stop()
             open_watches.discard(self.watch)
         return self
+
+    async def _end_with_client(self, request: web.Request) -> None:
+        """A client that hangs up is noticed while there is nothing to send, as Go's server does (request context)."""
+        while request.transport is not None and not request.transport.is_closing():
+            await asyncio.sleep(CLIENT_CHECK_SECONDS)
+        self.watch.break_off()
 
 
 class _Log(web.StreamResponse):

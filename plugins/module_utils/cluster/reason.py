@@ -1,20 +1,44 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Why a job does not run, in one sentence that says what to do, from its workload, pods, events and the nodes. Pure."""
+"""Why a job does not run, in one sentence that says what to do, from its workload, pods, events and the nodes. Pure.
+
+Each obstacle says whether it is final: waiting for a job ends early only where no time can help.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..labels import KUEUE_QUEUE
+from ..quantity import parse
 from .events import is_about_pod, is_about_workload
 from .nodes import Node
 from .shortage import shortage_of
-from .status import failure_of, status_of
+from .status import failure_of, pods_wanted, status_of
 
 Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """One thing that stands in a job's way. ``final``: without somebody's help it always will.
+
+    ``refusal`` is the server's text where it does not let pods be made, ``log`` the pod and container that ended and
+    whose log may tell more.
+    """
+
+    text: str
+    final: bool = False
+    log: tuple[str, str] | None = None
+    refusal: str | None = None
+    needs_other_nodes: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return self.text.rstrip(". \n") + "."
 
 
 def reason_for(
@@ -23,7 +47,17 @@ def reason_for(
     events: Iterable[Object],
     nodes: Sequence[Node] | None = None,
 ) -> str | None:
-    """The most telling obstacle, or None when nothing stands in the way (yet).
+    """The sentence of the most telling obstacle, or None when nothing stands in the way (yet)."""
+    return next((obstacle.sentence for obstacle in obstacles(workload, pods, events, nodes)), None)
+
+
+def obstacles(
+    workload: Object,
+    pods: Iterable[Object],
+    events: Iterable[Object],
+    nodes: Sequence[Node] | None = None,
+) -> Iterator[Obstacle]:
+    """What stands in the way of a workload, the most telling first.
 
     What keeps a container from running counts most, then what ended the workload, then what keeps a pod from being
     placed or ready, and then what kept pods from being made at all (a quota: there is no pod to look at then). Failed
@@ -31,23 +65,21 @@ def reason_for(
     used of them allow to say what is short; without them the scheduler's own words are given.
     """
     if status_of(workload) == "Paused":
-        return _sentence(_paused(workload))
+        yield Obstacle(_paused(workload))
+        return
     events = list(events)
     pods = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     finished = [pod for pod in pods if _phase(pod) in ("Failed", "Succeeded")]
     pods = [pod for pod in pods if _phase(pod) not in ("Failed", "Succeeded")]
-    gave_up = _gave_up(workload)
-    found = (
-        _first(_container_problem(pod) for pod in pods)
-        or (gave_up and (_first(_container_problem(pod) for pod in finished) or gave_up))
-        or _first(_unschedulable(pod, nodes) for pod in pods)
-        or _first(_mount_problem(pod, events) for pod in pods)
-        or _first(_not_ready(pod, events) for pod in pods)
-        or _replica_failure(workload)
-        or _first(_failed_create(event, workload) for event in reversed(events))
-        or _first(_container_problem(pod) for pod in finished)
-    )
-    return _sentence(found)
+    yield from _each(_container_problem(pod, events) for pod in pods)
+    yield from _gave_up(workload, finished, events)
+    yield from _each(_unschedulable(pod, nodes) for pod in pods)
+    yield from _each(_mount_problem(pod, events) for pod in pods)
+    yield from _each(_not_ready(pod, events) for pod in pods)
+    yield from _each([_replica_failure(workload)])
+    if len(pods) + workload.get("status", {}).get("succeeded", 0) < pods_wanted(workload):  # else it is past
+        yield from _each(_failed_create(event, workload) for event in reversed(events))
+    yield from _each(_container_problem(pod, events) for pod in finished)
 
 
 def pod_status(pod: Object) -> str:
@@ -66,12 +98,8 @@ def pod_status(pod: Object) -> str:
     return str(status.get("reason") or _phase(pod))
 
 
-def _first(candidates: Iterable[str | None]) -> str | None:
-    return next((candidate for candidate in candidates if candidate), None)
-
-
-def _sentence(text: str | None) -> str | None:
-    return text.rstrip(". \n") + "." if text else None
+def _each(candidates: Iterable[Obstacle | None]) -> Iterator[Obstacle]:
+    return (candidate for candidate in candidates if candidate)
 
 
 def _phase(pod: Object) -> str:
@@ -90,12 +118,15 @@ def _paused(workload: Object) -> str:
     return "it is suspended (spec.suspend)"
 
 
-def _gave_up(workload: Object) -> str | None:
+def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Object]) -> Iterator[Obstacle]:
+    """The end of a workload, told by the pods that failed where there are any."""
     message = failure_of(workload)
     if not message:
-        return None
+        return
+    for told in _each(_container_problem(pod, events) for pod in finished):
+        yield replace(told, final=True)
     what = "the training has failed" if workload["kind"] == "Job" else "its pods did not become ready in time"
-    return f"{what}: {_short(message)}"
+    yield Obstacle(f"{what}: {_short(message)}", final=True)
 
 
 # -- containers ------------------------------------------------------------------------------------------------------
@@ -103,6 +134,14 @@ def _gave_up(workload: Object) -> str | None:
 _HARMLESS = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
 _PULL = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _NOT_STARTED = frozenset({"ContainerCannotRun", "StartError"})  # ended before the command began
+# The kubelet has tried and waits before it tries again, or knows that trying is no use.
+_PULL_FAILED = _PULL - {"ErrImagePull"}
+# What registries and networks say when the same pull may work a minute later.
+_PASSING = re.compile(
+    r"time(d )?out|deadline exceeded|connection (refused|reset)|toomanyrequests|too many requests|unexpected EOF"
+    r"|\b(429|50[0234])\b|temporar|try again|no space left",
+    re.IGNORECASE,
+)
 
 
 def _containers(pod: Object) -> list[Object]:
@@ -110,7 +149,7 @@ def _containers(pod: Object) -> list[Object]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _container_problem(pod: Object) -> str | None:
+def _container_problem(pod: Object, events: Iterable[Object]) -> Obstacle | None:
     name = pod["metadata"]["name"]
     for container in _containers(pod):
         state = container.get("state") or {}
@@ -120,35 +159,51 @@ def _container_problem(pod: Object) -> str | None:
         if "running" in state:  # What ended before is past; whether it is ready is asked elsewhere.
             continue
         if reason in _PULL:
-            return (
-                f"the image {container.get('image')} of pod {name} cannot be pulled{_pull_cause(message)}; "
+            cause = _pull_cause(message) or _pull_cause(_told_of_pull(pod, events))
+            text = (
+                f"the image {container.get('image')} of pod {name} cannot be pulled{f' ({cause})' if cause else ''}; "
                 f"check environment.image, and imagePullSecret for a private registry"
             )
+            return Obstacle(text, final=reason in _PULL_FAILED and not _PASSING.search(cause))
         if reason == "CreateContainerConfigError":
-            return (
+            return Obstacle(
                 f"the container of pod {name} cannot be started: {_short(message) or reason}; "
                 f"create what is missing in the namespace, or correct environment.env"
             )
         if reason in ("CreateContainerError", "RunContainerError"):
-            return (
+            return Obstacle(
                 f"the container of pod {name} cannot be started: {_short(message) or reason}; check environment.command"
             )
         if ended and (ended.get("exitCode") or ended.get("reason") == "OOMKilled"):
-            again = "keeps ending" if reason == "CrashLoopBackOff" else "ended"
-            return f"the container of pod {name} {_ending(ended, again)}"
+            # It has ended twice when Kubernetes calls it a crash loop: the first restart follows at once.
+            loops = reason == "CrashLoopBackOff"
+            text = f"the container of pod {name} {_ending(ended, 'keeps ending' if loops else 'ended')}"
+            return Obstacle(text, final=loops, log=(name, container["name"]))
         if reason and reason not in _HARMLESS:
-            return f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}"
+            return Obstacle(f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}")
     if _phase(pod) == "Failed":
         status = pod["status"]
         causes = filter(None, (status.get("reason"), _short(status.get("message") or "")))
-        return f"pod {name} failed: {': '.join(causes) or 'no cause was given'}"
+        return Obstacle(f"pod {name} failed: {': '.join(causes) or 'no cause was given'}")
     return None
 
 
 def _pull_cause(message: str) -> str:
     """The kubelet's message without its beginning, which only repeats the image's name."""
-    cause = re.sub(r'^(Back-off pulling image|Failed to pull image) ("[^"]*"|\S+?)(: (ErrImagePull: )?|$)', "", message)
-    return f" ({_short(cause)})" if cause.strip() else ""
+    return _short(
+        re.sub(r'^(Back-off pulling image|Failed to pull image) ("[^"]*"|\S+?)(: (ErrImagePull: )?|$)', "", message)
+    )
+
+
+def _told_of_pull(pod: Object, events: Iterable[Object]) -> str:
+    """Before Kubernetes 1.32 a container that waits for the next try does not say why, but the event of the last does."""
+    metadata = pod["metadata"]
+    told = [
+        str(event.get("message"))
+        for event in events
+        if str(event.get("message")).startswith("Failed to pull image") and _is_of(event, metadata)
+    ]
+    return told[-1] if told else ""
 
 
 def _ending(ended: Mapping[str, Any], again: str) -> str:
@@ -167,39 +222,56 @@ def _ending(ended: Mapping[str, Any], again: str) -> str:
 _PREEMPTION = re.compile(r"\s*(no new claims to deallocate, )?preemption:.*", re.DOTALL)
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _OWN_SCHEDULER = "default-scheduler"
+# Not one node has the labels, which those who may not look at nodes learn from the scheduler's count alone (source of
+# the words: pkg/scheduler/framework/plugins/nodeaffinity).
+_NO_NODE_MATCHES = re.compile(r"^0/(\d+) nodes are available: \1 node\(s\) didn't match Pod's node affinity/selector")
 
 
-def _unschedulable(pod: Object, nodes: Sequence[Node] | None) -> str | None:
-    spec, name = pod["spec"], pod["metadata"]["name"]
-    if spec.get("nodeName"):
+def refused_condition(pod: Object) -> Mapping[str, Any] | None:
+    """The condition by which the scheduler says that it has no node for the pod; None while it does not."""
+    if pod["spec"].get("nodeName"):
         return None
-    for condition in pod.get("status", {}).get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"pod {name} {_not_placed(pod, condition, nodes)}"
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"), None)
+
+
+def _unschedulable(pod: Object, nodes: Sequence[Node] | None) -> Obstacle | None:
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    condition = refused_condition(pod)
+    if condition:
+        return _not_placed(pod, condition, nodes)
     scheduler = spec.get("schedulerName") or _OWN_SCHEDULER
-    if scheduler != _OWN_SCHEDULER:
-        return f"pod {name} waits for the scheduler {scheduler}, which has not looked at it; check that it is installed"
+    if not spec.get("nodeName") and scheduler != _OWN_SCHEDULER:
+        return Obstacle(
+            f"pod {name} waits for the scheduler {scheduler}, which has not looked at it; check that it is installed"
+        )
     return None
 
 
-def _not_placed(pod: Object, condition: Mapping[str, Any], nodes: Sequence[Node] | None) -> str:
+def _not_placed(pod: Object, condition: Mapping[str, Any], nodes: Sequence[Node] | None) -> Obstacle:
+    name = pod["metadata"]["name"]
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
-        return f"is held back until {' and '.join(gates)} lets it go"
+        return Obstacle(f"pod {name} is held back until {' and '.join(gates)} lets it go")
     said = _PREEMPTION.sub("", condition.get("message") or "").rstrip(". ")
     claim = _NO_CLAIM.search(said)
     if claim:
-        return f"cannot be placed: the claim {claim[1]} does not exist; create it, or correct storage.workdirs"
+        return Obstacle(
+            f"pod {name} cannot be placed: the claim {claim[1]} does not exist; create it, or correct storage.workdirs"
+        )
     about_claims = "persistentvolumeclaim" in said.lower()  # said first, whatever the nodes have free
     shortage = shortage_of(pod, nodes) if nodes is not None and not about_claims else None
     if not shortage:
-        return f"cannot be placed: {said or 'the scheduler gave no reason'}"
+        text = f"pod {name} cannot be placed: {said or 'the scheduler gave no reason'}"
+        lasting = nodes is None and _NO_NODE_MATCHES.search(said) is not None
+        return Obstacle(text, final=lasting, needs_other_nodes=lasting)
     # What we work out can be held against what the scheduler counted.
     counts = said.partition(" nodes are available: ")[2]
-    return f"cannot be placed: {shortage}{f' (scheduler: {counts})' if counts else ''}"
+    text = f"pod {name} cannot be placed: {shortage.text}{f' (scheduler: {counts})' if counts else ''}"
+    return Obstacle(text, final=shortage.lasting, needs_other_nodes=shortage.lasting)
 
 
-def _mount_problem(pod: Object, events: Iterable[Object]) -> str | None:
+def _mount_problem(pod: Object, events: Iterable[Object]) -> Obstacle | None:
     """A pod that waits for a volume shows it in events alone."""
     metadata = pod["metadata"]
     if _phase(pod) != "Pending" or not pod["spec"].get("nodeName"):
@@ -207,11 +279,11 @@ def _mount_problem(pod: Object, events: Iterable[Object]) -> str | None:
     for event in events:
         if event.get("reason") in ("FailedMount", "FailedAttachVolume") and _is_of(event, metadata):
             message = _short(event.get("message") or "")
-            return f"pod {metadata['name']} waits for a volume: {message}; check storage.workdirs"
+            return Obstacle(f"pod {metadata['name']} waits for a volume: {message}; check storage.workdirs")
     return None
 
 
-def _not_ready(pod: Object, events: Sequence[Object]) -> str | None:
+def _not_ready(pod: Object, events: Sequence[Object]) -> Obstacle | None:
     """A container that runs, but whose health check does not (yet) succeed."""
     metadata = pod["metadata"]
     starting = [c for c in _containers(pod) if "running" in (c.get("state") or {}) and not c.get("ready")]
@@ -219,8 +291,8 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> str | None:
         return None
     told = [event for event in events if event.get("reason") == "Unhealthy" and _is_of(event, metadata)]
     if told:
-        return f"pod {metadata['name']} runs, but is not ready: {_short(told[-1].get('message') or '')}"
-    return f"pod {metadata['name']} runs, but is not ready yet"
+        return Obstacle(f"pod {metadata['name']} runs, but is not ready: {_short(told[-1].get('message') or '')}")
+    return Obstacle(f"pod {metadata['name']} runs, but is not ready yet")
 
 
 def _is_of(event: Object, metadata: Mapping[str, Any]) -> bool:
@@ -230,38 +302,72 @@ def _is_of(event: Object, metadata: Mapping[str, Any]) -> bool:
 # -- pods that were not made -----------------------------------------------------------------------------------------
 
 
-def _replica_failure(workload: Object) -> str | None:
+def _replica_failure(workload: Object) -> Obstacle | None:
     for condition in workload.get("status", {}).get("conditions") or ():
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
             return _refused(condition.get("message") or "")
     return None
 
 
-def _failed_create(event: Object, workload: Object) -> str | None:
+def _failed_create(event: Object, workload: Object) -> Obstacle | None:
     """A refusal to create pods, told by the workload's own controller."""
     if event.get("reason") != "FailedCreate" or not is_about_workload(event, workload):
         return None
     return _refused(event.get("message") or "")
 
 
+@dataclass(frozen=True)
+class QuotaRefusal:
+    """A pod that a ResourceQuota did not let in, with the quantities by resource as the server told them."""
+
+    quota: str
+    requested: Mapping[str, str]
+    used: Mapping[str, str]
+    limited: Mapping[str, str]
+
+    def still_holds(self, quota: Object | None) -> bool:
+        """Whether the quota, as it is now, would refuse the same pod again; one that is gone refuses nothing."""
+        if quota is None:
+            return False
+        hard, used = quota["spec"].get("hard") or {}, (quota.get("status") or {}).get("used") or {}
+        return any(
+            resource in hard and parse(used.get(resource, "0")).value + parse(asked).value > parse(hard[resource]).value
+            for resource, asked in self.requested.items()
+        )
+
+
 # The text of the quota admission plug-in (apiserver/pkg/admission/plugin/resourcequota/controller.go).
 _QUOTA = re.compile(r"exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)")
 
 
-def _refused(message: str) -> str:
-    quota = _QUOTA.search(message)
+def quota_refusal(message: str) -> QuotaRefusal | None:
+    """What the server's text says of a quota; None when it is about something else."""
+    found = _QUOTA.search(message)
+    if not found:
+        return None
+    amounts = [dict(part.split("=", 1) for part in text.split(",")) for text in found.groups()[1:]]
+    return QuotaRefusal(found[1], *amounts)
+
+
+def _refused(message: str) -> Obstacle:
+    quota = quota_refusal(message)
     if not quota:
-        return f"pods cannot be created: {_short(message)}"
-    name, requested, used, limited = quota.groups()
-    amounts = [dict(part.split("=", 1) for part in text.split(",")) for text in (requested, used, limited)]
+        lasting = _LASTING_REFUSAL.search(message) is not None
+        return Obstacle(f"pods cannot be created: {_short(message)}", final=lasting, refusal=message)
     each = "; ".join(
-        f"{resource.removeprefix('requests.')}: {amounts[0][resource]} more asked for, "
-        f"{amounts[1].get(resource, '?')} of {amounts[2].get(resource, '?')} in use"
-        for resource in amounts[0]
+        f"{resource.removeprefix('requests.')}: {asked} more asked for, "
+        f"{quota.used.get(resource, '?')} of {quota.limited.get(resource, '?')} in use"
+        for resource, asked in quota.requested.items()
     )
-    return (
-        f"the quota {name} of the namespace is exhausted ({each}); delete a job, ask for less, or have the quota raised"
+    text = (
+        f"the quota {quota.quota} of the namespace is exhausted ({each}); "
+        f"delete a job, ask for less, or have the quota raised"
     )
+    return Obstacle(text, final=True, refusal=message)
+
+
+# What admission or validation has against the pod itself. A namespace that is seconds old may lack its service account.
+_LASTING_REFUSAL = re.compile(r"(?:is forbidden: (?!error looking up service account)|is invalid: )")
 
 
 _LONGEST = 240

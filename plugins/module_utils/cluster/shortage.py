@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..labels import DEFAULT_POOL, GPU, GPU_MEMORY, GPU_TYPE, JOB_TYPE, POOL
@@ -17,37 +18,46 @@ from .nodes import ACTIVE, COUNTED, FAULTY, MAINTAINING, Node, Taint, cores, gib
 from .requests import pod_requests
 
 
-def shortage_of(pod: Mapping[str, Any], nodes: Sequence[Node]) -> str | None:
-    """One sentence for an unscheduled pod over all nodes, or None when nothing that is known here stands in its way.
+@dataclass(frozen=True)
+class Shortage:
+    """What a pod does not find. ``lasting``: no job that ends gives it, only other nodes or another manifest do."""
 
-    The checks go from what can never come true to what waiting may cure.
+    text: str
+    lasting: bool
+
+
+def shortage_of(pod: Mapping[str, Any], nodes: Sequence[Node]) -> Shortage | None:
+    """What an unscheduled pod does not find on any node, or None when nothing that is known here stands in its way.
+
+    The checks go from what can never come true to what waiting may cure. Nodes without what is used of them tell just
+    the former.
     """
     place, members = _pool_of(pod, nodes)
     if not members:
-        return _empty_pool(place, nodes)
+        return Shortage(_empty_pool(place, nodes), lasting=True)
     selector = dict(pod["spec"].get("nodeSelector") or {})
     selector.pop(POOL, None)
     wanted_type = selector.pop(GPU_TYPE, None)
     if wanted_type:
         typed = [node for node in members if node.labels.get(GPU_TYPE) == wanted_type]
         if not typed:
-            return _no_such_type(wanted_type, members, place)
+            return Shortage(_no_such_type(wanted_type, members, place), lasting=True)
         members, place = typed, f"{place} with GPU type {wanted_type}"
     labelled = [node for node in members if all(node.labels.get(key) == value for key, value in selector.items())]
     if not labelled:
         marks = ", ".join(f"{key}={value}" for key, value in selector.items())
-        return f"no node of {place} has the label {marks}, which its node selector asks for"
+        return Shortage(f"no node of {place} has the label {marks}, which its node selector asks for", lasting=True)
     members = [node for node in labelled if not _keeping_away(node, pod)]
     if not members:
         return _all_tainted(pod, labelled, place)
     if len(members) < len(labelled):
         place = f"{place} open to it"
     requests = pod_requests(pod, COUNTED)
-    return (
-        _larger_than_any(requests, members, place, pod)
-        or _none_takes_pods(members, place)
-        or _nothing_free(requests, members, place)
-    )
+    too_large = _larger_than_any(requests, members, place, pod)
+    if too_large:
+        return too_large
+    for_now = _none_takes_pods(members, place) or _nothing_free(requests, members, place)
+    return Shortage(for_now, lasting=False) if for_now else None
 
 
 def _pool_of(pod: Mapping[str, Any], nodes: Sequence[Node]) -> tuple[str, list[Node]]:
@@ -113,33 +123,38 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     return bool(toleration.get("key")) and (toleration.get("value") or "") == taint.value
 
 
-def _all_tainted(pod: Mapping[str, Any], nodes: Sequence[Node], place: str) -> str:
+def _all_tainted(pod: Mapping[str, Any], nodes: Sequence[Node], place: str) -> Shortage:
     keys = sorted({taint.key for node in nodes for taint in _keeping_away(node, pod)})
     if keys == [GPU]:
-        return (
+        text = (
             f"the nodes of {place} take only jobs that use GPUs (taint {GPU}); "
             f"name a pool with other nodes in resources.pool"
         )
-    return (
+        return Shortage(text, lasting=True)
+    text = (
         f"every node of {place} has a taint that keeps it away ({_listed(keys)}); name another pool in resources.pool"
     )
+    return Shortage(text, lasting=False)  # Taints come and go with maintenance, upgrades of drivers, new nodes.
 
 
 def _larger_than_any(
     requests: Mapping[str, int], nodes: Sequence[Node], place: str, pod: Mapping[str, Any]
-) -> str | None:
+) -> Shortage | None:
     for resource in COUNTED:
         largest = max(node.allocatable.get(resource, 0) for node in nodes)
         if requests[resource] <= largest:
             continue
         if not largest:
-            return f"no node of {place} has {_NOUNS[resource]}; name a pool with {_NOUNS[resource]} in resources.pool"
+            text = f"no node of {place} has {_NOUNS[resource]}; name a pool with {_NOUNS[resource]} in resources.pool"
+            # A node loses its GPUs while its device plugin restarts; its type remains.
+            return Shortage(text, lasting=not any(node.gpu_type for node in nodes))
         training = (pod["metadata"].get("labels") or {}).get(JOB_TYPE) == "training"
         cure = " or spread the training with resources.node_count" if resource == GPU and training else ""
-        return (
+        text = (
             f"it asks for {_asked(resource, requests[resource])} on one node, and the largest node of {place} has "
             f"{_there(resource, largest)}; lower {_FIELDS[resource]}{cure}"
         )
+        return Shortage(text, lasting=True)
     return None
 
 

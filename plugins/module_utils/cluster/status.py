@@ -46,6 +46,14 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
     return all(status.get(count, 0) == wanted for count in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
+def is_renewed(workload: Mapping[str, Any]) -> bool:
+    """As many pods as wanted were made from the present template, ready or not. Of a Job all are."""
+    if workload["kind"] == "Job":
+        return True
+    updated = workload.get("status", {}).get("updatedReplicas", 0)
+    return not _is_outdated(workload) and bool(updated >= pods_wanted(workload))
+
+
 def is_complete(workload: Mapping[str, Any]) -> bool:
     """A training has finished well. Other kinds never finish: they count as complete when they are ready."""
     return _job_status(workload) == "Succeeded" if workload["kind"] == "Job" else is_ready(workload)
@@ -56,12 +64,17 @@ def failure_of(workload: Mapping[str, Any]) -> str | None:
     if _is_outdated(workload):
         return None
     for condition in workload.get("status", {}).get("conditions") or ():
-        failed = condition["type"] == "Failed" or (
-            condition["type"] == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded"
-        )
-        if failed and condition["status"] == ("True" if condition["type"] == "Failed" else "False"):
+        # FailureTarget (since 1.31) says it while the last pods still end, Failed when they have.
+        failed = condition["type"] in ("Failed", "FailureTarget") and condition["status"] == "True"
+        late = condition["type"] == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded"
+        if failed or (late and condition["status"] == "False"):
             return str(condition.get("message") or condition.get("reason"))
     return None
+
+
+def pods_ready(workload: Mapping[str, Any]) -> int:
+    """The number of pods that are ready, as the workload counts them."""
+    return int(workload.get("status", {}).get("ready" if workload["kind"] == "Job" else "readyReplicas", 0))
 
 
 def pods_wanted(workload: Mapping[str, Any]) -> int:
@@ -86,7 +99,8 @@ def _job_status(job: Mapping[str, Any]) -> str:
         return "Succeeded"
     if "Failed" in true:
         return "Failed"
-    if "Suspended" in true or job["spec"].get("suspend"):
+    # What is asked for: the condition Suspended follows when the controller has seen it.
+    if job["spec"].get("suspend"):
         return "Paused"
     # ``active`` counts pods that wait for a node as well; ``ready`` tells them apart (absent from old servers).
     return "Running" if status.get("active") and status.get("ready") != 0 else "Pending"

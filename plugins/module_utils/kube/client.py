@@ -3,15 +3,19 @@
 """The only place that talks to the API server: JSON in and out over one pool of kept-alive connections.
 
 Every write that this client offers can be sent twice without harm, so that each may be retried: server-side apply is
-idempotent by nature, deletions name the uid of what they delete, and creations are dry runs only.
+idempotent by nature, deletions name the uid of what they delete, and a creation that finds its object there says so.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import random
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -19,7 +23,7 @@ from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined
 
 from ..labels import FIELD_MANAGER
 from .connection import Connection
-from .errors import ApiError, ConnectionProblem
+from .errors import ApiError, ConnectionProblem, Unauthorized
 from .resources import POD, Resource, resource_of
 
 PAGE_SIZE = 500
@@ -30,7 +34,10 @@ _MERGE_PATCH = "application/merge-patch+json"
 _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 _FIRST_DELAY = 0.2  # seconds; doubles with each retry
 _LONGEST_DELAY = 30.0
-_LOG_PIECE = 65_536  # bytes
+_PIECE = 65_536  # bytes of a streamed answer
+# Seconds. Servers send a bookmark every minute (apiserver/pkg/storage/cacher, defaultBookmarkFrequency): a watch that
+# hears less has probably lost its connection without being told.
+_WATCH_SILENCE = 90.0
 
 
 T = TypeVar("T")
@@ -85,18 +92,62 @@ class Client:
         def read() -> list[T]:
             return [shrink(obj) for obj in self._pages(resource, namespace, labels, fields, metadata_only)]
 
-        try:
-            return read()
-        except ApiError as error:
-            if error.status != 410:
-                raise
-            # The continue token outlived its snapshot: start over (API concepts, "Retrieving large results sets").
-            return read()
+        return _twice_if_expired(read)
+
+    def listing(
+        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> tuple[list[dict[str, Any]], str]:
+        """What ``select`` finds, and the resourceVersion from which a watch goes on without missing anything."""
+
+        def read() -> tuple[list[dict[str, Any]], str]:
+            answers = list(self._answers(resource, namespace, labels, fields, "application/json"))
+            objects = [obj for page in answers for obj in _items(resource, page)]
+            return objects, answers[-1]["metadata"]["resourceVersion"]
+
+        return _twice_if_expired(read)
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        version: str,
+        *,
+        labels: str = "",
+        fields: str = "",
+        seconds: float,
+    ) -> Watch:
+        """Open a watch of what changes after a resourceVersion; the server ends it after so many seconds."""
+        query = {
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(math.ceil(seconds)),
+        }
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
+        path = resource.path(namespace)
+        return self._send(
+            "GET", path, lambda response: Watch(response, path), query, streamed=True, patience=_WATCH_SILENCE
+        )
 
     def first(self, resource: Resource, *, labels: str = "", limit: int = 1) -> list[dict[str, Any]]:
         """At most ``limit`` objects, in one request: for questions that any of them answers."""
         query = {"limit": str(limit), **({"labelSelector": labels} if labels else {})}
         return _items(resource, self._request("GET", resource.path(), query))
+
+    def preferred_version(self, group: str) -> str | None:
+        """The version of an API group that the server prefers, as ``group/version``; None where the group is unknown.
+
+        For groups of controllers that a cluster may lack; those of Kubernetes itself are at fixed paths.
+        """
+        try:
+            return str(self._request("GET", f"/apis/{group}")["preferredVersion"]["groupVersion"])
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
         """One object, or None. For waiting on a single object; everything else reads lists."""
@@ -115,7 +166,7 @@ class Client:
 
         def consume(response: Any) -> T:
             try:
-                return into(response.stream(_LOG_PIECE))
+                return into(response.stream(_PIECE))
             finally:
                 response.close()  # What was not read to its end cannot serve another request.
 
@@ -136,9 +187,11 @@ class Client:
         """Change the very version of an object that ``metadata`` was read from, by a JSON merge patch.
 
         The resourceVersion guards it: 409 (ApiError, reason Conflict) when somebody wrote in between, and also when an
-        answer was lost and the patch sent again. The caller reads anew and decides.
+        answer was lost and the patch sent again. The caller reads anew and decides. Where ``metadata`` has none, the
+        patch is for whatever version there is.
         """
-        guarded = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": metadata["resourceVersion"]}}
+        guard = {key: metadata[key] for key in ("resourceVersion",) if key in metadata}
+        guarded = {**patch, "metadata": {**patch.get("metadata", {}), **guard}}
         query = _dry({"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}, dry_run)
         path = resource.path(metadata.get("namespace"), metadata["name"])
         return self._request("PATCH", path, query, guarded, _MERGE_PATCH)
@@ -157,6 +210,17 @@ class Client:
             if error.status == 409 and error.reason == "AlreadyExists":
                 return None
             raise
+
+    def create(self, obj: dict[str, Any]) -> bool:
+        """Create an object. False: one of that name exists, perhaps our own, when an answer was lost."""
+        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        try:
+            self._request("POST", resource_of(obj).path(obj["metadata"].get("namespace")), query, obj)
+        except ApiError as error:
+            if error.status != 409 or error.reason != "AlreadyExists":
+                raise
+            return False
+        return True
 
     def delete(
         self,
@@ -200,15 +264,22 @@ class Client:
     def _pages(
         self, resource: Resource, namespace: str | None, labels: str, fields: str, metadata_only: bool
     ) -> Iterator[dict[str, Any]]:
+        accept = _METADATA_ONLY if metadata_only else "application/json"
+        for page in self._answers(resource, namespace, labels, fields, accept):
+            yield from _items(resource, page)
+
+    def _answers(
+        self, resource: Resource, namespace: str | None, labels: str, fields: str, accept: str
+    ) -> Iterator[dict[str, Any]]:
+        """The pages of a list, as the server sends them."""
         query = {"limit": str(PAGE_SIZE)}
         if labels:
             query["labelSelector"] = labels
         if fields:
             query["fieldSelector"] = fields
-        accept = _METADATA_ONLY if metadata_only else "application/json"
         while True:
             page = self._request("GET", resource.path(namespace), query, accept=accept)
-            yield from _items(resource, page)
+            yield page
             token = page.get("metadata", {}).get("continue")
             if not token:
                 return
@@ -237,11 +308,16 @@ class Client:
         accept: str = "application/json",
         *,
         streamed: bool = False,
+        patience: float | None = None,
     ) -> T:
         """What ``consume`` makes of the answer to a request, sent again while the server is busy or connections break.
 
-        With ``streamed`` the body is left to ``consume``.
+        With ``streamed`` the body is left to ``consume``. ``patience`` is the number of seconds that the server may be
+        silent; by default the connection's.
         """
+        import urllib3
+
+        silence = self._connection.request_timeout if patience is None else patience
         url = self._connection.server + quote(path) + (f"?{urlencode(query)}" if query else "")
         payload = None if body is None else json.dumps(body).encode()
         for attempt in range(self._connection.retries + 1):
@@ -254,6 +330,7 @@ class Client:
                     body=payload,
                     headers=self._headers(accept, content_type if payload else None),
                     preload_content=not streamed,
+                    timeout=urllib3.Timeout(connect=self._connection.request_timeout, read=silence),
                 )
                 if response.status < 400:
                     return consume(response)
@@ -264,7 +341,7 @@ class Client:
                 self._sleep(_delay(attempt))
                 continue
             if response.status == 401:
-                raise ConnectionProblem(
+                raise Unauthorized(
                     f"the API server {self._connection.server} does not accept the credentials (HTTP 401). Is the "
                     f"token of api_key, or of the kubeconfig's context, still valid?"
                 )
@@ -295,6 +372,50 @@ class Client:
         for name, value in self._connection.impersonation:
             headers.add(name, value)
         return headers
+
+
+class Watch:
+    """An open watch: iterate over its events, ``{"type": …, "object": …}``; the end comes when the connection ends.
+
+    Raises ApiError for an error that the server tells within the stream (status 410: the version is too old).
+    ``stop`` may be called from another thread than the one that iterates.
+    """
+
+    def __init__(self, response: Any, path: str) -> None:
+        self._response = response
+        self._path = path
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        try:
+            for line in self._lines():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise ApiError("GET", self._path, status.get("code", 500), status)
+                yield event
+        finally:
+            with self._lock:
+                self._response.close()  # What was not read to its end cannot serve another request.
+
+    def stop(self) -> None:
+        """End the iteration, also while it waits: closing a socket does not wake its reader, shutting it down does."""
+        # AttributeError, ValueError: of urllib3 and http.client, when the stream ended by itself a moment ago.
+        with self._lock, suppress(OSError, AttributeError, ValueError):
+            if not self._response.closed:
+                with socket.socket(fileno=os.dup(self._response.fileno())) as connection:
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _lines(self) -> Iterator[bytes]:
+        from urllib3.exceptions import HTTPError
+
+        begun = b""
+        try:
+            for piece in self._response.stream(_PIECE):
+                *lines, begun = (begun + piece).split(b"\n")
+                yield from lines
+        except (HTTPError, OSError):
+            return  # Cut, stopped or silent for too long: what was seen so far is true, and a new watch goes on.
 
 
 class _Brake:
@@ -332,7 +453,6 @@ def _open_pool(connection: Connection) -> Any:
             tls["assert_hostname"] = connection.tls_server_name
     options = {
         "maxsize": connection.concurrency,
-        "timeout": connection.request_timeout,
         "retries": False,  # This module decides what may be sent again.
         **tls,
     }
@@ -343,6 +463,16 @@ def _open_pool(connection: Connection) -> Any:
         headers = dict(connection.proxy_headers)
         return urllib3.ProxyManager(connection.proxy, proxy_headers=headers, proxy_ssl_context=trust, **options)
     return urllib3.PoolManager(**options)
+
+
+def _twice_if_expired(read: Callable[[], T]) -> T:
+    """A continue token may outlive its snapshot: then start over (API concepts, "Retrieving large results sets")."""
+    try:
+        return read()
+    except ApiError as error:
+        if error.status != 410:
+            raise
+        return read()
 
 
 def _whole(obj: dict[str, Any]) -> dict[str, Any]:

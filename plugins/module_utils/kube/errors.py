@@ -17,6 +17,10 @@ class ConnectionProblem(KubeError):
     """The options do not lead to a server, or the server did not answer."""
 
 
+class Unauthorized(ConnectionProblem):
+    """The server answers and does not know who we are: trying again does not help."""
+
+
 @dataclass(frozen=True)
 class Cause:
     """One entry of ``status.details.causes``."""

@@ -6,7 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import reason_for
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import (
+    obstacles,
+    quota_refusal,
+    reason_for,
+)
 
 from .live_objects import POOL, accounted, container, event, node, pod, unscheduled, with_container, workload
 
@@ -199,7 +203,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
                         "reason": "ProgressDeadlineExceeded",
                         "message": 'ReplicaSet "x-1" has timed out progressing.',
                     }
-                ]
+                ],
             },
         ),
         [],
@@ -369,6 +373,130 @@ def test_why(
 ) -> None:
     nodes = accounted([node("n1", labels={POOL: "a"}), node("n2", labels={POOL: "a"})])
     assert reason_for(obj, pods, events, nodes) == sentence
+
+
+BACK_OFF = 'Back-off pulling image "reg/ml:v1": ErrImagePull: '
+NO_MATCH = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are."
+ONE_MATCHES = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."
+REFUSED = 'Error creating: pods "x-9" is forbidden: '
+
+# the workload, its pods, events; is any obstacle final; without a look at the nodes
+FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], bool]] = {
+    "an image was not found": (workload(), [waiting("ImagePullBackOff", f"{BACK_OFF}reg/ml:v1: not found")], [], True),
+    "the first try of a pull": (workload(), [waiting("ErrImagePull", "reg/ml:v1: not found")], [], False),
+    "a registry that did not answer": (
+        workload(),
+        [waiting("ImagePullBackOff", f"{BACK_OFF}dial tcp 10.0.0.1:443: i/o timeout")],
+        [],
+        False,
+    ),
+    "a registry with a limit": (
+        workload(),
+        [waiting("ImagePullBackOff", f"{BACK_OFF}toomanyrequests: You have reached your pull rate limit")],
+        [],
+        False,
+    ),
+    "a registry that did not answer, told by the event alone": (
+        workload(),
+        [waiting("ImagePullBackOff", 'Back-off pulling image "reg/ml:v1"')],
+        [event("Failed", 'Failed to pull image "reg/ml:v1": dial tcp 10.0.0.1:443: i/o timeout')],
+        False,
+    ),
+    "an image name that cannot be": (workload(), [waiting("InvalidImageName", "couldn't parse")], [], True),
+    "a secret that may still be made": (workload(), [waiting("CreateContainerConfigError", "no secret")], [], False),
+    "a crash loop": (workload("Deployment"), [ended(reason="Error", exitCode=1)], [], True),
+    "a first crash": (
+        workload("Deployment"),
+        [pod(nodeName="n1", status=with_container("Running", state=EXIT_1))],
+        [],
+        False,
+    ),
+    "a training that failed": (workload(status={"conditions": LIMIT}), [FAILED_POD], [], True),
+    "a training that is about to fail": (
+        workload(status={"conditions": [{**LIMIT[0], "type": "FailureTarget"}]}),
+        [FAILED_POD],
+        [],
+        True,
+    ),
+    "a training between two tries": (workload(), [FAILED_POD], [], False),
+    "labels that no node has": (workload(), [pod(status=unscheduled(NO_MATCH))], [], True),
+    "labels that a busy node has": (workload(), [pod(status=unscheduled(ONE_MATCHES))], [], False),
+    "too few free GPUs": (workload(), [pod(gpu=1, status=unscheduled(SCHEDULER))], [], False),
+    "a pod that is held back": (
+        workload(),
+        [pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}], status=unscheduled(NO_MATCH))],
+        [],
+        False,
+    ),
+    "a quota": (workload(), [], [event("FailedCreate", f"{REFUSED}{QUOTA}", "Job", "x")], True),
+    "a quota that has let the pod in since": (
+        workload(),
+        [waiting("ContainerCreating")],
+        [event("FailedCreate", f"{REFUSED}{QUOTA}", "Job", "x")],
+        False,
+    ),
+    "a policy": (workload(), [], [event("FailedCreate", f"{REFUSED}violates PodSecurity", "Job", "x")], True),
+    "a namespace that is not furnished yet": (
+        workload(),
+        [],
+        [event("FailedCreate", f"{REFUSED}error looking up service account ml/default", "Job", "x")],
+        False,
+    ),
+    "a webhook that does not answer": (
+        workload(),
+        [],
+        [event("FailedCreate", "Error creating: Internal error occurred: failed calling webhook", "Job", "x")],
+        False,
+    ),
+    "a service whose deadline has passed": (
+        workload(
+            "Deployment",
+            status={
+                "observedGeneration": 1,
+                "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}],
+            },
+        ),
+        [],
+        [],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("obj", "pods", "events", "final"), FINAL.values(), ids=FINAL)
+def test_what_no_waiting_cures(
+    obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], final: bool
+) -> None:
+    assert any(obstacle.final for obstacle in obstacles(obj, pods, events)) == final
+
+
+def test_what_is_final_says_where_to_read_on() -> None:
+    (crash,) = obstacles(workload("Deployment"), [ended(reason="Error", exitCode=1)], [])
+    assert crash.log == ("x-1", "main")
+    (failed, general, _again) = obstacles(workload(status={"conditions": LIMIT}), [FAILED_POD], [])
+    assert (failed.log, general.log) == (("x-old", "main"), None)
+
+
+def resource_quota(hard: str, used: str) -> dict[str, Any]:
+    key = "requests.nvidia.com/gpu"
+    return {"spec": {"hard": {key: hard, "pods": "0"}}, "status": {"used": {key: used}}}
+
+
+@pytest.mark.parametrize(
+    ("quota", "holds"),
+    [
+        (resource_quota("8", "6"), True),
+        (resource_quota("10", "6"), False),
+        (resource_quota("8", "4"), False),
+        ({"spec": {"hard": {}}}, False),
+        (None, False),
+    ],
+)
+def test_a_quota_refuses_as_long_as_it_is_too_small(quota: dict[str, Any] | None, holds: bool) -> None:
+    refusal = quota_refusal(QUOTA)
+    assert refusal is not None
+    assert refusal.quota == "team-ml"
+    assert refusal.still_holds(quota) == holds
 
 
 def test_without_a_look_at_the_nodes_the_scheduler_speaks() -> None:

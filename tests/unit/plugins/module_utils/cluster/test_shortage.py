@@ -220,11 +220,57 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
 def test_what_is_short(
     waiting: dict[str, Any], nodes: list[dict[str, Any]], others: list[dict[str, Any]], sentence: str | None
 ) -> None:
-    assert shortage_of(waiting, accounted(nodes, others)) == sentence
+    found = shortage_of(waiting, accounted(nodes, others))
+    assert (found.text if found else None) == sentence
+
+
+# Which of them no waiting cures.
+LASTING = {
+    "a pool that is not there",
+    "a cluster without pools",
+    "no pool is named, and every node is in one",
+    "a cluster without nodes",
+    "a GPU type that the pool has not",
+    "a GPU type where nobody labelled any",
+    "a label that somebody else asks for",
+    "a job without GPUs where all nodes are kept for those",
+    "the nodes that keep it away do not count",
+    "more GPUs than any node has",
+    "and it is no training",
+    "GPUs where there are none",
+    "a share of a GPU where nobody shares",
+    "too large a share",
+    "more CPU than any node has",
+    "a little more memory than any node has",
+}
+
+
+@pytest.mark.parametrize("case", [name for name, (*_, sentence) in CASES.items() if sentence])
+def test_what_waiting_may_cure(case: str) -> None:
+    waiting, nodes, others, _sentence = CASES[case]
+    found = shortage_of(waiting, accounted(nodes, others))
+    assert found is not None
+    assert found.lasting == (case in LASTING)
+
+
+def test_a_node_of_a_gpu_type_may_get_its_gpus_back() -> None:
+    nodes = accounted([node(labels={POOL: "a", GPU_TYPE: "H100"}, gpu=0)])
+    found = shortage_of(pod(gpu=1, nodeSelector=A), nodes)
+    assert found is not None
+    assert "no node of pool a has GPUs" in found.text
+    assert not found.lasting
+
+
+def test_without_what_is_used_only_what_lasts_is_told() -> None:
+    free = accounted([node(labels=A)])
+    assert shortage_of(pod(gpu=8, nodeSelector=A), free) is None
+    found = shortage_of(pod(gpu=9, nodeSelector=A), free)
+    assert found is not None
+    assert found.lasting
 
 
 def test_of_many_pools_a_few_are_named() -> None:
     nodes = accounted([node(f"n{number}", labels={POOL: f"p{number}"}) for number in range(9)])
     said = shortage_of(pod(nodeSelector=A), nodes)
     assert said is not None
-    assert "(there are p0, p1, p2, p3, p4 and 4 others)" in said
+    assert "(there are p0, p1, p2, p3, p4 and 4 others)" in said.text

@@ -6,6 +6,8 @@ from __future__ import annotations
 import threading
 import time
 
+import json
+
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
@@ -350,3 +352,42 @@ def test_a_refused_update(causes, immutable):
         assert f"{field}: " in str(error)
         assert cause.rpartition(": ")[2] in str(error)
     assert "hunter2" not in str(error)
+
+
+# -- watches ---------------------------------------------------------------------------------------------------------
+
+WATCH = {"watch": "true", "resourceVersion": "7", "allowWatchBookmarks": "true", "timeoutSeconds": "60"}
+ADDED = {"type": "ADDED", "object": TRAIN}
+DELETED = {"type": "DELETED", "object": TRAIN}
+
+
+def test_a_listing_says_from_where_a_watch_goes_on():
+    first = {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
+    second = {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "b"}}]}
+    with conversation(
+        Exchange("GET", JOBS, {"limit": "500", "fieldSelector": "x=y"}, answer=first),
+        Exchange("GET", JOBS, {"limit": "500", "fieldSelector": "x=y", "continue": "more"}, answer=second),
+    ) as url:
+        jobs, version = client(url).listing(JOB, "ml", fields="x=y")
+    assert ([job["metadata"]["name"] for job in jobs], version) == (["a", "b"], "7")
+
+
+def test_a_watch_gives_the_events_as_they_come():
+    lines = "".join(f"{json.dumps(event)}\n" for event in (ADDED, DELETED))
+    query = {**WATCH, "labelSelector": "app=a", "fieldSelector": "x=y"}
+    with conversation(Exchange("GET", JOBS, query, answer=lines)) as url:
+        assert list(client(url).watch(JOB, "ml", "7", labels="app=a", fields="x=y", seconds=60)) == [ADDED, DELETED]
+
+
+def test_a_watch_from_a_forgotten_version_is_an_error_within_the_stream():
+    line = json.dumps({"type": "ERROR", "object": failure(410, "Expired", "too old resource version")})
+    with conversation(Exchange("GET", JOBS, WATCH, answer=f"{line}\n")) as url:
+        with pytest.raises(ApiError, match="too old") as caught:
+            list(client(url).watch(JOB, "ml", "7", seconds=60))
+        assert caught.value.status == 410
+
+
+def test_who_may_not_watch_is_told_at_once():
+    with conversation(Exchange("GET", JOBS, WATCH, status=403, answer=failure(403, "Forbidden"))) as url:
+        with pytest.raises(ApiError):
+            client(url).watch(JOB, "ml", "7", seconds=60)
