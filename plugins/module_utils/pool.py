@@ -25,6 +25,7 @@ def pool_argument_spec() -> dict[str, dict[str, Any]]:
         "state": {"type": "str", "choices": list(STATES), "default": "present"},
         "src": {"type": "list", "elements": "path"},
         "definition": {"type": "raw"},
+        "allow_empty": {"type": "bool", "default": False},
         "name": {"type": "str"},
         "description": {"type": "str"},
         "nodes": {"type": "raw"},
@@ -52,6 +53,8 @@ def run(task: Task) -> dict[str, Any]:
     from .pools.lease import Abandoned, Overtaken, PoolLease
 
     requests = _requested(task)
+    if not requests:
+        return {"changed": False, "results": [], "diff": [], "msg": "0 pools: nothing to do"}
     lease = PoolLease(task.client())
     overtaken: Overtaken | None = None
     former: _Plan | None = None  # what was planned before somebody else may have changed the pools
@@ -129,7 +132,7 @@ def _requested(task: Task) -> list[Any]:
                 purge=params["purge"],
             )
         )
-    if not requests:
+    if not requests and not params["allow_empty"]:
         only = f", only: {', '.join(others)}" if others else ""
         raise TaskFailed(f"there is no pool in what was given{only}.")
     return requests

@@ -26,6 +26,7 @@ def quota_argument_spec() -> dict[str, dict[str, Any]]:
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "src": {"type": "list", "elements": "path"},
         "definition": {"type": "raw"},
+        "allow_empty": {"type": "bool", "default": False},
         "name": {"type": "str"},
         "namespaces": {"type": "list", "elements": "str"},
         "delete_namespaces": {"type": "bool", "default": False},
@@ -53,6 +54,8 @@ def run(task: Task) -> dict[str, Any]:
     from .quotas.plan import plan_absent, plan_present
 
     declared = _declared(task)
+    if not declared and _by_manifest(task):
+        return {"changed": False, "results": [], "diff": [], "msg": "0 namespaces: nothing to do"}
     live = read_live(task.client())
     if task.params["state"] == "present":
         planned = plan_present(declared, live)
@@ -85,14 +88,18 @@ def _declared(task: Task) -> list[Quota]:
     from .manifest.load import load
     from .manifest.models import Quota
 
-    if not task.params["src"] and task.params["definition"] is None:
+    if not _by_manifest(task):
         return []
     documents = load(task.params["src"] or (), task.params["definition"])
     quotas = [document.model for document in documents if isinstance(document.model, Quota)]
-    if not quotas:
+    if not quotas and not task.params["allow_empty"]:
         others = ", ".join(f"{document.origin} ({document.model.kind})" for document in documents)
         raise TaskFailed(f"there is no quota in what was given, only: {others}.")
     return quotas
+
+
+def _by_manifest(task: Task) -> bool:
+    return bool(task.params["src"]) or task.params["definition"] is not None
 
 
 def _running(task: Task, plans: Iterable[Plan]) -> list[str]:

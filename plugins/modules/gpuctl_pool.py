@@ -57,6 +57,12 @@ options:
     description:
       - The manifests themselves, a dictionary, a list of dictionaries, or YAML text with one or several documents.
     type: raw
+  allow_empty:
+    description:
+      - Whether it is right that there is no pool in what O(src) or O(definition) gives, as in a directory that may hold any
+        kinds of manifests. Without it, that is an error.
+    type: bool
+    default: false
   name:
     description:
       - Name of the pool. The names V(default), V(none) and V(all) are reserved.

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The playbooks that work on a directory of manifests, and those that change the state of a job."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from .ansible import Ansible, Run
+from .api import Api, eventually
+from .manifests import compute, training
+from .pools import POOL, Field
+from .pools import manifest as pool
+from .recorder import Recorder
+
+
+def run(ansible: Ansible, playbook: str, *arguments: str, **variables: Any) -> Run:
+    """A playbook with variables as AWX gives them."""
+    given = json.dumps({f"gpuctl_{name}": value for name, value in variables.items()})
+    return ansible.run("ansible-playbook", f"runwhere.gpuctl.{playbook}", "-e", given, "--diff", *arguments)
+
+
+def recap(done: Run) -> dict[str, int]:
+    """The counts of the last line: ok, changed, failed …"""
+    counts = done.output.split("PLAY RECAP")[1].split(":", 1)[1].split()
+    return {name: int(number) for name, number in (count.split("=") for count in counts)}
+
+
+def write(directory: Path, name: str, *manifests: Any) -> None:
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_text(yaml.safe_dump_all(manifests))
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A directory ``cluster`` that declares one of each: a pool, a quota with its namespace, a service in both."""
+
+    directory: Path
+    pool: str
+    node: str
+    quota: str
+    user: str
+    labels: dict[str, Any]
+
+
+@pytest.fixture
+def declared(ansible: Ansible, api: Api, field: Field) -> Iterator[Declared]:
+    user = f"gpuctl-test-{secrets.token_hex(4)}"
+    found = Declared(
+        ansible.directory / "cluster",
+        field.pool("a"),
+        field.nodes[0],
+        field.pool("q"),
+        user,
+        {field.nodes[1]: {"gpu-type": "T4"}},
+    )
+    write(found.directory, "pools.yaml", pool(found.pool, [found.node]))
+    limits = {user: {"cpu": 8, "memory": "8Gi", "gpu": 2}}
+    write(found.directory, "quotas.yaml", {"kind": "quota", "quota": {"name": found.quota}, "users": limits})
+    write(found.directory, "jobs.yaml", compute("web", job={"namespace": user}, resources={"pool": found.pool}))
+    yield found
+    api.delete("namespace", user)
+    eventually(lambda: api.get("namespace", user) is None, 120)
+
+
+def test_provision_brings_everything_about_and_then_has_nothing_to_do(
+    ansible: Ansible, api: Api, field: Field, recorder: Recorder, declared: Declared
+):
+    given = {"dir": "cluster", "node_labels": declared.labels}
+    predicted = run(ansible, "provision", "--check", **given)
+    assert predicted.status != 0, "drift fails a check run"
+    for what in (
+        ["pool", declared.pool, "-", "-", "create"],
+        ["quota", declared.quota, declared.user, "-", "create"],
+        ["labels", "of", "a", "node", "-", "-", field.nodes[1], "update"],
+        ["job", "web", declared.user, "-", "create"],
+    ):
+        assert any(line.strip(' ",').split() == what for line in predicted.output.splitlines()), (
+            what,
+            predicted.output,
+        )
+    assert predicted.tasks[-1].failed
+    assert predicted.tasks[-1].message.startswith("drift: 4 of what ")
+    assert recorder.writes == []
+
+    first = run(ansible, "provision", wait=True, **given)
+    assert first.status == 0, first.output
+    assert field.pool_of(declared.node) == declared.pool
+    assert field.labels(field.nodes[1]) == {"runwhere.ai/gpu-type": "T4"}
+    assert api.get("resourcequota", f"{declared.quota}-{declared.user}", declared.user)
+    assert api.get("deployment", "web", declared.user)["status"]["readyReplicas"] == 1
+
+    for arguments in ((), ("--check",)):
+        recorder.clear()
+        again = run(ansible, "provision", *arguments, **given)
+        assert again.status == 0, again.output
+        assert recap(again)["changed"] == 0
+        assert recorder.writes == recorder.dry_runs == []
+
+
+def test_a_check_run_names_what_has_drifted(ansible: Ansible, field: Field, declared: Declared):
+    assert run(ansible, "provision", dir="cluster").status == 0
+    field.set_labels(declared.node, {POOL: None})
+    drifted = run(ansible, "provision", "--check", dir="cluster")
+    assert drifted.status != 0
+    assert drifted.tasks[-1].message.startswith("drift: 1 of what ")
+    assert f"+{POOL}: {declared.pool}" in drifted.output
+    tolerated = run(ansible, "provision", "--check", dir="cluster", fail_on_drift="false")
+    assert tolerated.status == 0, tolerated.output
+    assert recap(tolerated)["changed"] == 1
+
+
+def test_a_directory_of_jobs_needs_no_right_but_to_submit(
+    ansible: Ansible, api: Api, submitter: Api, namespace: str, recorder: Recorder
+):
+    write(ansible.directory / "cluster", "jobs.yaml", compute(), training())
+    done = run(ansible, "provision", dir="cluster", namespace=namespace)
+    assert done.status == 0, done.output
+    assert api.get("deployment", "web", namespace)
+    assert api.get("job", "train", namespace)
+    assert 403 not in {request.status for request in recorder.requests}
+
+
+def test_answers_of_a_survey_may_be_texts_and_empty(ansible: Ansible, api: Api, declared: Declared):
+    answers = dict.fromkeys(("namespace", "node_labels", "wait_timeout", "fail_on_drift", "src"), "")
+    texts = {"wait": "true", "force": "false", "node_labels": yaml.safe_dump(declared.labels)}
+    done = run(ansible, "provision", dir=str(declared.directory), **{**answers, **texts})
+    assert done.status == 0, done.output
+    assert api.get("deployment", "web", declared.user)
+    empty = run(ansible, "provision", "--check", dir="cluster", **{**answers, "wait": "", "force": ""})
+    assert empty.status == 0, empty.output
+
+
+def test_teardown_asks_first_and_removes_what_is_declared(
+    ansible: Ansible, api: Api, field: Field, declared: Declared, recorder: Recorder
+):
+    given = {"dir": "cluster", "node_labels": declared.labels}
+    assert run(ansible, "provision", **given).status == 0
+    api.create("configmap", {"metadata": {"name": "somebodys"}}, declared.user)
+
+    recorder.clear()
+    refused = run(ansible, "teardown", **given)
+    assert refused.status != 0
+    assert "gpuctl_confirm=teardown" in refused.tasks[-1].message
+    predicted = run(ansible, "teardown", "--check", **given)
+    assert predicted.status == 0, predicted.output
+    assert recap(predicted)["changed"] == 4
+    assert recorder.writes == []
+
+    done = run(ansible, "teardown", confirm="teardown", **given)
+    assert done.status == 0, done.output
+    assert api.get("deployment", "web", declared.user) is None
+    assert api.get("resourcequota", f"{declared.quota}-{declared.user}", declared.user) is None
+    assert field.labels(declared.node) == field.labels(field.nodes[1]) == {}
+    assert field.declared("a") is None
+    assert api.get("configmap", "somebodys", declared.user), "namespaces stay, with what is in them"
+    again = run(ansible, "teardown", confirm="teardown", **given)
+    assert again.status == 0, again.output
+    assert recap(again)["changed"] == 0
+
+
+def test_teardown_takes_namespaces_along_when_it_is_told_to(ansible: Ansible, api: Api, declared: Declared):
+    assert run(ansible, "provision", dir="cluster").status == 0
+    done = run(ansible, "teardown", dir="cluster", confirm="teardown", delete_namespaces="true")
+    assert done.status == 0, done.output
+    eventually(lambda: api.get("namespace", declared.user) is None, 120)
+
+
+def test_a_job_from_pause_to_its_end(ansible: Ansible, api: Api, submitter: Api, namespace: str):
+    ansible.job(definition=compute(), namespace=namespace, wait=True)
+
+    def spec() -> dict[str, Any]:
+        return dict(api.get("deployment", "web", namespace)["spec"])
+
+    def change(playbook: str, **more: Any) -> None:
+        done = run(ansible, playbook, name="web", namespace=namespace, **more)
+        assert done.status == 0, done.output
+        assert recap(done)["changed"] == 1, done.output
+
+    change("pause")
+    assert spec()["replicas"] == 0
+    change("resume")
+    assert spec()["replicas"] == 1
+    change("scale", replicas="3")
+    assert spec()["replicas"] == 3
+    template = spec()["template"]
+    change("restart")
+    assert spec()["template"] != template
+    change("delete", kind="compute", wait="true")
+    assert api.get("deployment", "web", namespace) is None
+
+
+def test_all_jobs_of_a_directory_are_paused(ansible: Ansible, api: Api, namespace: str):
+    write(ansible.directory / "jobs", "jobs.yaml", compute("a"), compute("b"))
+    assert run(ansible, "submit", src="jobs", namespace=namespace).status == 0
+    done = run(ansible, "pause", src="jobs", namespace=namespace)
+    assert done.status == 0, done.output
+    assert [obj["spec"]["replicas"] for obj in api.list("deployment", namespace)] == [0, 0]
