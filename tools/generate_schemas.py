@@ -204,10 +204,12 @@ def _allow_placeholders(block: Schema, without: set[str]) -> None:
 
 def _or_placeholder(schema: Schema) -> Schema:
     if "enum" in schema or "pattern" in schema:
-        notes = {word: schema[word] for word in ("description", "default", "examples") if word in schema}
+        notes = {word: value for word, value in schema.items() if word in ("description", "default", "examples")}
         rest = {word: value for word, value in schema.items() if word not in notes}
         return {**notes, "anyOf": [rest, {"type": "string", "pattern": _PLACEHOLDER}]}
-    inner = {word: _or_placeholder(schema[word]) for word in ("items", "additionalProperties") if word in schema}
+    inner: Schema = {
+        word: _or_placeholder(schema[word]) for word in ("items", "additionalProperties") if word in schema
+    }
     if "anyOf" in schema:
         inner["anyOf"] = [_or_placeholder(choice) for choice in schema["anyOf"]]
     return {**schema, **inner}

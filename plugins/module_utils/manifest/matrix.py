@@ -21,12 +21,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TypeVar
 
 from .document import Checked, Written
-from .problems import ManifestError, joined
-from .reading import Location, Problem, nearest
+from .problems import ManifestError
+from .reading import Problem, nearest
 from .rules import JOB_NAME_LENGTH
 from .secrets import written_secret_values
 from .tree import ListNode, MapNode, Node, ScalarNode
@@ -48,7 +47,7 @@ def validate_each(written: Written) -> list[Checked]:
     template = validate(written)
     if template.data.get("kind") != "training" or not isinstance(written.node, MapNode):
         return [template]
-    uses = list(_uses(written.node, written.path))
+    uses = _uses(template)
     matrix = template.data.get("matrix") or {}
     problems = list(_unused(uses, template, matrix))
     if matrix or ("matrix",) not in template.spots:  # One that cannot be read is told of already.
@@ -67,10 +66,13 @@ def validate_each(written: Written) -> list[Checked]:
 def written_secrets(manifest: Node) -> set[str]:
     """The secrets of a manifest as it was written, with those of its matrix that would be filled in."""
     found = written_secret_values(manifest)
-    entries = manifest.entries if isinstance(manifest, MapNode) else ()
-    matrices = [value for key, value in entries if key.text == "matrix" and isinstance(value, MapNode)]
+    blocks = manifest.entries if isinstance(manifest, MapNode) else ()
+    matrices = [value for key, value in blocks if key.text == "matrix" and isinstance(value, MapNode)]
     values = {
-        key.text: [node.text for dummy, node in _texts(value, ())] for each in matrices for key, value in each.entries
+        key.text: [item.text for item in value.items if isinstance(item, ScalarNode)]
+        for matrix in matrices
+        for key, value in matrix.entries
+        if isinstance(value, ListNode)
     }
     for row in itertools.zip_longest(*values.values(), fillvalue=""):
         found |= written_secret_values(_with_values(manifest, dict(zip(values, row, strict=True))))
@@ -101,21 +103,16 @@ class _Use:
     names_the_job: bool
 
 
-def _uses(manifest: MapNode, path: str) -> Iterator[_Use]:
-    for steps, node in _texts(manifest, ()):
-        matches = _PLACEHOLDER.finditer(node.text) if _BEGINNING in node.text else ()
-        parameters = tuple(match["parameter"] for match in matches if match["parameter"] is not None)
-        if parameters and steps[0] != "matrix":
-            yield _Use(reduce(joined, steps, path), node, parameters, steps == ("job", "name"))
-
-
-def _texts(node: Node, steps: Location) -> Iterator[tuple[Location, ScalarNode]]:
-    if isinstance(node, ScalarNode):
-        yield steps, node
-        return
-    inner = node.entries if isinstance(node, MapNode) else enumerate(node.items)
-    for key, value in inner:
-        yield from _texts(value, (*steps, key.text if isinstance(key, ScalarNode) else key))
+def _uses(template: Checked) -> list[_Use]:
+    found: dict[str, _Use] = {}  # by path: one item that stands for a list has two locations
+    for location, spot in template.spots.items():
+        node = spot.node
+        if isinstance(node, ScalarNode) and _BEGINNING in node.text and location[0] != "matrix":
+            matches = (match["parameter"] for match in _PLACEHOLDER.finditer(node.text))
+            parameters = tuple(parameter for parameter in matches if parameter is not None)
+            if parameters:
+                found[spot.path] = _Use(spot.path, node, parameters, location == ("job", "name"))
+    return list(found.values())
 
 
 def _misused(uses: Sequence[_Use], matrix: Mapping[str, object]) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 from .forms import Also, DefaultEntry
@@ -58,7 +58,12 @@ class Key:
         return tuple(dict.fromkeys([self.documented, *forms]))
 
     def mark(self, kind: type) -> Any:
-        return next((mark for mark in self.marks if isinstance(mark, kind)), None)
+        """The mark of that class, or None."""
+        return self._marks.get(kind)
+
+    @cached_property
+    def _marks(self) -> dict[type, Any]:
+        return {type(mark): mark for mark in reversed(self.marks)}
 
 
 @cache
