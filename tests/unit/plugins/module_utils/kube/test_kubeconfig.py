@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reading plain kubeconfigs ourselves leads where the kubernetes library leads; all others are left to it."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.access import Access
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.kubeconfig import plain_access
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.library import CannotLoad, access_of_kubeconfig
+
+Config = dict[str, Any]
+
+
+def data(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def config(cluster: Config | None = None, user: Config | None = None, name: str = "a", **top: Any) -> Config:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": f"https://{name}:6443", **(cluster or {})}}],
+        "users": [{"name": name, "user": {"token": f"t-{name}"} if user is None else user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        **top,
+    }
+
+
+# Name -> (files: directory/name -> content, context). The files beside them have their own path as content.
+PLAIN: dict[str, tuple[dict[str, Config], str | None]] = {
+    "a token": ({"x/config": config()}, None),
+    "a token file": ({"x/config": config(user={"tokenFile": "token"})}, None),
+    "a token and a token file": ({"x/config": config(user={"tokenFile": "token", "token": "here"})}, None),
+    "a password": ({"x/config": config(user={"username": "u", "password": "p:q"})}, None),
+    "a token before a password": ({"x/config": config(user={"username": "u", "password": "p", "token": "t"})}, None),
+    "a token before an exec plug-in": ({"x/config": config(user={"token": "t", "exec": {"command": "no"}})}, None),
+    "nobody": ({"x/config": config(user={})}, None),
+    "a user that is not there": ({"x/config": config(users=[])}, None),
+    "a context without a user": ({"x/config": config(contexts=[{"name": "a", "context": {"cluster": "a"}}])}, None),
+    "certificates in files": (
+        {
+            "x/config": config(
+                {"certificate-authority": "ca.pem"}, {"client-certificate": "./c.pem", "client-key": "../y/k.pem"}
+            )
+        },
+        None,
+    ),
+    "certificates as data": (
+        {
+            "x/config": config(
+                {"certificate-authority-data": data("CA")},
+                {"client-certificate-data": data("C"), "client-key-data": data("K")},
+            )
+        },
+        None,
+    ),
+    "data before files": (
+        {"x/config": config({"certificate-authority-data": data("CA"), "certificate-authority": "ca.pem"})},
+        None,
+    ),
+    "empty data": ({"x/config": config({"certificate-authority-data": ""})}, None),
+    "no certificates without TLS": (
+        {"x/config": config({"server": "http://a:8080", "certificate-authority": "not-there.pem"})},
+        None,
+    ),
+    "no verification": ({"x/config": config({"insecure-skip-tls-verify": True})}, None),
+    "verification in so many words": ({"x/config": config({"insecure-skip-tls-verify": False})}, None),
+    "another name in the certificate": ({"x/config": config({"tls-server-name": "kubernetes"})}, None),
+    "a proxy": ({"x/config": config({"proxy-url": "http://proxy:3128"})}, None),
+    "a slash at the end": ({"x/config": config({"server": "https://a:6443/k8s/"})}, None),
+    "no server": ({"x/config": config({"server": ""})}, None),
+    "the context that is asked for": (
+        {
+            "x/config": config()
+            | {
+                "contexts": [
+                    {"name": "a", "context": {"cluster": "a", "user": "a"}},
+                    {"name": "other", "context": {"cluster": "a"}},
+                ]
+            }
+        },
+        "other",
+    ),
+    "two files": ({"x/config": config(), "y/config": config(name="b")}, None),
+    "two files, the context of the first": ({"x/config": config(), "y/config": config(name="b")}, "a"),
+    "two files with one name": (
+        {"x/config": config({"server": "https://first"}), "y/config": config({"server": "https://second"})},
+        None,
+    ),
+    "relative to the file that names it": (
+        {"x/config": config(name="b"), "y/config": config({"certificate-authority": "ca.pem"}, {"tokenFile": "token"})},
+        "a",
+    ),
+    "a user of one file, a cluster of another": (
+        {
+            "x/config": config({"certificate-authority": "ca.pem"}, users=[]),
+            "y/config": config(user={"tokenFile": "token", "client-certificate": "c.pem", "client-key": "k.pem"})
+            | {"clusters": []},
+        },
+        None,
+    ),
+    "a file without contexts": ({"x/config": {"kind": "Config"}, "y/config": config()}, None),
+    "null where a list could be": ({"x/config": config(name="b") | {"users": None}, "y/config": config()}, "a"),
+}
+
+EXEC = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}}
+LEFT_TO_THE_LIBRARY: dict[str, tuple[dict[str, Any], str | None]] = {
+    "an exec plug-in": ({"x/config": config(user=EXEC)}, None),
+    "an auth provider": ({"x/config": config(user={"auth-provider": {"name": "oidc"}, "token": "t"})}, None),
+    "no file": ({}, None),
+    "an empty file": ({"x/config": None}, None),
+    "no mapping": ({"x/config": ["a"]}, None),
+    "a context that is not there": ({"x/config": config()}, "b"),
+    "a cluster that is not there": ({"x/config": config(clusters=[])}, None),
+    "an entry without a name": ({"x/config": config(clusters=[{"cluster": {}}])}, None),
+    "a certificate that is not there": ({"x/config": config({"certificate-authority": "not-there.pem"})}, None),
+    "data that is not base64": ({"x/config": config({"certificate-authority-data": "a"})}, None),
+    "null for a name": ({"x/config": config({"certificate-authority": None})}, None),
+}
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two directories, each with certificates and a token; the working directory is neither."""
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        for file in ("ca.pem", "c.pem", "k.pem", "token"):
+            (tmp_path / name / file).write_text(f"{name}/{file}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(directory: Path, files: dict[str, Any]) -> str:
+    for name, content in files.items():
+        (directory / name).write_text("" if content is None else yaml.safe_dump(content))
+    return os.pathsep.join(files) or "not/there"
+
+
+def comparable(access: Access | None) -> dict[str, Any]:
+    assert access is not None
+    return {**vars(access), "authorization": access.authorization()}
+
+
+@pytest.mark.parametrize(("files", "context"), PLAIN.values(), ids=PLAIN)
+def test_files_lead_where_the_library_leads(directory: Path, files: dict[str, Config], context: str | None) -> None:
+    paths = written(directory, files)
+    assert comparable(plain_access(paths, context)) == comparable(access_of_kubeconfig(paths, context, persist=False))
+
+
+@pytest.mark.parametrize(("files", "context"), PLAIN.values(), ids=PLAIN)
+def test_a_dictionary_leads_where_the_library_leads(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, Config], context: str | None
+) -> None:
+    """Its paths are relative to the working directory."""
+    monkeypatch.chdir(directory / "x")
+    given = list(files.values())[-1]
+    if context:
+        given = {**given, "current-context": context}
+    try:
+        expected = comparable(access_of_kubeconfig(copy.deepcopy(given), None, persist=False))
+    except CannotLoad:
+        assert plain_access(given, None) is None
+    else:
+        assert comparable(plain_access(given, None)) == expected
+
+
+@pytest.mark.parametrize(("files", "context"), LEFT_TO_THE_LIBRARY.values(), ids=LEFT_TO_THE_LIBRARY)
+def test_what_is_not_plain_is_left_to_the_library(directory: Path, files: dict[str, Any], context: str | None) -> None:
+    assert plain_access(written(directory, files), context) is None
+
+
+def test_two_entries_of_one_name_in_a_dictionary_are_left_to_the_library() -> None:
+    twice = config()
+    twice["clusters"] *= 2
+    assert plain_access(twice, None) is None
+    with pytest.raises(CannotLoad, match="only one object with name a"):
+        access_of_kubeconfig(twice, None, persist=False)
+
+
+def test_a_token_file_is_read_for_each_request(directory: Path) -> None:
+    access = plain_access(written(directory, {"x/config": config(user={"tokenFile": "token"})}), None)
+    assert access is not None
+    (directory / "x" / "token").write_text("renewed\n")
+    assert access.authorization() == {"Authorization": "Bearer renewed"}
+
+
+def test_the_home_directory_may_be_abbreviated(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(directory, {"x/config": config()})
+    monkeypatch.setenv("HOME", str(directory))
+    assert comparable(plain_access("~/x/config", None))["server"] == "https://a:6443"
+
+
+def test_the_library_leaves_no_key_behind(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes them to files that it removes at the end of the interpreter, which a worker process never reaches."""
+    (directory / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(directory / "tmp"))
+    secret = config({"certificate-authority-data": data("CA")}, {"client-key-data": data("K-left-behind")})
+    assert access_of_kubeconfig(secret, None, persist=False).client_key == "K-left-behind"
+    assert list((directory / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY"])
+def test_a_proxy_of_the_environment_is_not_looked_at(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "http://proxy:3128")
+    assert access_of_kubeconfig(config(), None, persist=False).proxy is None

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whom a client trusts and as whom it comes, against a real TLS server that asks for a certificate."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connect
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import POD
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+NO_PASSWORD = serialization.NoEncryption()
+
+
+def pem_files(
+    directory: Path, name: str, encryption: serialization.KeySerializationEncryption = NO_PASSWORD
+) -> tuple[str, str]:
+    """Paths of a self-signed certificate for the host of that name, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    directory.joinpath(f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    directory.joinpath(f"{name}.key").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    )
+    return str(directory / f"{name}.crt"), str(directory / f"{name}.key")
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """localhost: the server; client: whom it trusts; stranger: whom nobody trusts; locked: a key with a password."""
+    directory = tmp_path_factory.mktemp("pki")
+    for name in ("localhost", "client", "stranger"):
+        pem_files(directory, name)
+    pem_files(directory, "locked", serialization.BestAvailableEncryption(b"secret"))
+    directory.joinpath("text").write_text("this is no certificate")
+    bundle = "# Autorité de certification\n" + directory.joinpath("localhost.crt").read_text()
+    directory.joinpath("bundle.crt").write_text(bundle, encoding="utf-8")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def server(pki: Path) -> Iterator[str]:
+    """Answers with the name in the client's certificate."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert isinstance(self.connection, ssl.SSLSocket)
+            came: Any = self.connection.getpeercert()
+            name = came["subject"][0][0][1] if came else "nobody"
+            body = f'{{"kind": "PodList", "items": [{{"metadata": {{"name": "{name}"}}}}]}}'.encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pki / "localhost.crt", pki / "localhost.key")
+    context.load_verify_locations(pki / "client.crt")
+    context.verify_mode = ssl.CERT_OPTIONAL
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    running.socket = context.wrap_socket(running.socket, server_side=True)
+    threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    yield f"https://localhost:{running.server_port}"
+    running.shutdown()
+    running.server_close()
+
+
+def seen_as(server: str, pki: Path, **options: Any) -> str:
+    paths = {option: str(pki / options.pop(option)) for option in list(options) if option in FILES}
+    given = {"host": server, "api_key": "t", "retries": 0, **options, **paths}
+    found = Client(connect(given, environ={})).select(POD, "default")
+    name: str = found[0]["metadata"]["name"]
+    return name
+
+
+FILES = ("ca_cert", "client_cert", "client_key")
+CLIENT = {"client_cert": "client.crt", "client_key": "client.key"}
+
+WORKS: dict[str, tuple[dict[str, Any], str]] = {
+    "a certificate that is trusted": ({"ca_cert": "localhost.crt"}, "nobody"),
+    "a bundle with a comment in French": ({"ca_cert": "bundle.crt"}, "nobody"),
+    "a client certificate": ({"ca_cert": "localhost.crt", **CLIENT}, "client"),
+    "no verification": ({"validate_certs": False}, "nobody"),
+    "no verification, a client certificate": ({"validate_certs": False, **CLIENT}, "client"),
+}
+FAILS: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown authority": ({}, "cannot be verified.*Give its authority's certificate as ca_cert"),
+    "another authority": ({"ca_cert": "stranger.crt"}, "cannot be verified"),
+    "no authority's certificate": ({"ca_cert": "text"}, "ca_cert.*is no PEM"),
+    "no file": ({"ca_cert": "absent"}, "ca_cert: .*absent cannot be read: no such file"),
+    "a key of somebody else": ({**CLIENT, "client_key": "stranger.key"}, "do not belong together"),
+    "no key": ({"client_cert": "client.crt"}, "client_cert and client_key"),
+    "a key with a password": ({"client_cert": "locked.crt", "client_key": "locked.key"}, "client_key is encrypted"),
+}
+
+
+@pytest.mark.parametrize(("options", "name"), WORKS.values(), ids=WORKS)
+def test_the_server_is_reached(server: str, pki: Path, options: dict[str, Any], name: str) -> None:
+    assert seen_as(server, pki, **options) == name
+
+
+@pytest.mark.parametrize(("options", "words"), FAILS.values(), ids=FAILS)
+def test_what_is_wrong_is_told(server: str, pki: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConnectionProblem, match=words):
+        seen_as(server, pki, **options)
+
+
+@pytest.mark.parametrize(("name", "works"), [("localhost", True), ("elsewhere", False), (None, False)])
+def test_the_name_in_the_certificate_may_be_another_than_the_hosts(
+    server: str, pki: Path, name: str | None, works: bool
+) -> None:
+    cluster = {
+        "server": server.replace("localhost", "127.0.0.1"),
+        "certificate-authority": str(pki / "localhost.crt"),
+        **({"tls-server-name": name} if name else {}),
+    }
+    kubeconfig = {
+        "current-context": "a",
+        "clusters": [{"name": "a", "cluster": cluster}],
+        "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+    }
+    client = Client(connect({"kubeconfig": kubeconfig, "retries": 0}, environ={}))
+    if works:
+        assert client.select(POD, "default")
+    else:
+        with pytest.raises(ConnectionProblem, match="cannot be verified"):
+            client.select(POD, "default")
+
+
+def test_no_key_is_left_on_the_disk(server: str, pki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert seen_as(server, pki, ca_cert="localhost.crt", **CLIENT) == "client"
+    assert list(tmp_path.iterdir()) == []
