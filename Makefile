@@ -70,8 +70,8 @@ test-oldest: $(VENV) ## Unit and integration tests with the lowest library versi
 test-environments: $(VENV) ## The same in every environment of tests/environments.yml
 	$(PY) -m tools.environments all $(ENVIRONMENT_TESTS) $(ARGS)
 
-# The simulator's own tests do not depend on the libraries that the environments vary.
-ENVIRONMENT_TESTS := -n 2 --dist loadfile --ignore tests/unit/kubesim
+# The tests of the simulator and of AWX's configuration do not depend on the libraries that the environments vary.
+ENVIRONMENT_TESTS := -n 2 --dist loadfile --ignore tests/unit/kubesim --ignore tests/integration/test_awx_configuration.py
 
 .PHONY: lint
 lint: $(VENV) collections-path tree ## Style, types, licences, YAML and documentation

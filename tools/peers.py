@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Bring kubernetes.core, which we are compared with, into .cache/peers: it is on no other index than in `ansible`.
+"""Bring collections that we are compared or used with into .cache/peers: they are on no other index than in `ansible`.
 
-The wheel of the `ansible` package holds a hundred collections; only the one is unpacked.
+The wheel of the `ansible` package holds a hundred collections; only the wanted one is unpacked.
 """
 
 from __future__ import annotations
@@ -19,14 +19,23 @@ ANSIBLE = "ansible==12.3.0"  # the one that goes with ansible-core 2.19
 
 def kubernetes_core() -> Path:
     """The directory for ANSIBLE_COLLECTIONS_PATH that holds kubernetes.core; fetched at the first call."""
-    stamp = PEERS / f".{ANSIBLE}"
+    return _fetched("kubernetes.core")
+
+
+def awx_awx() -> Path:
+    """The same for awx.awx, which configures AWX."""
+    return _fetched("awx.awx")
+
+
+def _fetched(collection: str) -> Path:
+    stamp = PEERS / f".{ANSIBLE}.{collection}"
     if not stamp.exists():
         with tempfile.TemporaryDirectory() as directory:
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*command, "--no-deps", "--dest", directory, ANSIBLE], check=True)
             (wheel,) = Path(directory).glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
-                prefix = "ansible_collections/kubernetes/core/"
+                prefix = f"ansible_collections/{collection.replace('.', '/')}/"
                 archive.extractall(PEERS, [name for name in archive.namelist() if name.startswith(prefix)])
         stamp.touch()
     return PEERS

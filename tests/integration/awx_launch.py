@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Launch a job template of awx/ as AWX does: ansible-runner on a private data directory, answers of a survey as extra
+variables, and the credential as variables of the environment."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ansible_runner
+import yaml
+
+from .ansible import BIN, ROOT
+
+AWX = ROOT / "awx"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A job as AWX shows it: its status, its events, and what it hands on to the next node of a workflow."""
+
+    status: str
+    events: list[dict[str, Any]]
+    artifacts: dict[str, Any]
+
+    @property
+    def output(self) -> str:
+        return "\n".join(event["stdout"] for event in self.events)
+
+    def results(self, task: str) -> list[dict[str, Any]]:
+        """What the hosts answered to the task of this name, as the events hold it."""
+        kinds = ("runner_on_ok", "runner_on_failed")
+        data = [event["event_data"] for event in self.events if event["event"] in kinds]
+        return [entry["res"] for entry in data if entry["task"] == task]
+
+
+def templates() -> dict[str, dict[str, Any]]:
+    """The job templates of awx/config by name."""
+    given = yaml.safe_load((AWX / "config" / "job_templates.yml").read_text())["gpuctl_awx_job_templates"]
+    return {template["name"]: template for template in given}
+
+
+def launch(
+    directory: Path, name: str, answers: Mapping[str, Any], environment: Mapping[str, str], project: Path | None = None
+) -> Launched:
+    """Run a template. ``project``: a checked-out project other than awx/project."""
+    template = templates()[name]
+    checked_out = directory / "project"
+    shutil.rmtree(checked_out, ignore_errors=True)
+    shutil.copytree(project or AWX / "project", checked_out)
+    run = ansible_runner.run(
+        private_data_dir=str(directory),
+        playbook=template["playbook"],
+        # AWX always gives an inventory; localhost, on which the playbooks run, is implied.
+        inventory={"all": {"hosts": {"gpu-node-1": None}}},
+        extravars={**template.get("extra_vars", {}), **accepted(template, answers)},
+        envvars={
+            **environment,
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+            "HOME": str(directory),
+            "PATH": f"{BIN}:/usr/bin:/bin",
+        },
+        cmdline=" ".join(_options(template)),
+        quiet=True,
+    )
+    return Launched(run.status, list(run.events), _artifacts(run.events))
+
+
+def _options(template: Mapping[str, Any]) -> list[str]:
+    check = ["--check"] if template.get("job_type") == "check" else []
+    return [*check, *(["--diff"] if template.get("diff_mode") else [])]
+
+
+def _artifacts(events: Any) -> dict[str, Any]:
+    """AWX keeps what set_stats said in the event playbook_on_stats, and gives it to the next node."""
+    stats = [event for event in events if event["event"] == "playbook_on_stats"]
+    return dict(stats[-1]["event_data"].get("artifact_data", {})) if stats else {}
+
+
+def accepted(template: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables that come of answers, defaults included (AWX: SurveyJobTemplateMixin)."""
+    variables: dict[str, Any] = {}
+    unknown = dict(answers)
+    for question in template.get("survey", ()):
+        variable = question["variable"]
+        value = unknown.pop(variable, question.get("default"))
+        if value is None:
+            assert not question["required"], f"{variable} needs an answer"
+            continue
+        whole = question["type"] == "integer"
+        size = value if whole else len(value)
+        assert isinstance(value, int if whole else str), f"{variable}: {value!r}"
+        assert question.get("min", size) <= size <= question.get("max", size), f"{variable}: {value!r}"
+        assert value in question.get("choices", [value]), f"{variable}: {value!r}"
+        variables[variable] = value
+    assert not unknown, f"not asked for: {sorted(unknown)}"
+    return variables

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The job templates of awx/, launched as AWX launches them, with answers as its surveys give them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from .ansible import Ansible
+from .api import Api, eventually
+from .awx_launch import AWX, Launched, launch, templates
+from .manifests import IMAGE, compute
+from .pools import Field
+from .recorder import Recorder
+
+Launch = Callable[[str, Mapping[str, Any]], Launched]
+
+
+@pytest.fixture
+def awx(ansible: Ansible, tmp_path: Path) -> Launch:
+    """Launches templates with a credential of the type "GPU cluster"."""
+    credential = {**ansible.environment, "K8S_AUTH_CONTEXT": ""}  # the context is optional, and empty then
+    return partial(_launch, tmp_path / "job", credential)
+
+
+def _launch(directory: Path, credential: Mapping[str, str], name: str, answers: Mapping[str, Any]) -> Launched:
+    shutil.rmtree(directory, ignore_errors=True)  # a container is fresh for each job
+    directory.mkdir()
+    return launch(directory, name, answers, credential)
+
+
+def training(namespace: str, **answers: Any) -> dict[str, Any]:
+    return {"gpuctl_name": "sft", "gpuctl_namespace": namespace, "gpuctl_image": IMAGE, **answers}
+
+
+def test_a_training_of_answers(awx: Launch, api: Api, namespace: str):
+    done = awx(
+        "GPU submit training",
+        training(
+            namespace,
+            gpuctl_command="echo start && python train.py --lr 2e-5",
+            gpuctl_cpu="1",
+            gpuctl_memory="1Gi",
+            gpuctl_gpu=2,
+            gpuctl_priority="high",
+            gpuctl_workdirs="/datasets, /output\n/models",
+            gpuctl_env="LR: 2e-5\nNAME: a b",
+        ),
+    )
+    assert done.status == "successful", done.output
+    job = api.get("job", "sft", namespace)
+    pod = job["spec"]["template"]["spec"]
+    (main,) = pod["containers"]
+    assert main["command"] == ["/bin/sh", "-c", "echo start && python train.py --lr 2e-5"]
+    assert main["resources"]["limits"] == {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "2"}
+    assert main["env"][:2] == [{"name": "LR", "value": "2e-5"}, {"name": "NAME", "value": "a b"}]
+    assert [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume] == [
+        "/datasets",
+        "/output",
+        "/models",
+    ]
+    assert pod["priorityClassName"] == "gpuctl-high"
+
+
+def test_what_is_left_empty_is_not_given(awx: Launch, api: Api, namespace: str):
+    answers = {"gpuctl_cpu": "1", "gpuctl_memory": "1Gi", "gpuctl_wait": "no"}
+    done = awx("GPU submit training", training(namespace, **answers))
+    assert done.status == "successful", done.output
+    job = api.get("job", "sft", namespace)
+    assert job["metadata"]["labels"]["runwhere.ai/pool"] == "default"
+    pod = job["spec"]["template"]["spec"]
+    assert "nodeSelector" not in pod
+    assert "command" not in pod["containers"][0]
+
+
+def test_numbers_as_texts_and_a_command_as_a_list(awx: Launch, api: Api, namespace: str):
+    answers = {"gpuctl_command": ' ["python", "-c", "print(\'it is\')"]', "gpuctl_cpu": "0.5", "gpuctl_memory": "1Gi"}
+    done = awx("GPU submit training", training(namespace, gpuctl_wait="no", gpuctl_node_count=2, **answers))
+    assert done.status == "successful", done.output
+    job = api.get("job", "sft", namespace)
+    assert job["spec"]["completions"] == 2
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"] == ["python", "-c", "print('it is')"]
+
+
+def test_the_events_show_what_was_done_and_hand_it_on(awx: Launch, namespace: str):
+    manifests = yaml.safe_dump_all([compute("a"), compute("b")])
+    answers = {"gpuctl_definition": manifests, "gpuctl_namespace": namespace, "gpuctl_wait": "yes"}
+    first = awx("GPU submit manifests", answers)
+    assert first.status == "successful", first.output
+    (table,) = first.results("Show the jobs")
+    assert [line.split()[:5] for line in table["msg"][1:]] == [
+        ["compute", name, namespace, "create", "Running"] for name in ("a", "b")
+    ]
+    assert f"+++ after: Deployment {namespace}/a (create)" in first.output
+    submitted = first.artifacts["gpuctl_submitted"]
+    assert [{job["name"], job["status"]} for job in submitted] == [{"a", "Running"}, {"b", "Running"}]
+
+    again = awx("GPU submit manifests", answers)
+    assert [job["action"] for job in again.artifacts["gpuctl_submitted"]] == ["unchanged", "unchanged"]
+
+
+def test_a_mistake_is_told_in_one_message(awx: Launch, namespace: str, recorder: Recorder):
+    answers = {"gpuctl_cpu": "lots", "gpuctl_memory": "1Gi", "gpuctl_env": "LR 2e-5"}
+    done = awx("GPU submit training", training(namespace, **answers))
+    assert done.status == "failed"
+    (failed,) = done.results("Bring the jobs to the declared state")
+    assert "resources.cpu" in failed["msg"]
+    assert "environment.env" in failed["msg"]
+    assert recorder.writes == []
+
+
+@pytest.mark.parametrize("namespaces", ["{}", "{},default", ""])
+def test_the_status(awx: Launch, ansible: Ansible, namespace: str, namespaces: str):
+    ansible.job(definition=compute("web"), namespace=namespace, wait=True, wait_timeout=60)
+    done = awx("GPU status", {"gpuctl_namespace": namespaces.format(namespace)})
+    assert done.status == "successful", done.output
+    (jobs,) = done.results("Jobs")
+    assert ["web", namespace, "compute"] in [line.split()[:3] for line in jobs["msg"]]
+
+
+def test_logs(awx: Launch, ansible: Ansible, namespace: str):
+    ansible.job(definition=compute("web"), namespace=namespace, wait=True, wait_timeout=60)
+    done = awx("GPU logs", {"gpuctl_name": "web", "gpuctl_namespace": namespace, "gpuctl_tail": 5})
+    assert done.status == "successful", done.output
+
+
+def test_the_life_of_a_service(awx: Launch, ansible: Ansible, api: Api, namespace: str):
+    ansible.job(definition=compute("web"), namespace=namespace, wait=True, wait_timeout=60)
+    which = {"gpuctl_name": "web", "gpuctl_namespace": namespace}
+
+    def replicas() -> Any:
+        return api.get("deployment", "web", namespace)["spec"]["replicas"]
+
+    for template, more, expected in (
+        ("GPU pause", {}, 0),
+        ("GPU resume", {}, 1),
+        ("GPU scale", {"gpuctl_replicas": 2}, 2),
+        ("GPU restart", {}, 2),
+    ):
+        done = awx(template, {**which, **more})
+        assert done.status == "successful", done.output
+        assert replicas() == expected, template
+    assert awx("GPU delete", which).status == "successful"
+    assert eventually(lambda: api.get("deployment", "web", namespace) is None)
+
+
+def test_plan_and_drift_show_what_apply_then_does(
+    ansible: Ansible, api: Api, field: Field, namespace: str, tmp_path: Path
+):
+    project = tmp_path / "checked-out"
+    shutil.copytree(AWX / "project", project)
+    (project / "cluster" / "jobs").mkdir()
+    declared = {**compute("web"), "job": {"name": "web", "namespace": namespace}}
+    (project / "cluster" / "jobs" / "web.yml").write_text(yaml.safe_dump(declared))
+    pool = {"kind": "pool", "pool": {"name": field.pool("p")}, "nodes": [field.nodes[0]]}
+    (project / "cluster" / "pools.yaml").write_text(yaml.safe_dump(pool))
+
+    def run(name: str) -> Launched:
+        folder = tmp_path / "job"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return launch(folder, name, {}, ansible.environment, project)
+
+    drift = run("GPU drift")
+    assert drift.status == "failed"
+    assert "drift: 2 of what" in drift.output
+    plan = run("GPU plan")
+    assert plan.status == "successful", plan.output
+    assert f"+++ after: Deployment {namespace}/web (create)" in plan.output
+    assert api.get("deployment", "web", namespace) is None
+
+    assert run("GPU apply").status == "successful"
+    assert api.get("deployment", "web", namespace)
+    assert field.pool_of(field.nodes[0]) == field.pool("p")
+    assert run("GPU drift").status == "successful"
+
+
+def test_every_template_that_asks_for_a_job_asks_alike() -> None:
+    asked = {
+        name: [question["variable"] for question in template["survey"]][:2]
+        for name, template in templates().items()
+        if template["playbook"] in ("pause.yml", "resume.yml", "restart.yml", "scale.yml", "delete.yml")
+    }
+    assert len(asked) == 5
+    assert set(map(tuple, asked.values())) == {("gpuctl_name", "gpuctl_namespace")}

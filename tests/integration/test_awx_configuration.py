@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""awx/configure.yml with the real modules of awx.awx, against a double of AWX's API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tools.peers import awx_awx
+
+from .ansible import ROOT, Ansible, Run
+from .awx_double import Awx, Refused, check_survey, running
+
+PROJECT = ROOT / "awx" / "project"
+
+
+@dataclass(frozen=True)
+class Configured:
+    """AWX after a run of the playbook, which ``again`` repeats."""
+
+    awx: Awx
+    first: Run
+    again: Callable[[], Run]
+
+
+@pytest.fixture(scope="module")
+def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
+    folder = tmp_path_factory.mktemp("awx")
+    (folder / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n# s3cret\n")
+    awx = Awx(PROJECT)
+    awx.create("organizations", {"name": "Default"})
+    variables = {
+        "gpuctl_awx_project": "https://git.example.com/ml/gpu.git",
+        "gpuctl_awx_image": "registry.example.com/gpuctl-ee:1.0",
+        "gpuctl_awx_kubeconfig": str(folder / "kubeconfig"),
+    }
+    with running(awx) as url:
+        paths = f"{ROOT / '.cache' / 'collections'}:{awx_awx()}"
+        environment = {"CONTROLLER_HOST": url, "CONTROLLER_OAUTH_TOKEN": "t", "ANSIBLE_COLLECTIONS_PATH": paths}
+        call = ("ansible-playbook", str(ROOT / "awx" / "configure.yml"), "-e", json.dumps(variables))
+        again = partial(Ansible(folder, environment).run, *call)
+        yield Configured(awx, again(), again)
+
+
+def test_every_playbook_of_the_project_has_a_template(configured: Configured):
+    assert configured.first.status == 0, configured.first.output
+    playbooks = [template["playbook"] for template in configured.awx.objects["job_templates"].values()]
+    assert set(playbooks) == {path.name for path in PROJECT.glob("*.yml")}
+    assert playbooks.count("provision.yml") == 3, "plan, drift and apply"
+
+
+def test_the_credential_hands_the_kubeconfig_on_as_a_file(configured: Configured):
+    assert "s3cret" not in configured.first.output
+    (credential,) = configured.awx.objects["credentials"].values()
+    assert "s3cret" in credential["inputs"]["kubeconfig"]
+    injectors = configured.awx.named("credential_types", "GPU cluster")["injectors"]
+    assert injectors["file"] == {"template.kubeconfig": "{{ kubeconfig }}"}
+    assert injectors["env"]["K8S_AUTH_KUBECONFIG"] == "{{ tower.filename.kubeconfig }}"
+
+
+def test_a_plan_is_approved_before_it_is_applied(configured: Configured):
+    awx = configured.awx
+    nodes = {node["identifier"]: node for node in awx.objects["workflow_job_template_nodes"].values()}
+
+    def after(name: str) -> list[int]:
+        return awx.links[f"workflow_job_template_nodes/{nodes[name]['id']}/success_nodes"]
+
+    assert (after("plan"), after("approve")) == ([nodes["approve"]["id"]], [nodes["apply"]["id"]])
+    (approval,) = awx.objects["workflow_approval_templates"].values()
+    assert approval["name"] == "Approve what the plan shows"
+    plan, apply = (awx.objects["job_templates"][nodes[name]["unified_job_template"]] for name in ("plan", "apply"))
+    assert (plan["job_type"], apply["job_type"]) == ("check", "run")
+    same = ("playbook", "project", "inventory", "execution_environment", "diff_mode")
+    assert [plan[key] for key in same] == [apply[key] for key in same]
+    variables = [json.loads(template["extra_vars"]) for template in (plan, apply)]
+    assert variables == [{"gpuctl_dir": "cluster", "gpuctl_fail_on_drift": False}, {"gpuctl_dir": "cluster"}]
+
+
+def test_drift_is_looked_for_regularly(configured: Configured):
+    (schedule,) = configured.awx.objects["schedules"].values()
+    drift = configured.awx.objects["job_templates"][schedule["unified_job_template"]]
+    assert (drift["job_type"], json.loads(drift["extra_vars"])) == ("check", {"gpuctl_dir": "cluster"})
+
+
+def test_a_second_run_changes_nothing_and_a_third_what_somebody_changed(configured: Configured):
+    awx = configured.awx
+    awx.writes.clear()
+    assert "changed=0 " in configured.again().output
+    assert awx.writes == []
+
+    template = awx.named("job_templates", "GPU submit training")
+    template["job_type"] = "check"
+    awx.surveys[template["id"]]["spec"].pop()
+    assert "changed=1 " in configured.again().output
+    url = template["url"].removeprefix("/api/v2/")
+    assert awx.writes == [f"PATCH {url}", f"POST {url}survey_spec/"]
+
+
+QUESTION = {"type": "text", "question_name": "q", "variable": "v", "required": True}
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        [],
+        [{**QUESTION, "required": "yes"}],
+        [QUESTION, QUESTION],
+        [{**QUESTION, "type": "list"}],
+        [{**QUESTION, "type": "integer", "default": "1"}],
+        [{**QUESTION, "type": "multiplechoice", "choices": ["a"], "default": "b"}],
+        [{**QUESTION, "type": "multiplechoice", "choices": [True, False], "default": ""}],
+        [{**QUESTION, "max": "10"}],
+    ],
+)
+def test_the_double_refuses_what_awx_refuses(questions: list[dict[str, Any]]):
+    with pytest.raises(Refused):
+        check_survey({"name": "", "description": "", "spec": questions})
