@@ -4,30 +4,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..cluster.access import access_urls
-from ..cluster.status import pods_ready, pods_wanted, status_of
+from ..cluster.status import status_of
 from ..kube.resources import resource_of
 from ..manifest.secrets import redact
 from .execute import Outcome
 from .fields import ABSENT, Change
-from .plan import Action, Ended, Plan, Step
+from .plan import Action, Plan, Step
 
 
 def result_of(
-    outcome: Outcome,
-    *,
-    reason: str | None = None,
-    log: Sequence[str] = (),
-    node_address: str | None = None,
-    check_mode: bool = False,
+    outcome: Outcome, *, reason: str | None = None, node_address: str | None = None, check_mode: bool = False
 ) -> dict[str, Any]:
     """One entry of ``results``: what happened to a job and where it stands."""
     plan = outcome.plan
     workload = outcome.workload
-    ended = plan.ended or Ended()
     predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
     return {
         "name": plan.name,
@@ -35,11 +29,8 @@ def result_of(
         "kind": plan.kind,
         "action": str(plan.action),
         "error": outcome.error,
-        "status": status_of(workload) if workload and not predicted_only else ended.status,
-        "reason": " ".join(filter(None, (reason, ended.reason))) or None,
-        "log": list(log),
-        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
-        "released_gpus": plan.released_gpus,
+        "status": status_of(workload) if workload and not predicted_only else None,
+        "reason": reason,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
         "access_urls": access_urls(outcome.objects.values(), node_address),
         "duration": round(outcome.seconds, 3),
@@ -58,15 +49,11 @@ def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
 
 def _shown(step: Step) -> bool:
     """A dependent that only gets the uid of a recreated workload is our own bookkeeping."""
-    return step.action is not Action.UPDATE or any(_shown_changes(step))
+    return step.action is not Action.UPDATE or any(_is_written_by_people(change) for change in step.changes)
 
 
-def _shown_changes(step: Step) -> list[Change]:
-    """The changes that people make: not the uid of an owner, nor the count that a pause puts aside."""
-    hidden = [("metadata", "ownerReferences")]
-    if step.action in (Action.PAUSE, Action.RESUME):
-        hidden.append(("metadata", "annotations"))
-    return [change for change in step.changes if change.path[:2] not in hidden]
+def _is_written_by_people(change: Change) -> bool:
+    return change.path[:2] != ("metadata", "ownerReferences")
 
 
 def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
@@ -78,7 +65,7 @@ def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
     elif step.action is Action.CREATE:
         after = _yaml(step.desired, secrets)
     elif step.changes:
-        shown = _shown_changes(step)
+        shown = [change for change in step.changes if _is_written_by_people(change)]
         before = _yaml(_tree((change.path, change.before) for change in shown), secrets)
         after = _yaml(_tree((change.path, _marked(change, secrets)) for change in shown), secrets)
     else:
