@@ -12,6 +12,9 @@ from .api import Api, eventually
 from .manifests import compute, inference, notebook, training
 from .recorder import Recorder
 
+# What jobs need must not be more than who may submit has.
+pytestmark = pytest.mark.usefixtures("submitter")
+
 ALL_KINDS = [
     training(),
     training("dist", resources={"node_count": 2}),

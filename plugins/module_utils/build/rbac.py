@@ -19,6 +19,7 @@ from ..kube.resources import (
     EVENT,
     HORIZONTAL_POD_AUTOSCALER,
     JOB,
+    KUEUE_WORKLOAD,
     LEASE,
     LIMIT_RANGE,
     NAMESPACE,
@@ -101,7 +102,8 @@ def _named(resource: Resource, name: str, namespace: str | None = None) -> Objec
 _Right = tuple[Resource, str, tuple[str, ...]]  # a resource, what of it ("" for itself, "log"), the verbs
 
 _WORKLOADS = (JOB, DEPLOYMENT, STATEFUL_SET)
-_MADE_FOR_JOBS = (*_WORKLOADS, SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
+_AROUND = (SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
+_SEE = ("get", "list", "watch")
 _WRITE = ("create", "patch", "delete")
 
 # gpuctl_job_info, gpuctl_job_log, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
@@ -113,15 +115,18 @@ _READING: tuple[_Right, ...] = (
     (POD, "", ("list",)),
     (POD, "log", ("get",)),
     (RESOURCE_QUOTA, "", ("list",)),
+    (SERVICE, "", ("list",)),
 )
 
 # gpuctl_job, and to look at what came of it
 _SUBMITTING: tuple[_Right, ...] = (
-    *((resource, "", ("get", "list", *_WRITE)) for resource in _MADE_FOR_JOBS),
-    (EVENT, "", ("list",)),
-    (POD, "", ("list", "deletecollection")),
+    *((resource, "", (*_SEE, *_WRITE)) for resource in _WORKLOADS),
+    *((resource, "", ("get", "list", *_WRITE)) for resource in _AROUND),
+    (EVENT, "", ("list", "watch")),
+    (POD, "", ("list", "watch", "deletecollection")),
     (POD, "log", ("get",)),
     (RESOURCE_QUOTA, "", ("list",)),
+    (KUEUE_WORKLOAD, "", ("get", "list", "patch")),
 )
 
 # Addresses for URLs, and the PriorityClasses of jobs.
