@@ -9,7 +9,8 @@ caller's thread changes the copy. So nothing here needs a lock, and nothing is r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -62,6 +63,7 @@ class Following:
         self._versions: dict[Question, str] = {}  # asked, and not followed yet
         self._followers: list[_Follower] = []
         self._copy: dict[Question, Objects] = {}
+        self._departed: dict[Question, Objects] = defaultdict(dict)
 
     def __enter__(self) -> Following:
         return self
@@ -113,11 +115,13 @@ class Following:
         except Empty:
             return
 
-    def objects(self, resource: Resource) -> Iterable[dict[str, Any]]:
-        """All objects of a kind that are there now."""
-        return (
-            obj for question, objects in self._copy.items() if question.resource is resource for obj in objects.values()
-        )
+    def objects(self, *resources: Resource) -> Iterator[dict[str, Any]]:
+        """All objects of some kinds that are there now."""
+        return _of_kinds(self._copy, resources)
+
+    def departed(self, *resources: Resource) -> Iterator[dict[str, Any]]:
+        """The last states of those that went while they were watched."""
+        return _of_kinds(self._departed, resources)
 
     def _take(self, message: _Message) -> None:
         if message.error is not None:
@@ -131,6 +135,7 @@ class Following:
             obj = message.event["object"]
             if message.event["type"] == "DELETED":
                 self._copy[message.question].pop(obj["metadata"]["name"], None)
+                self._departed[message.question][obj["metadata"]["name"]] = obj
             else:
                 self._copy[message.question][obj["metadata"]["name"]] = obj
 
@@ -238,6 +243,10 @@ class _Follower(Thread):
 
     def _tell(self, **message: Any) -> None:
         self._queue.put(_Message(self._question, **message))
+
+
+def _of_kinds(answers: Mapping[Question, Objects], resources: Iterable[Resource]) -> Iterator[dict[str, Any]]:
+    return (obj for question, objects in answers.items() if question.resource in resources for obj in objects.values())
 
 
 def _listed(client: Client, question: Question) -> tuple[Objects, str]:

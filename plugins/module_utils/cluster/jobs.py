@@ -25,7 +25,7 @@ from ..labels import (
 from .events import is_about_pod, is_about_workload
 from .reason import pod_status
 from .requests import amount_of
-from .status import pods_wanted, status_of
+from .status import pods_ready, pods_wanted, status_of
 
 
 def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -35,13 +35,12 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     spec = workload["spec"]["template"]["spec"]
     container = main_container(spec["containers"])
     requests = (container.get("resources") or {}).get("requests") or {}
-    ready = status.get("ready" if workload["kind"] == "Job" else "readyReplicas", 0)
     return {
         "name": job_name_of(workload) or metadata["name"],
         "namespace": metadata["namespace"],
         "kind": labels.get(JOB_TYPE),
         "status": status_of(workload),
-        "ready": f"{ready}/{pods_wanted(workload)}",
+        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}",
         "pool": labels.get(POOL) or DEFAULT_POOL,
         "priority": labels.get(PRIORITY),
         "gpu": amount_of(GPU, requests.get(GPU)),

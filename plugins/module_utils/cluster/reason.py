@@ -326,12 +326,18 @@ class QuotaRefusal:
     limited: Mapping[str, str]
 
     def still_holds(self, quota: Object | None) -> bool:
-        """Whether the quota, as it is now, would refuse the same pod again; one that is gone refuses nothing."""
+        """Whether the quota, as it is now, would refuse the same pod again.
+
+        One that is gone refuses nothing. One with other limits has not been tried yet, and what it counts as used may be
+        this very pod.
+        """
         if quota is None:
             return False
         hard, used = quota["spec"].get("hard") or {}, (quota.get("status") or {}).get("used") or {}
         return any(
-            resource in hard and parse(used.get(resource, "0")).value + parse(asked).value > parse(hard[resource]).value
+            resource in hard
+            and parse(hard[resource]) == parse(self.limited[resource])
+            and parse(used.get(resource, "0")).value + parse(asked).value > parse(hard[resource]).value
             for resource, asked in self.requested.items()
         )
 

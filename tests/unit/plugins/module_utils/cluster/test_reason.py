@@ -487,6 +487,7 @@ def resource_quota(hard: str, used: str) -> dict[str, Any]:
     [
         (resource_quota("8", "6"), True),
         (resource_quota("10", "6"), False),
+        (resource_quota("9", "6"), False),
         (resource_quota("8", "4"), False),
         ({"spec": {"hard": {}}}, False),
         (None, False),
