@@ -18,6 +18,7 @@ SYSTEM_NAMESPACE = "gpuctl-system"  # where pools are declared
 DEFAULT_POOL = "default"
 RESERVED_NAMESPACES = "kube-"  # the beginning of the names that Kubernetes keeps for itself
 POOLS_LEASE = "pools"  # the Lease that who changes pools holds
+LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace in which its trainings are remembered
 
 # Names that no pool can have, and why.
 RESERVED_POOLS = {
@@ -41,7 +42,10 @@ DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is no label val
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
+PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: how many copies a paused job gets back
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templates: as kubectl rollout restart sets it
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits the workloads that carry it
+KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the object that it stands for
 
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -167,12 +167,13 @@ def test_nobody_grants_more_than_they_hold(ansible: Ansible, submitter: Api, rec
 
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
-# Only sent when somebody else writes, or deletes, at the same moment: the object is read anew.
+# Only sent when somebody else writes, or deletes, at the same moment (the object is read anew), or has changed a job.
 IN_RACES: set[Right] = {
     ("get", "", "nodes"),  # pools/node_writer.py
     ("get", "", "resourcequotas"),  # quotas/steps.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
     ("get", "autoscaling", "horizontalpodautoscalers"),
+    ("delete", "", "pods"),  # jobs/transitions.py, of a notebook whose pods somebody wants to be replaced by hand
 }
 
 

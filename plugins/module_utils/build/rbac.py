@@ -123,7 +123,7 @@ _SUBMITTING: tuple[_Right, ...] = (
     *((resource, "", (*_SEE, *_WRITE)) for resource in _WORKLOADS),
     *((resource, "", ("get", "list", *_WRITE)) for resource in _AROUND),
     (EVENT, "", ("list", "watch")),
-    (POD, "", ("list", "watch", "deletecollection")),
+    (POD, "", ("list", "watch", "delete", "deletecollection")),
     (POD, "log", ("get",)),
     (RESOURCE_QUOTA, "", ("list",)),
     (KUEUE_WORKLOAD, "", ("get", "list", "patch")),

@@ -18,6 +18,7 @@ from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from .fields import ABSENT, applied_by
+from .patch import patch
 from .plan import WORKLOAD_KINDS, Action, Plan, Step, with_owner
 from .remedies import describe, remedied
 
@@ -153,8 +154,10 @@ class Executor:
         if step.action is Action.DELETE:
             self._delete(step, plan)
             return None
+        if step.patches:
+            return self._validated(lambda: patch(self.client, step, dry_run=self.check_mode), plan, outcome)
         step = self._with_owner(step, outcome)
-        if step.action is Action.RECREATE:
+        if step.replaces:
             return self._recreate(step, plan, outcome)
         if step.action is Action.CREATE and step.live:
             if self.check_mode:
@@ -165,13 +168,24 @@ class Executor:
         return self._apply(step, plan, outcome)
 
     def _apply(self, step: Step, plan: Plan, outcome: Outcome) -> dict[str, Any] | None:
+        def write() -> dict[str, Any]:
+            try:
+                return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
+            except ApiError as error:
+                if error.is_field_conflict and _is_takeback(error, plan):
+                    return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
+                raise
+
+        return self._validated(write, plan, outcome)
+
+    def _validated(self, write: Callable[[], dict[str, Any]], plan: Plan, outcome: Outcome) -> dict[str, Any] | None:
+        """The server's answer to a write; None, with a warning, for a dry run that only tells that we may not write."""
         try:
-            return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
+            return write()
         except ApiError as error:
-            if error.is_field_conflict and _is_takeback(error, plan):
-                return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
-            if self.check_mode and error.is_forbidden:
-                # A dry run needs the right to write; the plan itself needed only reading.
+            if self.check_mode and (error.is_forbidden or error.is_missing_namespace):
+                # A dry run needs the right to write; the plan itself needed only reading. And the namespace may be one
+                # that an earlier task of the same check run would have made.
                 outcome.warnings.append(f"{describe(plan)}: not validated by the server, {error.message}")
                 return None
             raise
@@ -258,12 +272,17 @@ class Executor:
 
 
 def _is_takeback(error: ApiError, plan: Plan) -> bool:
-    """Only ``replicas`` is contested, and by an autoscaler that this very plan removes, or by our own hand-over to one
-    that is gone (it holds the value on, if no autoscaler has ever changed it)."""
+    """All that is contested is ours to take.
+
+    That is what we wrote ourselves without applying it (a paused, resumed or scaled job), ``replicas`` of an autoscaler
+    that this very plan removes, and ``replicas`` of our own hand-over to one that is gone (it holds the value on, if no
+    autoscaler has ever changed it).
+    """
     removes_autoscaler = any(
         step.action is Action.DELETE and step.kind == "HorizontalPodAutoscaler" for step in plan.steps
     )
+    ours = (f'"{FIELD_MANAGER}"', f'"{HANDOVER_MANAGER}"')
     return all(
-        cause.field == ".spec.replicas" and (removes_autoscaler or f'"{HANDOVER_MANAGER}"' in cause.message)
+        any(manager in cause.message for manager in ours) or (cause.field == ".spec.replicas" and removes_autoscaler)
         for cause in error.causes
     )

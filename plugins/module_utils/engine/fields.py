@@ -67,6 +67,13 @@ def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": live["apiVersion"], "kind": live["kind"], **fields, "metadata": metadata}
 
 
+def value_at(obj: Any, path: Path) -> Any:
+    """What an object has at a path of plain names; ABSENT where it has nothing."""
+    for name in path:
+        obj = obj.get(name, ABSENT) if isinstance(obj, Mapping) else ABSENT
+    return obj
+
+
 def path_text(path: Path) -> str:
     """``spec.template.spec.containers[main].image``; label keys and the like in brackets too."""
     text = ""
@@ -197,10 +204,11 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _entry(value: Any, wanted: Mapping[str, Any]) -> Any:
-    for item in value if isinstance(value, list) else ():
-        if all(item.get(name, _KEY_DEFAULTS.get(name)) == expected for name, expected in wanted.items()):
-            return item
-    return ABSENT
+    return next((item for item in value if _has(item, wanted)), ABSENT) if isinstance(value, list) else ABSENT
+
+
+def _has(item: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
+    return all(item.get(name, _KEY_DEFAULTS.get(name)) == expected for name, expected in keys.items())
 
 
 def _extract(fields: Mapping[str, Any], live: Any) -> Any:
@@ -209,13 +217,14 @@ def _extract(fields: Mapping[str, Any], live: Any) -> Any:
     if not below:
         return live
     if isinstance(live, list):
-        entries = []
-        for step, children in below.items():
-            item = _descend(step, None, live, ())[2]
-            if item is not ABSENT:
-                keys = json.loads(step[2:])
-                entries.append({**keys, **_extract(children, item)} if children else item)
-        return entries
+        # In the order of the list, not of the tree: a variable may only refer to those before it.
+        held = [(json.loads(step[2:]), children) for step, children in below.items()]
+        return [
+            {**keys, **_extract(children, item)} if children else item
+            for item in live
+            for keys, children in held
+            if _has(item, keys)
+        ]
     extracted = {}
     for step, children in below.items():
         name, _ours, value = _descend(step, None, live, ())

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..labels import FIELD_MANAGER
 from .fields import Change, changes, path_text
+from .pause import stay_paused
 
 
 class Action(str, Enum):
@@ -26,10 +27,16 @@ class Action(str, Enum):
     RECREATE = "recreate"
     UNCHANGED = "unchanged"
     DELETE = "delete"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESTART = "restart"
+    SCALE = "scale"
 
     def __str__(self) -> str:
         return self.value
 
+
+_PATCHING = (Action.PAUSE, Action.RESUME, Action.RESTART, Action.SCALE)
 
 WORKLOAD_KINDS = ("Job", "Deployment", "StatefulSet")
 
@@ -72,8 +79,9 @@ _MUTABLE_SPEC = {
 class Step:
     """One object: what is done to it, and what it is made from.
 
-    ``desired`` is empty for a deletion, ``live`` for a creation (unless the former object is still on its way out).
-    ``owned`` asks for an owner reference to the job's workload, whose uid is only known once that exists.
+    ``desired`` is empty for a deletion and where the ``changes`` alone are written (see ``patches``), ``live`` for a
+    creation (unless the former object is still on its way out). ``owned`` asks for an owner reference to the job's
+    workload, whose uid is only known once that exists.
     """
 
     action: Action
@@ -110,6 +118,20 @@ class Step:
         )
 
     @property
+    def replaces(self) -> bool:
+        """The live object is deleted, and a new one is made in its place."""
+        return self.action is Action.RECREATE or (self.action is Action.RESTART and bool(self.desired))
+
+    @property
+    def patches(self) -> bool:
+        """Just the changes are written into the live object, and no manifest is applied.
+
+        What is written so is held as an update, not as something that we apply: the next apply of the manifest, which
+        does not name it, leaves it alone.
+        """
+        return self.action in _PATCHING and not self.desired
+
+    @property
     def uncertain(self) -> bool:
         """An update of which only the server can say whether it works in place."""
         return self.action is Action.UPDATE and bool(self.immutable)
@@ -120,12 +142,22 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """A job that has ended and is left so: its last status, None where nobody saw it, and why it is left."""
+
+    status: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Plan:
     """All steps of one thing that a manifest declares, in the order in which they are carried out.
 
     Of a job the first step is the workload's. ``prerequisites`` come before the steps and are shared with other plans
     (PriorityClasses). ``kind`` is the manifest's; unknown when a job is deleted by name and was not there. With an
-    ``obstacle``, a sentence that says why it cannot be carried out, there are no steps.
+    ``obstacle``, a sentence that says why it cannot be carried out, there are no steps. ``released_gpus`` is the number
+    of GPUs that the job's pods give back when it is paused. ``manifest`` is the digest by which a training is
+    remembered.
     """
 
     name: str
@@ -134,6 +166,9 @@ class Plan:
     steps: tuple[Step, ...] = ()
     prerequisites: tuple[Step, ...] = ()
     obstacle: str | None = None
+    released_gpus: int = 0
+    manifest: str | None = None
+    ended: Ended | None = None
 
     @property
     def action(self) -> Action:
@@ -170,15 +205,17 @@ def plan_present(
 ) -> Plan:
     """The steps that make ``desired`` (the workload first) out of the job's ``live`` objects.
 
-    A live workload of another kind is replaced by the new one. Live objects that are not wanted any more go last, so
-    that nothing is missing in between.
+    A live workload of another kind is replaced by the new one, and a paused one stays paused. Live objects that are not
+    wanted any more go last, so that nothing is missing in between.
     """
     workload, *dependents = desired
     live = list(live)
     by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
     former = by_identity.pop((workload["kind"], name), None)
     if former is None:
-        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not _is_leaving(obj)), None)
+        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not is_leaving(obj)), None)
+    if former is not None and not is_leaving(former):
+        workload = stay_paused(workload, former)
     steps = [step_for(workload, former)]
     # The garbage collector takes a training's services and files along when its TTL removes the Job.
     owned = workload["kind"] == "Job"
@@ -191,21 +228,40 @@ def plan_present(
             step = replace(step, action=Action.UPDATE)  # Its owner is yet to come.
         steps.append(step)
     steps += [
-        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not _is_leaving(obj)
+        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not is_leaving(obj)
     ]
     return Plan(name, namespace, kind, tuple(steps))
 
 
 def plan_absent(name: str, namespace: str, kind: str | None, live: Iterable[dict[str, Any]]) -> Plan:
     """The steps that remove all live objects of a job, the workload first."""
-    remaining = sorted((obj for obj in live if not _is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
+    remaining = sorted((obj for obj in live if not is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
     return Plan(name, namespace, kind, tuple(Step(Action.DELETE, {}, obj) for obj in remaining))
+
+
+def recreated(plan: Plan) -> Plan:
+    """The plan, with a live workload deleted and made anew whatever differs."""
+    workload, *dependents = plan.steps
+    if workload.action is Action.CREATE:
+        return plan
+    # What the former workload owned goes with it.
+    around = [
+        replace(step, action=Action.UPDATE) if step.owned and step.action is Action.UNCHANGED else step
+        for step in dependents
+    ]
+    return plan.with_steps([replace(workload, action=Action.RECREATE), *around])
+
+
+def unchanged(plan: Plan, live: Iterable[dict[str, Any]]) -> Plan:
+    """The plan that leaves what is live as it is."""
+    present = sorted((obj for obj in live if not is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
+    return plan.with_steps(Step(Action.UNCHANGED, {}, obj) for obj in present)
 
 
 def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:
     """What one object needs: nothing, an update, a creation, or a recreation where the live one is of another kind."""
     desired, live = dict(desired), dict(live or {})
-    if not live or (_is_leaving(live) and live["kind"] == desired["kind"]):
+    if not live or (is_leaving(live) and live["kind"] == desired["kind"]):
         return Step(Action.CREATE, desired, live)
     if live["kind"] != desired["kind"]:
         return Step(Action.RECREATE, desired, live)
@@ -229,6 +285,6 @@ def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) ->
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
 
 
-def _is_leaving(obj: Mapping[str, Any]) -> bool:
+def is_leaving(obj: Mapping[str, Any]) -> bool:
     """Deleted, but still there until its finalizers or dependents are done."""
     return "deletionTimestamp" in obj["metadata"]

@@ -49,6 +49,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, bool, bool]] = 
     "a Job that failed": ("Job", {}, {"failed": 1, "conditions": [true("Failed")]}, "Failed", False, False),
     "a Job that was paused": ("Job", {"suspend": True}, {"conditions": [true("Suspended")]}, "Paused", False, False),
     "a Job that is to be paused": ("Job", {"suspend": True}, {"active": 1, "ready": 1}, "Paused", True, False),
+    "a Job that is to be resumed": ("Job", {"suspend": False}, {"conditions": [true("Suspended")]}, "Pending", False, False),
     "a Job that was resumed": (
         "Job",
         {"suspend": False},

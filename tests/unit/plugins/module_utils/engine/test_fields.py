@@ -89,3 +89,19 @@ def test_what_was_applied_is_cut_out_of_the_live_object():
     }
     assert applied_by("us", live) == applied
     assert changes(applied, live, "us") == ()
+
+
+def test_what_was_applied_keeps_the_order_of_its_lists():
+    """The server sorts the keys that it remembers; but a variable may only refer to those before it."""
+    keys = {'k:{"name":"A"}': {"f:name": {}, "f:value": {}}, 'k:{"name":"B"}': {"f:name": {}, "f:value": {}}}
+    env = [{"name": "B", "value": "1"}, {"name": "theirs", "value": "2"}, {"name": "A", "value": "$(B)"}]
+    live = {
+        "apiVersion": "v1",
+        "kind": "X",
+        "metadata": {
+            "name": "x",
+            "managedFields": [{"manager": "us", "operation": "Apply", "fieldsV1": {"f:env": keys}}],
+        },
+        "env": env,
+    }
+    assert applied_by("us", live)["env"] == [env[0], env[2]]
