@@ -29,6 +29,7 @@ def job_argument_spec() -> dict[str, dict[str, Any]]:
         "wait": {"type": "bool", "default": False},
         "wait_for": {"type": "str", "choices": list(WAIT_STATES), "default": "ready"},
         "wait_timeout": {"type": "int", "default": 600},
+        "wait_for_nodes": {"type": "bool", "default": False},
         "continue_on_error": {"type": "bool", "default": False},
         **concurrency_argument_spec(),
     }

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..cluster.access import access_urls
-from ..cluster.status import status_of
+from ..cluster.status import pods_ready, pods_wanted, status_of
 from ..kube.resources import resource_of
 from ..manifest.secrets import redact
 from .execute import Outcome
@@ -17,7 +17,12 @@ from .plan import Action, Plan, Step
 
 
 def result_of(
-    outcome: Outcome, *, reason: str | None = None, node_address: str | None = None, check_mode: bool = False
+    outcome: Outcome,
+    *,
+    reason: str | None = None,
+    log: Sequence[str] = (),
+    node_address: str | None = None,
+    check_mode: bool = False,
 ) -> dict[str, Any]:
     """One entry of ``results``: what happened to a job and where it stands."""
     plan = outcome.plan
@@ -31,6 +36,8 @@ def result_of(
         "error": outcome.error,
         "status": status_of(workload) if workload and not predicted_only else None,
         "reason": reason,
+        "log": list(log),
+        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
         "access_urls": access_urls(outcome.objects.values(), node_address),
         "duration": round(outcome.seconds, 3),

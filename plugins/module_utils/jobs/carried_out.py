@@ -12,7 +12,7 @@ from ..engine.remedies import describe
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from .reported import report
-from .waited_for import too_late, wait_for
+from .waited_for import Waited, wait_for
 
 
 def carry_out(task: Task, plans: list[Plan]) -> dict[str, Any]:
@@ -29,15 +29,15 @@ def carry_out(task: Task, plans: list[Plan]) -> dict[str, Any]:
     failed = [outcome for outcome in begun if outcome.error is not None]
     done = [outcome for outcome in begun if outcome.error is None]
     problems = [_told(failed, len(done), len(plans))] if failed else []
-    late: dict[tuple[str, str], str] = {}
+    waited = Waited()
     if task.params["wait"] and not task.check_mode and done and (keep_going or not failed):
         try:
-            late = wait_for(task, done)
+            waited = wait_for(task, done)
         except KubeError as error:
             problems.append(f"all else was done, but waiting for it failed: {error}")
-    result = report(task, begun)
-    if late:
-        problems.append(too_late(task, late, result["results"]))
+    if waited.problem:
+        problems.append(waited.problem)
+    result = report(task, begun, waited)
     if problems:
         raise TaskFailed("\n".join(problems), **{name: result[name] for name in ("changed", "results", "diff")})
     return result

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from ..cluster.live import JobId
 from ..cluster.read import node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.execute import Outcome
@@ -14,18 +15,20 @@ from ..engine.plan import Action
 from ..engine.report import diffs_of, result_of
 from ..kube.errors import KubeError
 from ..task import Task
+from .waited_for import Waited
 
 
-def report(task: Task, outcomes: list[Outcome]) -> dict[str, Any]:
+def report(task: Task, outcomes: list[Outcome], waited: Waited) -> dict[str, Any]:
     try:
-        reasons, address = _reasons(task, outcomes), _node_address(task, outcomes)
+        reasons, address = _reasons(task, outcomes, waited), _node_address(task, outcomes)
     except KubeError as error:  # What was done is told all the same.
         task.warn(f"reasons and access_urls are incomplete: {error}")
-        reasons, address = {}, None
+        reasons, address = dict(waited.reasons), None
     results = [
         result_of(
             outcome,
             reason=reasons.get((outcome.plan.namespace, outcome.plan.name)),
+            log=waited.logs.get((outcome.plan.namespace, outcome.plan.name), ()),
             node_address=address,
             check_mode=task.check_mode,
         )
@@ -41,14 +44,15 @@ def report(task: Task, outcomes: list[Outcome]) -> dict[str, Any]:
     }
 
 
-def _reasons(task: Task, outcomes: list[Outcome]) -> dict[tuple[str, str], str]:
+def _reasons(task: Task, outcomes: list[Outcome], waited: Waited) -> dict[JobId, str]:
     """Why jobs do not run. A job that was created a moment ago has no story to tell yet, unless it was waited for."""
     stuck = {}
     for outcome in outcomes:
+        job = outcome.plan.namespace, outcome.plan.name
         settled = task.params["wait"] or outcome.plan.action is Action.UNCHANGED
-        if outcome.workload and settled and status_of(outcome.workload) in STUCK:
-            stuck[outcome.plan.namespace, outcome.plan.name] = outcome.workload
-    return read_reasons(task.client(), stuck)
+        if outcome.workload and settled and job not in waited.jobs and status_of(outcome.workload) in STUCK:
+            stuck[job] = outcome.workload
+    return {**waited.reasons, **read_reasons(task.client(), stuck)}
 
 
 def _node_address(task: Task, outcomes: list[Outcome]) -> str | None:

@@ -1,41 +1,142 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Wait for what a task asks for, and say what did not come true."""
+"""Wait for what a task asks for, and say of each job that did not get there why."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from ..cluster.live import JobId, in_time
+from ..cluster.read import reasons_of
+from ..cluster.status import STUCK, status_of
 from ..engine.execute import Outcome
-from ..engine.wait import wait_for_state, wait_until_gone
+from ..engine.goals import COMPLETE, GONE, PAUSED, READY, SCHEDULED, Goal, renewed
+from ..engine.plan import WORKLOAD_KINDS, Action
+from ..engine.progress import Announcer, Late, problem
+from ..engine.remedies import describe
+from ..engine.wait import Awaited, Standing, Wait
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..logs.lines import View, last_lines, lines_of
+from ..logs.query import log_query
+from ..manifest.secrets import live_secret_values
 from ..task import Task
 
+_LOG_LINES = 20
+_LOG_BYTES = 16_384
+_LOGS = 5  # of more jobs than that nobody reads the logs in a message
 
-def wait_for(task: Task, outcomes: list[Outcome]) -> dict[tuple[str, str], str]:
-    """Wait for what the task asks for. The jobs for which it did not come true, each with what is left of it when it
-    should be gone. The outcomes get the last workload seen.
+_WAIT_FOR = {goal.word: goal for goal in (SCHEDULED, READY, COMPLETE)}
+
+
+@dataclass(frozen=True)
+class Waited:
+    """What the waiting for ``jobs`` has found: why those that do not run do not, and ends of logs that may tell more.
+
+    ``problem`` says why it was in vain.
     """
-    jobs = [(outcome.plan.namespace, outcome.plan.name) for outcome in outcomes]
-    timeout = float(task.params["wait_timeout"])
-    if task.params["state"] == "absent":
-        left = wait_until_gone(task.client(), jobs, timeout)
-        return {job: ", ".join(what) for job, what in left.items()}
-    workloads, missed = wait_for_state(task.client(), jobs, task.params["wait_for"], timeout)
-    for outcome in outcomes:
-        workload = workloads.get((outcome.plan.namespace, outcome.plan.name))
-        if workload:
-            outcome.objects[workload["kind"], workload["metadata"]["name"]] = workload
-    return dict.fromkeys(missed, "")
+
+    jobs: Collection[JobId] = ()
+    reasons: Mapping[JobId, str] = field(default_factory=dict)
+    logs: Mapping[JobId, Sequence[str]] = field(default_factory=dict)
+    problem: str | None = None
 
 
-def too_late(task: Task, late: dict[tuple[str, str], str], results: list[dict[str, Any]]) -> str:
-    if task.params["state"] == "absent":
-        left = [f"{name} in namespace {namespace}: {what}" for (namespace, name), what in sorted(late.items())]
-        return f"not gone after {task.params['wait_timeout']} s, still there: {'; '.join(left)}"
-    lines = []
-    for result in results:
-        if (result["namespace"], result["name"]) in late:
-            why = f": {result['reason']}" if result["reason"] else ""
-            place = f"in namespace {result['namespace']}"
-            lines.append(f"{result['kind']} {result['name']} {place} is {result['status']}{why}")
-    return f"not {task.params['wait_for']} after at most {task.params['wait_timeout']} s: " + "; ".join(lines)
+def wait_for(task: Task, outcomes: Sequence[Outcome]) -> Waited:
+    """Wait for what the task asks for. The outcomes get the last workload seen. Raises KubeError."""
+    goal = _goal(task)
+    by_id = {(outcome.plan.namespace, outcome.plan.name): outcome for outcome in outcomes}
+    # A training that has run and is gone has nothing to be waited for.
+    jobs = [_awaited(outcome) for outcome in outcomes if goal is GONE or outcome.workload]
+    client, timeout, keep_going = task.client(), float(task.params["wait_timeout"]), task.params["continue_on_error"]
+    standings = Wait(
+        client,
+        goal,
+        timeout,
+        task.warn,
+        keep_going=keep_going,
+        new_nodes=task.params["wait_for_nodes"],
+        tell=Announcer(goal, timeout, task.progress),
+    ).wait(jobs)
+    for job, standing in standings.items():
+        if standing.workload and goal is not GONE:
+            workload = standing.workload
+            by_id[job].objects[workload["kind"], workload["metadata"]["name"]] = workload
+    reasons = {**_reasons(client, standings), **_verdicts(standings)}
+    logs = _logs(task, standings)
+    late = [
+        Late(describe(by_id[job].plan), standing, reasons.get(job), logs.get(job, ()))
+        for job, standing in standings.items()
+        if not standing.arrived
+    ]
+    told = problem(goal, late, len(jobs), timeout, keep_going=keep_going) if late else None
+    return Waited(standings.keys(), reasons, logs, told)
+
+
+def _goal(task: Task) -> Goal:
+    state = task.params["state"]
+    if state == "absent":
+        return GONE
+    if state == "paused":
+        return PAUSED
+    goal = _WAIT_FOR[task.params["wait_for"]]
+    return renewed(goal) if state == "restarted" else goal
+
+
+def _awaited(outcome: Outcome) -> Awaited:
+    plan = outcome.plan
+    kinds = [step.kind for step in plan.steps if step.kind in WORKLOAD_KINDS]
+    workload = outcome.workload
+    kind = workload["kind"] if workload else next(iter(kinds), None)
+    fresh = any(step.kind in WORKLOAD_KINDS and _makes(step.action, step.desired) for step in plan.steps)
+    return Awaited((plan.namespace, plan.name), kind, fresh)
+
+
+def _makes(action: Action, desired: Mapping[str, Any]) -> bool:
+    """Whether a step ends with an object that was not there before; a training is restarted by making it anew."""
+    return action in (Action.CREATE, Action.RECREATE) or (action is Action.RESTART and bool(desired))
+
+
+def _verdicts(standings: Mapping[JobId, Standing]) -> dict[JobId, str]:
+    return {job: standing.hopeless.sentence for job, standing in standings.items() if standing.hopeless}
+
+
+def _reasons(client: Client, standings: Mapping[JobId, Standing]) -> dict[JobId, str]:
+    """Why jobs do not run, with a look at what is free on the nodes, which waiting has done without."""
+    stuck = {
+        job: standing
+        for job, standing in standings.items()
+        if standing.workload and not standing.hopeless
+        if not standing.arrived or status_of(standing.workload) in STUCK
+    }
+    return reasons_of(
+        client,
+        {job: standing.workload for job, standing in stuck.items() if standing.workload},
+        {job: standing.pods for job, standing in stuck.items()},
+        in_time([event for standing in stuck.values() for event in standing.events]),
+    )
+
+
+def _logs(task: Task, standings: Mapping[JobId, Standing]) -> dict[JobId, list[str]]:
+    """The last lines of the containers whose end has ended hopes, secrets masked."""
+    found: dict[JobId, list[str]] = {}
+    for job, standing in standings.items():
+        if standing.hopeless and standing.hopeless.log and standing.workload and len(found) < _LOGS:
+            task.hide(live_secret_values(standing.workload))  # A job that was named has not shown them yet.
+            found[job] = _end_of_log(task, job[0], *standing.hopeless.log)
+    return found
+
+
+def _end_of_log(task: Task, namespace: str, pod: str, container: str) -> list[str]:
+    query = log_query(container, tail=_LOG_LINES, since=None, previous=False, whole=False)
+    view = View(longest=_LOG_BYTES, secrets=task.hidden)
+    try:
+        return (
+            task.client()
+            .read_log(namespace, pod, query, lambda pieces: last_lines(lines_of(pieces, view), _LOG_LINES, _LOG_BYTES))
+            .lines
+        )
+    except ApiError:  # The pod has gone, or logs are not ours to read: the reason must do.
+        return []

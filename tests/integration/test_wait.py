@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_job with wait: it ends when the jobs have arrived, and as soon as one never will."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from .ansible import Ansible, TaskResult
+from .api import Api, eventually
+from .manifests import compute, inference, training
+from .pools import POOL, Field
+from .recorder import Recorder
+
+NEVER = 240  # seconds that no test waits for: who gets there has not failed early
+EARLY = 60  # seconds that a playbook may take on a busy machine, images of a real cluster included
+
+
+def failed_early(ansible: Ansible, *jobs: dict[str, Any], **options: Any) -> TaskResult:
+    began = monotonic()
+    result = ansible.job(definition=list(jobs), wait=True, wait_timeout=NEVER, **options)
+    assert result.failed
+    assert "will not become" in result.message, result.message
+    assert monotonic() - began < EARLY
+    return result
+
+
+@contextmanager
+def in_the_background(what: Callable[[], object]) -> Iterator[None]:
+    """Something that happens while a playbook runs; what goes wrong there fails the test."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(what)
+        yield
+        future.result()
+
+
+def order(api: Api, namespace: str, name: str, **orders: str) -> None:
+    """Tell the kubelets of test clusters what becomes of a job's pods: ``run_seconds``, ``exit_code``."""
+    annotations = {f"lab/{key.replace('_', '-')}": value for key, value in orders.items()}
+    for pod in eventually(lambda: api.list("pod", namespace, f"app={name}")):
+        api.patch("pod", pod["metadata"]["name"], {"metadata": {"annotations": annotations}}, namespace)
+
+
+# -- what can never come true ----------------------------------------------------------------------------------------
+
+
+def test_an_image_that_cannot_be_pulled(ansible: Ansible, namespace: str):
+    image = {"image": "registry.example.com/does-not-exist:v1"}
+    result = failed_early(ansible, training(environment=image), namespace=namespace)
+    assert "the image registry.example.com/does-not-exist:v1 of pod train-" in result.message
+    assert "check environment.image" in result.message
+    assert result.jobs["train"]["ready"] == "0/1"
+    assert result.jobs["train"]["reason"] in result.message
+
+
+@pytest.mark.parametrize("kind", [training, inference])
+def test_a_quota_that_is_exhausted(ansible: Ansible, api: Api, namespace: str, kind: Callable[..., dict[str, Any]]):
+    hard = {"requests.nvidia.com/gpu": "1"}
+    api.create("resourcequota", {"metadata": {"name": "few"}, "spec": {"hard": hard}}, namespace)
+    eventually(lambda: "hard" in api.get("resourcequota", "few", namespace).get("status", {}))
+    result = failed_early(ansible, kind("greedy", resources={"gpu": 2}), namespace=namespace)
+    assert "the quota few of the namespace is exhausted (nvidia.com/gpu: 2 more asked for, 0 of 1 in use)" in (
+        result.message
+    )
+    assert api.list("pod", namespace, "app=greedy") == []
+
+
+def test_a_pool_that_has_no_node(ansible: Ansible, field: Field, namespace: str):
+    job = inference(resources={"pool": field.pool("typo")})
+    result = failed_early(ansible, job, namespace=namespace)
+    assert f"no node is in pool {field.pool('typo')}; correct resources.pool" in result.message
+
+
+def test_a_gpu_type_that_no_node_has(ansible: Ansible, field: Field, namespace: str):
+    pool = field.pool("a")
+    field.set_labels(field.nodes[0], {POOL: pool})
+    result = failed_early(ansible, training(resources={"pool": pool, "gpu-type": "H999"}), namespace=namespace)
+    assert "it asks for the GPU type H999" in result.message
+
+
+def test_more_gpus_than_any_node_has(ansible: Ansible, namespace: str):
+    job = training(resources={"gpu": 4000})
+    result = failed_early(ansible, job, namespace=namespace, wait_for="scheduled")
+    assert "it asks for 4000 GPUs on one node, and the largest node" in result.message
+    assert "Insufficient nvidia.com/gpu" in result.message
+
+
+def test_a_container_that_ends_again_and_again(ansible: Ansible, api: Api, namespace: str):
+    ansible.job(definition=compute(), namespace=namespace)
+    template = {"metadata": {"annotations": {"lab/crash-seconds": "0", "lab/ready": "false"}}}
+    api.patch("deployment", "web", {"spec": {"template": template}}, namespace)
+
+    def restarts() -> int:
+        statuses = [pod["status"].get("containerStatuses") or () for pod in api.list("pod", namespace, "app=web")]
+        return sum(status["restartCount"] for containers in statuses for status in containers)
+
+    try:
+        eventually(restarts, 10)
+    except AssertionError:
+        pytest.skip("the kubelets of this cluster do not go by the annotation lab/crash-seconds")
+    result = failed_early(ansible, compute(), namespace=namespace)
+    assert "keeps ending with exit code 1" in result.message
+
+
+def test_a_training_that_fails_shows_the_end_of_its_log_without_secrets(ansible: Ansible, api: Api, namespace: str):
+    secret = "hf-4e1d9a7c55"
+    job = training(environment={"env": {"HF_TOKEN": secret}})
+    with in_the_background(lambda: order(api, namespace, "train", run_seconds="0", exit_code="2")):
+        result = failed_early(ansible, job, namespace=namespace, wait_for="complete")
+    assert "ended with exit code 2" in result.message
+    assert "The log ends with:" in result.message
+    assert result.jobs["train"]["status"] == "Failed"
+    assert result.jobs["train"]["log"]
+    assert result.jobs["train"]["log"][-1] in result.message
+    assert secret not in result.screen
+
+
+# -- what may still come true ----------------------------------------------------------------------------------------
+
+
+def test_gpus_that_others_use_are_waited_for(ansible: Ansible, api: Api, field: Field, namespace: str):
+    pool = field.pool("a")
+    field.set_labels(field.nodes[0], {POOL: pool})
+    gpus = int(api.get("node", field.nodes[0])["status"]["allocatable"]["nvidia.com/gpu"])
+    first, second = (training(name, resources={"pool": pool, "gpu": gpus}) for name in ("first", "second"))
+    assert not ansible.job(definition=first, namespace=namespace, wait=True, wait_timeout=90).failed
+
+    result = ansible.job(definition=second, namespace=namespace, wait=True, wait_timeout=4)
+    assert result.failed
+    assert "not ready after 4 s: training second" in result.message
+    assert "is Pending, 0 of 1 pods ready: pod second-" in result.message
+    assert f"none is free on the only node of pool {pool}" in result.message
+    with in_the_background(lambda: order(api, namespace, "first", run_seconds="0")):
+        assert not ansible.job(definition=second, namespace=namespace, wait=True, wait_timeout=90).failed
+
+
+def test_a_pool_may_get_its_nodes_later_where_that_is_expected(
+    ansible: Ansible, api: Api, field: Field, namespace: str
+):
+    pool = field.pool("later")
+
+    def add_node() -> None:
+        eventually(lambda: api.list("pod", namespace, "app=train"))
+        field.set_labels(field.nodes[0], {POOL: pool})
+
+    with in_the_background(add_node):
+        result = ansible.job(
+            definition=training(resources={"pool": pool}),
+            namespace=namespace,
+            wait=True,
+            wait_timeout=90,
+            wait_for_nodes=True,
+        )
+    assert not result.failed, result.message
+
+
+# -- several jobs ----------------------------------------------------------------------------------------------------
+
+
+def test_one_that_is_lost_ends_the_task_or_is_set_aside(ansible: Ansible, field: Field, namespace: str):
+    lost = training("lost", resources={"pool": field.pool("typo")})
+    slow = training("slow", resources={"gpu": 4000})
+    options = {"definition": [compute(), lost, slow], "namespace": namespace, "wait": True}
+    result = ansible.job(**options, wait_timeout=NEVER)
+    assert "training lost in namespace" in result.message
+    assert "Of the other jobs" in result.message or "training slow in namespace" in result.message
+
+    result = ansible.job(**options, wait_timeout=5, continue_on_error=True, wait_for_nodes=True)
+    assert "2 of 3 jobs are not ready after 5 s:\n" in result.message
+    assert {name: job["ready"] for name, job in result.jobs.items()} == {"web": "1/1", "lost": "0/1", "slow": "0/1"}
+    assert all(job["reason"] for name, job in result.jobs.items() if name != "web")
+
+
+def test_a_wait_is_one_list_and_one_watch_of_each_kind(ansible: Ansible, recorder: Recorder, namespace: str):
+    jobs = [compute(f"web-{number}", resources={"gpu": 4000}) for number in range(8)]
+    ansible.job(definition=jobs, namespace=namespace)
+    recorder.clear()
+    options = {"definition": jobs, "namespace": namespace, "wait_for_nodes": True}
+    assert not ansible.job(**options).failed
+    without = Counter(str(request) for request in recorder.requests)
+    recorder.clear()
+    assert ansible.job(**options, wait=True, wait_timeout=6).failed
+    more = Counter(str(request) for request in recorder.requests) - without
+    deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    pods, events = (f"/api/v1/namespaces/{namespace}/{kind}" for kind in ("pods", "events"))
+    # Pods and events are listed once with or without: they tell why the jobs do not run.
+    assert {request: number for request, number in more.items() if namespace in request} == {
+        f"GET {deployments}": 1,
+        **{f"WATCH {path}": 1 for path in (deployments, pods, events)},
+    }
+
+
+def test_who_may_not_watch_is_warned_and_waits_all_the_same(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str
+):
+    groups = ["", "apps", "autoscaling", "batch"]
+    verbs = ["get", "list", "create", "patch", "update", "delete"]
+    rule = {"apiGroups": groups, "resources": ["*"], "verbs": verbs}
+    api.create("role", {"metadata": {"name": "blind"}, "rules": [rule]}, namespace)
+    binding = {
+        "metadata": {"name": "blind"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "blind"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "gpuctl-test-blind"}],
+    }
+    api.create("rolebinding", binding, namespace)
+    ansible.job(definition=training("before"), namespace=namespace)  # makes the PriorityClass
+    user = {"namespace": namespace, "impersonate_user": "gpuctl-test-blind"}
+    eventually(lambda: not ansible.job(definition=training("before"), **user).failed)
+
+    recorder.clear()
+    with in_the_background(lambda: order(api, namespace, "train", run_seconds="2")):
+        result = ansible.job(definition=training(), wait=True, wait_for="complete", wait_timeout=90, **user)
+    assert not result.failed, result.message
+    assert result.jobs["train"]["status"] == "Succeeded"
+    assert "cannot be watched" in " ".join(result.screen.split()), "ansible-core 2.16 wraps warnings"
+    assert len([request for request in recorder.requests if request.watch]) == 3
+    assert len(recorder.requests) < 60
+
+
+@pytest.mark.skipif(os.environ.get("GPUCTL_FAST_PATH") == "0", reason="a module says nothing before it ends")
+def test_a_long_wait_tells_where_it_stands(ansible: Ansible, namespace: str):
+    job = inference(resources={"gpu": 4000})
+    result = ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=5, wait_for_nodes=True)
+    assert result.failed
+    assert "0 of 1 ready after 2 s of at most 5 s; waiting for serve (Pending: pod serve-" in result.screen
+
+
+def test_a_deletion_is_over_when_the_pods_are_gone(ansible: Ansible, api: Api, namespace: str):
+    ansible.job(definition=[training(), compute()], namespace=namespace, wait=True, wait_timeout=90)
+    result = ansible.job(
+        definition=[training(), compute()], namespace=namespace, state="absent", wait=True, wait_timeout=90
+    )
+    assert not result.failed, result.message
+    assert api.list("pod", namespace) == []
