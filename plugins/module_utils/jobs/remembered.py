@@ -1,0 +1,104 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Read and write the ledgers: one ConfigMap per namespace with trainings, read once and written with what differs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..engine.execute import Outcome
+from ..kube.errors import ApiError
+from ..kube.resources import CONFIG_MAP
+from ..labels import FIELD_MANAGER, LEDGER, MANAGED_BY
+from ..task import Task
+from .ledger import Entry, entry_of, ledger_changes, read_entries
+
+
+class Memory:
+    """What the ledgers say. A ledger that may not be read or written is told of once, and fails nothing."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._entries: dict[str, dict[str, Entry]] = {}
+        self._missing: set[str] = set()
+        self._closed: set[str] = set()
+
+    def entry(self, namespace: str, name: str) -> Entry | None:
+        """What is remembered of a training."""
+        return self._ledger(namespace).get(name)
+
+    def record(self, outcomes: Iterable[Outcome]) -> None:
+        """Remember the trainings that are live: at most one write per namespace, none for what is known."""
+        seen: dict[str, dict[str, Entry]] = defaultdict(dict)
+        for outcome in outcomes:
+            plan, workload = outcome.plan, outcome.workload
+            if self._task.check_mode or plan.kind != "training" or workload is None or workload["kind"] != "Job":
+                continue
+            manifest = plan.manifest
+            if manifest is None:  # A task without manifests; one that is restarted is another run of the same manifest.
+                known = self.entry(plan.namespace, plan.name)
+                if known is None or known.uid == workload["metadata"]["uid"]:
+                    continue
+                manifest = known.manifest
+            seen[plan.namespace][plan.name] = entry_of(workload, manifest)
+        for namespace, entries in seen.items():
+            self._write(namespace, ledger_changes(self._ledger(namespace), entries))
+            self._entries[namespace].update(entries)
+
+    def forget(self, outcomes: Iterable[Outcome]) -> None:
+        """Forget the trainings that were deleted, so that they run anew when they are declared again."""
+        gone: dict[str, dict[str, None]] = defaultdict(dict)
+        for outcome in outcomes:
+            plan = outcome.plan
+            if not self._task.check_mode and plan.kind in ("training", None) and self.entry(plan.namespace, plan.name):
+                gone[plan.namespace][plan.name] = None
+        for namespace, keys in gone.items():
+            self._write(namespace, keys)
+
+    def _ledger(self, namespace: str) -> dict[str, Entry]:
+        if namespace not in self._entries:
+            self._entries[namespace] = {}
+            try:
+                found = self._task.client().get(CONFIG_MAP, namespace, LEDGER)
+                if found is None:
+                    self._missing.add(namespace)
+                else:
+                    self._entries[namespace] = read_entries(found.get("data") or {})
+            except ApiError as error:
+                if not error.is_forbidden:
+                    raise
+                self._close(namespace, error)
+        return self._entries[namespace]
+
+    def _write(self, namespace: str, keys: Mapping[str, str | None]) -> None:
+        """A merge patch touches the keys that it names only, so that runs at the same time keep each other's."""
+        if not keys or namespace in self._closed:
+            return
+        metadata = {"name": LEDGER, "namespace": namespace}
+        client = self._task.client()
+        try:
+            if namespace in self._missing and client.create(_new_ledger(metadata, keys)):
+                self._missing.remove(namespace)
+            else:
+                client.merge_patch(CONFIG_MAP, metadata, {"data": keys})
+        except ApiError as error:  # What it tells of is done; that it is not remembered is no failure of it.
+            self._close(namespace, error)
+
+    def _close(self, namespace: str, error: ApiError) -> None:
+        self._closed.add(namespace)
+        self._task.warn(
+            f"finished trainings of namespace {namespace} are not remembered, so they run again once Kubernetes has "
+            f"removed them: {error.message}. Allow get, create and patch of configmaps there."
+        )
+
+
+def _new_ledger(metadata: Mapping[str, Any], keys: Mapping[str, str | None]) -> dict[str, Any]:
+    return {
+        "apiVersion": CONFIG_MAP.api_version,
+        "kind": CONFIG_MAP.kind,
+        # No label ``app``: it is the namespace's, and no object of a job.
+        "metadata": {**metadata, "labels": {MANAGED_BY: FIELD_MANAGER}},
+        "data": {name: value for name, value in keys.items() if value is not None},
+    }

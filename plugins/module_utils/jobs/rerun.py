@@ -1,0 +1,35 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What becomes of the plan for a training whose last run has ended: it is run again, or left as it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ..engine.plan import WORKLOAD_KINDS, Ended, Plan, recreated, unchanged
+from .ledger import Entry, is_run_again, last_ending, why_not_again
+
+
+def as_remembered(
+    plan: Plan, manifest: str, live: Sequence[dict[str, Any]], entry: Entry | None, rerun: str, now: datetime
+) -> Plan:
+    """The plan for a training, in the light of its last run.
+
+    ``manifest`` is the digest of what is asked for now, ``live`` are the training's objects, ``entry`` is what the
+    ledger says of it. The digest that the ledger has to know is in the plan that comes back.
+    """
+    workload = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS), None)
+    ending = last_ending(workload, entry, now) if workload is None or workload["kind"] == "Job" else None
+    if ending is None:
+        return replace(plan, manifest=manifest)
+    known = entry if workload is None or (entry and entry.uid == workload["metadata"]["uid"]) else None
+    # A run that the ledger does not know: what Kubernetes could not change in place was changed in the manifest.
+    changed = known.manifest != manifest if known else bool(plan.steps[0].immutable)
+    if is_run_again(rerun, ending, changed=changed):
+        return replace(recreated(plan), manifest=manifest)
+    recorded = manifest if not changed else known.manifest if known else ""
+    ended = Ended(ending.result, why_not_again(rerun, ending, changed=changed))
+    return replace(unchanged(plan, live), manifest=recorded, ended=ended)

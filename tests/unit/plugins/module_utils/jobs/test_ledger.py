@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is remembered of trainings, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import (
+    MAX_ENTRIES,
+    Ending,
+    Entry,
+    entry_of,
+    is_run_again,
+    last_ending,
+    ledger_changes,
+    read_entries,
+    why_not_again,
+)
+
+ENTRY = Entry("digest", "uid-1", "2026-01-01T00:00:00Z", 3600)
+SUCCEEDED = Ending("Succeeded", "2026-01-01T00:10:00Z")
+FAILED = Ending("Failed", "2026-01-01T00:10:00Z")
+UNSEEN = Ending()
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(f"2026-01-01T{text}").replace(tzinfo=timezone.utc)
+
+
+def job(*conditions: tuple[str, str]) -> dict[str, Any]:
+    return {
+        "kind": "Job",
+        "metadata": {"name": "train", "uid": "uid-1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"ttlSecondsAfterFinished": 3600},
+        "status": {
+            "conditions": [
+                {"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:10:00Z"}
+                for kind, status in conditions
+            ]
+        },
+    }
+
+
+SEEN = {
+    "running": (job(), ENTRY),
+    "about to succeed": (job(("SuccessCriteriaMet", "True")), ENTRY),
+    "no longer failed": (job(("Failed", "False")), ENTRY),
+    "suspended": (job(("Suspended", "True")), ENTRY),
+    "succeeded": (
+        job(("SuccessCriteriaMet", "True"), ("Complete", "True")),
+        replace(ENTRY, result="Succeeded", finished_at="2026-01-01T00:10:00Z"),
+    ),
+    "failed": (job(("Failed", "True")), replace(ENTRY, result="Failed", finished_at="2026-01-01T00:10:00Z")),
+}
+
+
+@pytest.mark.parametrize(("live", "entry"), SEEN.values(), ids=SEEN)
+def test_a_live_job_is_remembered(live: dict[str, Any], entry: Entry) -> None:
+    assert entry_of(live, "digest") == entry
+    assert read_entries({"train": str(entry)}) == {"train": entry}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"uid": 1}', str(replace(ENTRY, submitted_at="yesterday"))])
+def test_what_is_no_entry_is_left_out(text: str) -> None:
+    assert read_entries({"broken": text, "train": str(ENTRY)}) == {"train": ENTRY}
+
+
+ENDINGS = {
+    "nothing is known": (None, None, None),
+    "it is live and runs": (job(), ENTRY, None),
+    "it runs anew, and its last run failed": (job(), replace(ENTRY, result="Failed"), None),
+    "it is live and has failed": (job(("Failed", "True")), None, FAILED),
+    "its end was seen": (None, replace(ENTRY, result="Succeeded", finished_at=SUCCEEDED.finished_at), SUCCEEDED),
+    "it has gone before its time": (None, replace(ENTRY, submitted_at="2026-01-01T11:00:01Z"), None),
+    "its time to live can have passed": (None, ENTRY, UNSEEN),
+    "it has gone and had no time to live": (None, replace(ENTRY, ttl_seconds=None), None),
+}
+
+
+@pytest.mark.parametrize(("live", "entry", "ending"), ENDINGS.values(), ids=ENDINGS)
+def test_how_the_last_run_ended(live: dict[str, Any] | None, entry: Entry | None, ending: Ending | None) -> None:
+    assert last_ending(live, entry, at("12:00:00")) == ending
+
+
+AGAIN = [
+    # rerun, how it ended, the same manifest, a changed one
+    ("never", SUCCEEDED, False, False),
+    ("never", FAILED, False, False),
+    ("on_change", SUCCEEDED, False, True),
+    ("on_change", FAILED, False, True),
+    ("on_change", UNSEEN, False, True),
+    ("on_failure", SUCCEEDED, False, True),
+    ("on_failure", FAILED, True, True),
+    ("on_failure", UNSEEN, False, True),
+    ("always", SUCCEEDED, True, True),
+    ("always", UNSEEN, True, True),
+]
+
+
+@pytest.mark.parametrize(("rerun", "ending", "same", "changed"), AGAIN)
+def test_who_is_run_again(rerun: str, ending: Ending, same: bool, changed: bool) -> None:
+    assert is_run_again(rerun, ending, changed=False) is same
+    assert is_run_again(rerun, ending, changed=True) is changed
+
+
+SENTENCES = [
+    (
+        ("on_change", SUCCEEDED, False),
+        "It succeeded at 2026-01-01T00:10:00Z and is not run again: its manifest is the same, and rerun is on_change. "
+        "rerun=always runs it again.",
+    ),
+    (
+        ("on_change", FAILED, False),
+        "It failed at 2026-01-01T00:10:00Z and is not run again: its manifest is the same, and rerun is on_change. "
+        "rerun=on_failure runs it again.",
+    ),
+    (
+        ("never", FAILED, True),
+        "It failed at 2026-01-01T00:10:00Z and is not run again: its manifest has changed since, and rerun is never. "
+        "rerun=on_change runs it again.",
+    ),
+    (
+        ("on_failure", UNSEEN, False),
+        "It has ended, nobody saw how, and is not run again: its manifest is the same, and rerun is on_failure. "
+        "rerun=always runs it again.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "sentence"), SENTENCES)
+def test_the_sentence_says_what_to_do(case: tuple[str, Ending, bool], sentence: str) -> None:
+    rerun, ending, changed = case
+    assert why_not_again(rerun, ending, changed=changed) == sentence
+
+
+def test_only_what_is_new_is_written() -> None:
+    newer = replace(ENTRY, result="Failed")
+    entries = {"a": ENTRY, "b": ENTRY}
+    assert ledger_changes(entries, {"a": ENTRY, "b": newer, "c": ENTRY}) == {"b": str(newer), "c": str(ENTRY)}
+    assert ledger_changes(entries, {"a": ENTRY}) == {}
+
+
+def test_the_oldest_go_when_there_are_too_many() -> None:
+    full = {f"t{number}": replace(ENTRY, submitted_at=f"20{number:04}-01-01") for number in range(MAX_ENTRIES)}
+    new = replace(ENTRY, submitted_at="209999-01-01")
+    assert ledger_changes(full, {"x": new, "y": new}) == {"x": str(new), "y": str(new), "t0": None, "t1": None}
+    assert ledger_changes(full, {"t5": full["t5"]}) == {}
+
+
+def test_a_full_ledger_fits_into_a_config_map() -> None:
+    longest = Entry("f" * 32, "f" * 36, "2026-01-01T00:00:00Z", 86_400, "Succeeded", "2026-01-02T00:00:00Z")
+    assert MAX_ENTRIES * (len(str(longest)) + 52) < 2**20 * 0.8
