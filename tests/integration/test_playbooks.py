@@ -79,7 +79,7 @@ def test_provision_brings_everything_about_and_then_has_nothing_to_do(
     for what in (
         ["pool", declared.pool, "-", "-", "create"],
         ["quota", declared.quota, declared.user, "-", "create"],
-        ["labels", "of", "a", "node", "-", "-", field.nodes[1], "update"],
+        ["labels", "-", "-", field.nodes[1], "update"],
         ["job", "web", declared.user, "-", "create"],
     ):
         assert any(line.strip(' ",').split() == what for line in predicted.output.splitlines()), (
