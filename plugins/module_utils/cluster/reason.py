@@ -72,8 +72,14 @@ def obstacles(
     finished = [pod for pod in pods if _phase(pod) in ("Failed", "Succeeded")]
     pods = [pod for pod in pods if _phase(pod) not in ("Failed", "Succeeded")]
     yield from _each(_container_problem(pod, events) for pod in pods)
-    yield from _gave_up(workload, finished, events)
-    yield from _each(_unschedulable(pod, nodes) for pod in pods)
+    gave_up = list(_gave_up(workload, finished, events))
+    unplaced = list(_each(_unschedulable(pod, nodes) for pod in pods))
+    if workload["kind"] == "Job" or not unplaced:
+        yield from gave_up
+        yield from unplaced
+    else:  # A service whose pods wait for a node may miss its deadline, and runs all the same when they have one.
+        yield from unplaced
+        yield from (replace(obstacle, final=False) for obstacle in gave_up)
     yield from _each(_mount_problem(pod, events) for pod in pods)
     yield from _each(_not_ready(pod, events) for pod in pods)
     yield from _each([_replica_failure(workload)])
@@ -196,7 +202,7 @@ def _pull_cause(message: str) -> str:
 
 
 def _told_of_pull(pod: Object, events: Iterable[Object]) -> str:
-    """Before Kubernetes 1.32 a container that waits for the next try does not say why, but the event of the last does."""
+    """Why the last try failed, by its event: older kubelets do not say it of a container that waits for the next."""
     metadata = pod["metadata"]
     told = [
         str(event.get("message"))
@@ -328,8 +334,8 @@ class QuotaRefusal:
     def still_holds(self, quota: Object | None) -> bool:
         """Whether the quota, as it is now, would refuse the same pod again.
 
-        One that is gone refuses nothing. One with other limits has not been tried yet, and what it counts as used may be
-        this very pod.
+        One that is gone refuses nothing. One with other limits has not been tried yet, and what it counts as used may
+        be this very pod.
         """
         if quota is None:
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -244,6 +245,17 @@ def test_a_service_account_acts_with_its_token(client: Client) -> None:
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_watch_ends_when_its_client_hangs_up(client: Client) -> None:
+    watches = client.cluster._server.watches
+    answer = client.session.get(f"{client.cluster.url}{MAPS}?watch=1&timeoutSeconds=60", stream=True, timeout=30)
+    assert len(watches) == 1
+    answer.close()
+    deadline = time.monotonic() + 10
+    while watches:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_watch_continues_from_a_list(client: Client) -> None:

@@ -378,6 +378,10 @@ def test_why(
 BACK_OFF = 'Back-off pulling image "reg/ml:v1": ErrImagePull: '
 NO_MATCH = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are."
 ONE_MATCHES = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."
+TOO_LATE = {
+    "observedGeneration": 1,
+    "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}],
+}
 REFUSED = 'Error creating: pods "x-9" is forbidden: '
 
 # the workload, its pods, events; is any obstacle final; without a look at the nodes
@@ -448,17 +452,12 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [event("FailedCreate", "Error creating: Internal error occurred: failed calling webhook", "Job", "x")],
         False,
     ),
-    "a service whose deadline has passed": (
-        workload(
-            "Deployment",
-            status={
-                "observedGeneration": 1,
-                "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}],
-            },
-        ),
+    "a service whose deadline has passed": (workload("Deployment", status=TOO_LATE), [], [], True),
+    "a service whose deadline has passed while all GPUs were taken": (
+        workload("Deployment", status=TOO_LATE),
+        [pod(gpu=1, status=unscheduled(SCHEDULER))],
         [],
-        [],
-        True,
+        False,
     ),
 }
 
@@ -468,6 +467,12 @@ def test_what_no_waiting_cures(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], final: bool
 ) -> None:
     assert any(obstacle.final for obstacle in obstacles(obj, pods, events)) == final
+
+
+def test_a_service_whose_pods_wait_for_gpus_says_so_also_when_its_deadline_has_passed() -> None:
+    waiting = pod(gpu=1, status=unscheduled(SCHEDULER))
+    found = reason_for(workload("Deployment", status=TOO_LATE), [waiting], [])
+    assert found == "pod x-1 cannot be placed: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 
 
 def test_what_is_final_says_where_to_read_on() -> None:

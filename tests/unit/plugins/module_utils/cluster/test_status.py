@@ -10,6 +10,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.status imp
     failure_of,
     is_complete,
     is_ready,
+    is_renewed,
+    pods_ready,
     pods_wanted,
     status_of,
 )
@@ -49,7 +51,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, bool, bool]] = 
     "a Job that failed": ("Job", {}, {"failed": 1, "conditions": [true("Failed")]}, "Failed", False, False),
     "a Job that was paused": ("Job", {"suspend": True}, {"conditions": [true("Suspended")]}, "Paused", False, False),
     "a Job that is to be paused": ("Job", {"suspend": True}, {"active": 1, "ready": 1}, "Paused", True, False),
-    "a Job that is to be resumed": ("Job", {"suspend": False}, {"conditions": [true("Suspended")]}, "Pending", False, False),
+    "a Job to be resumed": ("Job", {"suspend": False}, {"conditions": [true("Suspended")]}, "Pending", False, False),
     "a Job that was resumed": (
         "Job",
         {"suspend": False},
@@ -130,6 +132,7 @@ def test_where_it_stands(
 FAILURES: dict[str, tuple[str, list[dict[str, str]], str | None]] = {
     "none": ("Job", [], None),
     "a failed Job": ("Job", [true("Failed", message="Job has reached the limit")], "Job has reached the limit"),
+    "a Job whose last pods still end": ("Job", [true("FailureTarget", message="the limit")], "the limit"),
     "without a message": ("Job", [true("Failed", reason="BackoffLimitExceeded")], "BackoffLimitExceeded"),
     "a rollout that took too long": (
         "Deployment",
@@ -161,6 +164,27 @@ def test_the_failure_of_a_rollout_that_a_change_has_replaced_is_none() -> None:
     assert failure_of(changed) is None
     changed["status"]["observedGeneration"] = 2
     assert failure_of(changed) == "old"
+
+
+@pytest.mark.parametrize(
+    ("kind", "updated", "observed", "renewed"),
+    [
+        ("Job", 0, 1, True),
+        ("Deployment", 1, 1, False),
+        ("Deployment", 2, 1, True),
+        ("Deployment", 2, 0, False),
+        ("StatefulSet", 2, 1, True),
+    ],
+)
+def test_whether_all_pods_are_of_the_present_template(kind: str, updated: int, observed: int, renewed: bool) -> None:
+    status = {"updatedReplicas": updated, "observedGeneration": observed}
+    assert is_renewed(workload(kind, status=status)) == renewed
+
+
+def test_how_many_pods_are_ready() -> None:
+    assert pods_ready(workload("Job", status={"ready": 1})) == 1
+    assert pods_ready(workload("Deployment", status={"readyReplicas": 2})) == 2
+    assert pods_ready(workload("StatefulSet")) == 0
 
 
 def test_how_many_pods_are_wanted() -> None:
