@@ -47,7 +47,7 @@ cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (
 # ---- Check it
 
 .PHONY: test
-test: lint sanity test-environments ## Everything a change must pass: lint, sanity, and the tests in all environments
+test: lint sanity importer test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, and the tests in all environments
 	$(PY) $(PYTEST) $(ARGS)
 
 .PHONY: unit
@@ -82,6 +82,10 @@ lint: $(VENV) collections-path tree ## Style, types, licences, YAML and document
 	cd $(TREE) && reuse lint --lines
 	cd $(TREE) && antsibull-changelog lint
 	cd $(TREE) && antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
+
+.PHONY: importer
+importer: collection ## Put the tarball through the importer of Ansible Galaxy
+	$(PY) -m tools.importer
 
 .PHONY: sanity
 sanity: $(VENV) ## ansible-test sanity, without Docker (ARGS="--test import" for one test)

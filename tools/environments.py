@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,26 +41,26 @@ def declared() -> dict[str, dict[str, Any]]:
     return environments
 
 
-def make(name: str, packages: list[str]) -> Path:
-    """Return the path of the environment's Python, with the packages installed."""
+def make(name: str, packages: list[str], requirements: Sequence[Path] = REQUIREMENTS) -> Path:
+    """Return the path of the environment's Python, with the packages and what the requirements files name installed."""
     folder = ROOT / ".venvs" / name
     stamp = folder / ".made-of"
-    wanted = _digest(packages)
+    wanted = _digest(packages, requirements)
     python = folder / "bin" / "python"
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
         return python
     print(f"Making .venvs/{name}: {', '.join(packages)}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    install = [str(python), "-m", "pip", "install", "--quiet", "--prefer-binary"]
-    subprocess.run([*install, "-r", str(REQUIREMENTS[-1]), *packages], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--prefer-binary"]
+    subprocess.run([*install, *(f"-r{path}" for path in requirements), *packages], check=True)
     stamp.write_text(wanted, encoding="utf-8")
     return python
 
 
-def _digest(packages: list[str]) -> str:
+def _digest(packages: list[str], requirements: Sequence[Path]) -> str:
     """What the environment is made of; its path too, because pip writes it into the scripts."""
-    parts = [str(ROOT), sys.version, *packages, *(path.read_text(encoding="utf-8") for path in REQUIREMENTS)]
+    parts = [str(ROOT), sys.version, *packages, *(path.read_text(encoding="utf-8") for path in requirements)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
