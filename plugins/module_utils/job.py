@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .jobs.ledger import RERUN
 from .jobs.requested import JOB_KINDS, requested
 from .kube.concurrency import concurrency_argument_spec
 from .task import Core, Task
@@ -23,6 +24,7 @@ def job_argument_spec() -> dict[str, dict[str, Any]]:
         "name": {"type": "str"},
         "kind": {"type": "str", "choices": list(JOB_KINDS)},
         "namespace": {"type": "str"},
+        "rerun": {"type": "str", "choices": list(RERUN), "default": "on_change"},
         "on_immutable": {"type": "str", "choices": ["recreate", "fail"], "default": "recreate"},
         "force": {"type": "bool", "default": False},
         "force_conflicts": {"type": "bool", "default": False},
@@ -53,9 +55,14 @@ def run(task: Task) -> dict[str, Any]:
     jobs = requested(task)
     from .jobs.carried_out import carry_out
     from .jobs.planned import plans_for_absent, plans_for_present
+    from .jobs.remembered import Memory
 
-    plans = plans_for_present if task.params["state"] == "present" else plans_for_absent
-    return carry_out(task, plans(task, jobs))
+    memory = Memory(task)
+    if task.params["state"] == "present":
+        plans = plans_for_present(task, jobs, memory)
+    else:
+        plans = plans_for_absent(task, jobs)
+    return carry_out(task, plans, memory)
 
 
 CORE = Core(job_argument_spec(), run, JOB_CONSTRAINTS)

@@ -20,6 +20,8 @@ description:
     mistakes are reported together with file, document, place and value.
   - Reads what is live, works out what differs, and writes only that, by server-side apply. A second run changes nothing and
     writes nothing.
+  - A training that has finished is not run again, also after Kubernetes has removed it, unless O(rerun) asks for it.
+  - A training's manifest may have a C(matrix) of values, and becomes a training for each combination of them.
   - Only objects that this collection made are ever changed or deleted. An object of the same name that somebody else made
     is an error.
 attributes:
@@ -67,12 +69,38 @@ options:
       - Namespace of jobs whose manifest does not name one. Without it, they go to V(default).
       - Namespaces are not created.
     type: str
+  rerun:
+    description:
+      - When a training that has ended is run again. One that runs is left alone in any case.
+      - V(never) - not even with another manifest.
+      - V(on_change) - when its manifest has changed. Another description, priority, sweep or spelling is no change.
+      - V(on_failure) - also when it is known to have failed.
+      - V(always) - at every run of the task.
+      - So that this holds when Kubernetes has removed a finished training, a day after its end, each namespace has a ConfigMap
+        C(gpuctl-ledger) that remembers its last 2000 trainings, with a digest of the manifest and the result. It is written when
+        a training is submitted and when its end is first seen, never in check mode; O(state=absent) removes the entry. A
+        training that was removed before its end was seen counts as ended.
+      - Who may not write that ConfigMap is warned, and the training runs.
+      - A changed value of an environment variable is a change. Give a secret that is replaced regularly by C(valueFrom).
+    type: str
+    choices: [never, on_change, on_failure, always]
+    default: on_change
+  replicas:
+    description:
+      - Number of copies of an inference or compute service. Only with O(state=present).
+      - With O(name) it changes the number and nothing else. The next run with the manifest brings back what that says.
+      - With O(src) or O(definition) it takes the place of C(service.replicas) of all manifests.
+      - A paused service stays paused, and gets that number when it is resumed. V(0) stops a service as well, but its manifest
+        starts it again; O(state=paused) does not.
+      - Trainings and notebooks have no copies, and with C(autoscaling) the number belongs to the autoscaler; these are errors.
+    type: int
   on_immutable:
     description:
       - What to do when Kubernetes cannot make a change in place, such as another image for a training.
       - V(recreate) proves with a dry run that the new object is valid, deletes the old one, waits until it is gone and creates
         the new one. When that fails, the old one is put back. A running training starts over.
       - V(fail) changes nothing and names the fields.
+      - A training that has ended is run again as O(rerun) says, whatever this says.
     type: str
     choices: [recreate, fail]
     default: recreate
@@ -180,6 +208,34 @@ EXAMPLES = r"""
   loop_control:
     label: "{{ item.name }}"
 
+- name: Run trainings again that have failed
+  runwhere.gpuctl.gpuctl_job:
+    src: trainings/
+    rerun: on_failure
+
+- name: Try six combinations, each a training of its own named lr-search-1e-4-1 and so on
+  runwhere.gpuctl.gpuctl_job:
+    definition:
+      kind: training
+      job:
+        name: lr-search
+      matrix:
+        lr: ["1e-4", "3e-5", "1e-5"]
+        seed: [1, 2]
+      environment:
+        image: registry.example.com/resnet:v1
+        command: [python, train.py, --lr, $(matrix.lr), --seed, $(matrix.seed)]
+      resources:
+        gpu: 1
+        cpu: 8
+        memory: 32Gi
+    namespace: team-a
+
+- name: Show how the combinations fare
+  runwhere.gpuctl.gpuctl_job_info:
+    namespaces: team-a
+    label_selectors: runwhere.ai/sweep=lr-search
+
 - name: Delete a job by its manifest
   runwhere.gpuctl.gpuctl_job:
     src: training.yaml
@@ -225,11 +281,13 @@ results:
     status:
       description:
         - Where the job stands - V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) or V(Failed).
-        - V(none) when it was deleted, and in check mode when it would be created.
+        - V(none) when it was deleted, in check mode when it would be created, and for a training whose end nobody saw.
       type: str
       sample: Running
     reason:
-      description: Why the job does not run, in one sentence. V(none) when it runs, or was created without waiting for it.
+      description:
+        - Why the job does not run, in one sentence. V(none) when it runs, or was created without waiting for it.
+        - Of a training that is not run again, see O(rerun), how it ended and what to do to run it all the same.
       type: str
       sample: "pod qwen2-7b-sft-x7k2p cannot be placed: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
     resources:

@@ -18,7 +18,7 @@ from ..kube.concurrency import side_by_side
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
-from .plan import Action, Plan, Step
+from .plan import Action, Plan, Step, recreated
 from .remedies import describe, remedied
 
 
@@ -165,15 +165,21 @@ class _Settled:
 
 def _settle(plan: Plan, client: Client, on_immutable: str, check_mode: bool) -> _Settled:
     try:
-        return _Settled(plan.with_steps([_settled_step(step, client, on_immutable) for step in plan.steps]))
+        return _Settled(_with_what_it_owns(plan, [_settled_step(step, client, on_immutable) for step in plan.steps]))
     except Refused as problem:
         return _Settled(plan, [str(problem)])
     except ApiError as problem:
         if not (check_mode and problem.is_forbidden):
             return _Settled(plan, [remedied(problem, plan)])
         # A dry run needs the right to write. Without it the worse of the two is predicted.
-        pessimistic = plan.with_steps(_pessimistic(step) for step in plan.steps)
+        pessimistic = _with_what_it_owns(plan, [_pessimistic(step) for step in plan.steps])
         return _Settled(pessimistic, [], [f"{describe(plan)}: not validated by the server, {problem.message}"])
+
+
+def _with_what_it_owns(plan: Plan, steps: list[Step]) -> Plan:
+    """The plan with these steps; where they recreate the workload, what it owns is made anew as well."""
+    settled = plan.with_steps(steps)
+    return recreated(settled) if settled.action is Action.RECREATE else settled
 
 
 def _pessimistic(step: Step) -> Step:
@@ -181,6 +187,8 @@ def _pessimistic(step: Step) -> Step:
 
 
 def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
+    # As opposed to a training that has ended and is run again.
+    replacing_for_a_change = step.uncertain or step.live.get("kind", step.kind) != step.kind
     if step.uncertain:
         try:
             client.apply(step.desired, dry_run=True, force=True)
@@ -189,7 +197,7 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
             if not refusal.is_immutable:
                 raise
         step = replace(step, action=Action.RECREATE)
-    if step.action is Action.RECREATE and on_immutable == "fail":
+    if replacing_for_a_change and on_immutable == "fail":
         raise Refused(
             f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set on_immutable to "
             f"recreate to have it deleted and created anew, or delete the job first."

@@ -13,7 +13,7 @@ from ..kube.resources import resource_of
 from ..manifest.secrets import redact
 from .execute import Outcome
 from .fields import ABSENT, Change
-from .plan import Action, Plan, Step
+from .plan import Action, Ended, Plan, Step
 
 
 def result_of(
@@ -27,6 +27,7 @@ def result_of(
     """One entry of ``results``: what happened to a job and where it stands."""
     plan = outcome.plan
     workload = outcome.workload
+    ended = plan.ended or Ended()
     predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
     return {
         "name": plan.name,
@@ -34,8 +35,8 @@ def result_of(
         "kind": plan.kind,
         "action": str(plan.action),
         "error": outcome.error,
-        "status": status_of(workload) if workload and not predicted_only else None,
-        "reason": reason,
+        "status": status_of(workload) if workload and not predicted_only else ended.status,
+        "reason": " ".join(filter(None, (reason, ended.reason))) or None,
         "log": list(log),
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],

@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..engine.execute import Executor, Outcome
-from ..engine.plan import Plan
+from ..engine.plan import Ended, Plan
 from ..engine.remedies import describe
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
+from .remembered import Memory
 from .reported import report
 from .waited_for import Waited, wait_for
 
 
-def carry_out(task: Task, plans: list[Plan]) -> dict[str, Any]:
+def carry_out(task: Task, plans: list[Plan], memory: Memory) -> dict[str, Any]:
     executor = Executor(
         client=task.client(),
         check_mode=task.check_mode,
@@ -29,18 +31,33 @@ def carry_out(task: Task, plans: list[Plan]) -> dict[str, Any]:
     failed = [outcome for outcome in begun if outcome.error is not None]
     done = [outcome for outcome in begun if outcome.error is None]
     problems = [_told(failed, len(done), len(plans))] if failed else []
+    if task.params["state"] == "absent":
+        memory.forget(done)
+    else:
+        memory.record(begun)  # before a long wait, which somebody may break off
     waited = Waited()
     if task.params["wait"] and not task.check_mode and done and (keep_going or not failed):
         try:
             waited = wait_for(task, done)
+            memory.record(done)
         except KubeError as error:
             problems.append(f"all else was done, but waiting for it failed: {error}")
     if waited.problem:
         problems.append(waited.problem)
+    if task.params["wait"]:
+        problems += [f"{describe(plan)}: {ended.reason}" for plan, ended in _failed_long_ago(done)]
     result = report(task, begun, waited)
     if problems:
         raise TaskFailed("\n".join(problems), **{name: result[name] for name in ("changed", "results", "diff")})
     return result
+
+
+def _failed_long_ago(outcomes: list[Outcome]) -> Iterator[tuple[Plan, Ended]]:
+    """Trainings that waiting cannot find any more, because Kubernetes has removed them."""
+    for outcome in outcomes:
+        ended = outcome.plan.ended
+        if ended and ended.status == "Failed" and outcome.workload is None:
+            yield outcome.plan, ended
 
 
 def _told(failed: list[Outcome], done: int, number: int) -> str:

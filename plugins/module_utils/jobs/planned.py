@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 
 from ..cluster.live import existing_priority_classes, read_jobs
 from ..engine.plan import Plan, plan_absent, plan_present, plan_priority_class
@@ -12,19 +13,25 @@ from ..engine.prove import blocked, foreign_workloads, prove
 from ..labels import JOB_TYPE
 from ..manifest.secrets import live_secret_values
 from ..task import Task, TaskFailed
+from .remembered import Memory
 from .requested import RequestedJob
+from .rerun import as_remembered
 
 
-def plans_for_present(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
+def plans_for_present(task: Task, jobs: list[RequestedJob], memory: Memory) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     task.hide(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
     classes = existing_priority_classes(client)
+    now = datetime.now(timezone.utc)
     plans = []
     for job in jobs:
         plan = plan_present(job.name, job.namespace, job.kind or "", job.objects, live[job.id])
-        if classes is not None and job.priority_class and job.priority_class["metadata"]["name"] not in classes:
-            plan = replace(plan, prerequisites=(plan_priority_class(job.priority_class),))
+        if job.manifest is not None:
+            plan = as_remembered(plan, job.manifest, live[job.id], memory.entry(*job.id), task.params["rerun"], now)
+        needed = None if plan.ended else job.priority_class
+        if classes is not None and needed and needed["metadata"]["name"] not in classes:
+            plan = replace(plan, prerequisites=(plan_priority_class(needed),))
         plans.append(plan)
     plans = prove(
         plans,

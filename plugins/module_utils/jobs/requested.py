@@ -15,7 +15,10 @@ JOB_KINDS = ("training", "inference", "notebook", "compute")
 
 @dataclass(frozen=True)
 class RequestedJob:
-    """One job of the task: its identity, and what it is made of (nothing for a deletion)."""
+    """One job of the task: its identity, and what it is made of (nothing for a deletion).
+
+    ``manifest`` is the digest of a training's.
+    """
 
     namespace: str
     name: str
@@ -23,6 +26,7 @@ class RequestedJob:
     objects: tuple[dict[str, Any], ...] = ()
     priority_class: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()
+    manifest: str | None = None
 
     @property
     def id(self) -> tuple[str, str]:
@@ -39,8 +43,9 @@ def requested(task: Task) -> list[RequestedJob]:
 
 def _built(task: Task, default_namespace: str) -> list[RequestedJob]:
     from ..build.job import build
+    from ..manifest.digest import digest_of
     from ..manifest.load import load
-    from ..manifest.models import Pool, Quota
+    from ..manifest.models import Pool, Quota, Training
     from ..manifest.secrets import secret_values
 
     jobs, others = [], []
@@ -57,7 +62,15 @@ def _built(task: Task, default_namespace: str) -> list[RequestedJob]:
         built = build(model, namespace)
         warnings = (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings))
         jobs.append(
-            RequestedJob(namespace, model.job.name, model.kind, tuple(built.objects), built.priority_class, warnings)
+            RequestedJob(
+                namespace,
+                model.job.name,
+                model.kind,
+                tuple(built.objects),
+                built.priority_class,
+                warnings,
+                digest_of(model) if isinstance(model, Training) else None,
+            )
         )
     if not jobs:
         raise TaskFailed(
