@@ -118,7 +118,17 @@ options:
   wait:
     description:
       - Wait until the jobs are as O(wait_for) says, or with O(state=absent) until their pods are gone.
-      - The task fails as soon as a job cannot get there any more, or when O(wait_timeout) has passed, and says why.
+      - A job is watched, not polled, so the number of requests does not depend on the time. Who may not watch (the verb
+        C(watch)) gets a warning, and the cluster is asked every few seconds.
+      - The task fails as soon as a job cannot get there without somebody's help, and says what help - its image cannot be
+        pulled (a registry that does not answer is given time), its quota is exhausted, no node has the labels of its pool or
+        its GPU type (see O(wait_for_nodes)), no node has as many GPUs as it asks for, its container ends again and again
+        (C(CrashLoopBackOff)), the training has failed, or the job is paused or was deleted by somebody. Where a container has
+        ended, the last lines of its log are in the message and in RV(results).
+      - GPUs that other jobs use may become free, and are waited for.
+      - One job that cannot get there ends the waiting for all, unless O(continue_on_error).
+      - When O(wait_timeout) has passed, the task fails and says of each job that is late where it stands and why.
+      - With a local connection the task says on the screen from time to time how far the jobs are.
     type: bool
     default: false
   wait_for:
@@ -134,6 +144,14 @@ options:
       - Seconds to wait, also for the old object to go when a job is recreated.
     type: int
     default: 600
+  wait_for_nodes:
+    description:
+      - Keep waiting when the cluster has no node that could ever run the pods of a job, because such nodes may come - where an
+        autoscaler adds them when they are needed, or somebody is about to add them to the pool.
+      - Without it such a job is given up at once, unless the Cluster Autoscaler or Karpenter has said of one of its pods that a
+        node is on its way (events C(TriggeredScaleUp), C(Nominated)), which they take several seconds for.
+    type: bool
+    default: false
   continue_on_error:
     description:
       - What becomes of the other jobs when one is refused, by the server or because something is in its way.
@@ -187,6 +205,49 @@ EXAMPLES = r"""
 - name: Show where the job stands
   ansible.builtin.debug:
     msg: "{{ training.results[0].status }} {{ training.results[0].reason | default('', true) }}"
+
+- name: Run a training to its end, for twelve hours at most, where nodes are added when they are needed
+  runwhere.gpuctl.gpuctl_job:
+    src: training.yaml
+    wait: true
+    wait_for: complete
+    wait_timeout: 43200
+    wait_for_nodes: true
+
+- name: Bring up all services of a team, and report on all of them even if one cannot run
+  runwhere.gpuctl.gpuctl_job:
+    src: services/
+    wait: true
+    continue_on_error: true
+
+- name: Pause a training for the night; its GPUs are free for others
+  runwhere.gpuctl.gpuctl_job:
+    name: qwen2-7b-sft
+    namespace: team-a
+    state: paused
+  register: paused
+
+- name: Show how many GPUs became free
+  ansible.builtin.debug:
+    msg: "{{ paused.results | map(attribute='released_gpus') | sum }} GPUs"
+
+- name: Let everything in a directory go on that was paused
+  runwhere.gpuctl.gpuctl_job:
+    src: manifests/
+    state: resumed
+
+- name: Give a service new pods, one after the other
+  runwhere.gpuctl.gpuctl_job:
+    name: llama3-8b
+    namespace: team-a
+    state: restarted
+    wait: true
+
+- name: Let a service have four copies
+  runwhere.gpuctl.gpuctl_job:
+    name: llama3-8b
+    namespace: team-a
+    replicas: 4
 
 - name: Change a service, but never restart a running training
   runwhere.gpuctl.gpuctl_job:
@@ -290,6 +351,17 @@ results:
         - Of a training that is not run again, see O(rerun), how it ended and what to do to run it all the same.
       type: str
       sample: "pod qwen2-7b-sft-x7k2p cannot be placed: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
+    ready:
+      description: How many pods are ready, and how many there should be. V(none) where there is no workload to count them.
+      type: str
+      sample: 1/2
+    log:
+      description:
+        - The last lines of the log of a container whose end has ended the waiting, secrets masked; of a few jobs at most.
+          Empty otherwise.
+      type: list
+      elements: str
+      sample: ["Traceback (most recent call last):", "FileNotFoundError: /datasets/sft.json"]
     resources:
       description: The Kubernetes objects of the job.
       type: list
