@@ -10,7 +10,7 @@ import json
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,7 +50,8 @@ class Cluster:
     """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
     `clock`: a ManualClock stands still until advance(). `tls`: serve https (kubectl sends its token only then).
-    `controllers=False`: an API server by itself, nothing happens to what is stored."""
+    `controllers=False`: an API server by itself, nothing happens to what is stored. `addons`: what it has beside
+    Kubernetes; "kueue" is known."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Cluster:
         pod_start_seconds: float = 0.05,
         tls: bool = False,
         controllers: bool = True,
+        addons: Collection[str] = (),
     ) -> None:
         self.clock = clock or Clock()
         self.token = secrets.token_urlsafe(24)
@@ -71,6 +73,7 @@ class Cluster:
         self.requests = RequestLog()
         self.faults = Faults()
         self.controllers: dict[str, Any] = {}
+        self.addons = addons
         self.url = ""
         self.ca: bytes | None = None
         self._server = Server(self, Control(self))
@@ -119,7 +122,7 @@ class Cluster:
         await self._server.stop()
 
     def _start_controllers(self) -> None:
-        for kind in controllers.ALL:
+        for kind in (*controllers.ALL, *(controllers.OF_ADDONS[addon] for addon in self.addons)):
             options = {"start_seconds": self._start_seconds} if kind.name == "kubelet" else {}
             self.controllers[kind.name] = kind(self.registry, **options)
         for controller in self.controllers.values():

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from kubesim import errors, openapi
-from kubesim.resources import GROUP_VERSIONS, RESOURCES, Resource, Subresource
+from kubesim import errors, openapi, resources
+from kubesim.resources import Resource, Subresource
 from kubesim.store import encode
 
 if TYPE_CHECKING:
     from kubesim.cluster import Cluster
 
 Object = dict[str, Any]
+Served = tuple[Resource, ...]
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 VERSION = {
     "major": "1",
@@ -46,11 +47,12 @@ def answer(cluster: Cluster, path: str, accept: str) -> web.Response:
     if path.startswith("/openapi/"):
         document = openapi.document(path)
         return _json(document) if document is not None else page_not_found()
+    served = resources.served(cluster.addons)
     wants_all = "as=APIGroupDiscoveryList" in accept and path in ("/api", "/apis")
     if wants_all:
         kind = f"{JSON};{_AGGREGATED}"
-        return _json(_aggregated("" if path == "/api" else None), kind)
-    found = _document(path.rstrip("/") if path != "/" else path, cluster.url)
+        return _json(_aggregated("" if path == "/api" else None, served), kind)
+    found = _document(path.rstrip("/") if path != "/" else path, cluster.url, served)
     return _json(found) if found is not None else page_not_found()
 
 
@@ -63,7 +65,7 @@ def _json(document: Object, kind: str = JSON) -> web.Response:
     return web.Response(body=encode(document), headers={"Content-Type": kind})
 
 
-def _document(path: str, url: str) -> Object | None:
+def _document(path: str, url: str, served: Served) -> Object | None:
     if path == "/version":
         return VERSION
     if path == "/":
@@ -73,33 +75,38 @@ def _document(path: str, url: str) -> Object | None:
         addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": url.partition("//")[2]}]
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
     if parts == ["api", "v1"]:
-        return _resource_list("", "v1")
+        return _resource_list("", "v1", served)
     if parts[0] == "api":
         raise errors.no_such_path()
-    return _below_apis(parts[1:]) if parts[0] == "apis" else None
+    return _below_apis(parts[1:], served) if parts[0] == "apis" else None
 
 
-def _below_apis(parts: list[str]) -> Object | None:
-    groups = list(dict.fromkeys(group for group, _ in GROUP_VERSIONS if group))
+def _below_apis(parts: list[str], served: Served) -> Object | None:
+    groups = list(dict.fromkeys(r.group for r in served if r.group))
     if not parts:
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group) for group in groups]}
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group, served) for group in groups]}
     if parts[0] not in groups:
         return None
     if len(parts) == 1:
-        return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[0])}
-    if len(parts) == 2 and (parts[0], parts[1]) in GROUP_VERSIONS:
-        return _resource_list(parts[0], parts[1])
+        return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[0], served)}
+    if len(parts) == 2 and parts[1] in _versions(parts[0], served):
+        return _resource_list(parts[0], parts[1], served)
     raise errors.no_such_path()
 
 
-def _group(group: str) -> Object:
-    versions = [{"groupVersion": f"{g}/{v}", "version": v} for g, v in GROUP_VERSIONS if g == group]
+def _versions(group: str, served: Served) -> list[str]:
+    """The versions of a group, the preferred one first."""
+    return list(dict.fromkeys(r.version for r in served if r.group == group))
+
+
+def _group(group: str, served: Served) -> Object:
+    versions = [{"groupVersion": f"{group}/{v}", "version": v} for v in _versions(group, served)]
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _resource_list(group: str, version: str) -> Object:
+def _resource_list(group: str, version: str, served: Served) -> Object:
     entries: list[Object] = []
-    for resource in _served(group, version):
+    for resource in _of_version(group, version, served):
         entries.append(_entry(resource))
         entries += [_sub_entry(resource, sub) for sub in resource.subresources]
     head: Object = {"kind": "APIResourceList"}
@@ -108,8 +115,8 @@ def _resource_list(group: str, version: str) -> Object:
     return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": entries}
 
 
-def _served(group: str, version: str) -> list[Resource]:
-    found = [r for r in RESOURCES if (r.group, r.version) == (group, version)]
+def _of_version(group: str, version: str, served: Served) -> list[Resource]:
+    found = [r for r in served if (r.group, r.version) == (group, version)]
     return sorted(found, key=lambda r: r.plural)
 
 
@@ -143,15 +150,18 @@ def _sub_entry(resource: Resource, sub: Subresource) -> Object:
     return entry
 
 
-def _aggregated(only: str | None) -> Object:
+def _aggregated(only: str | None, served: Served) -> Object:
     """apidiscovery.k8s.io/v2: every group with its resources in one document."""
-    groups = [group for group in dict.fromkeys(g for g, _ in GROUP_VERSIONS) if (group == "") is (only == "")]
+    groups = [group for group in dict.fromkeys(r.group for r in served) if (group == "") is (only == "")]
     items = []
     for group in groups:
         versions = [
-            {"version": v, "freshness": "Current", "resources": [_aggregated_entry(r) for r in _served(group, v)]}
-            for g, v in GROUP_VERSIONS
-            if g == group
+            {
+                "version": version,
+                "freshness": "Current",
+                "resources": [_aggregated_entry(r) for r in _of_version(group, version, served)],
+            }
+            for version in _versions(group, served)
         ]
         items.append({"metadata": {"name": group} if group else {}, "versions": versions})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}

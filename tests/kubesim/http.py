@@ -95,7 +95,7 @@ class Server:
         if not info.is_resource:
             return discovery.answer(self.cluster, info.path, request.headers.get("Accept", ""))
         resource = resources.find(info.group, info.version, info.plural)
-        if resource is None:
+        if resource is None or (resource.addon and resource.addon not in self.cluster.addons):
             if any(group == info.group for group, _ in resources.GROUP_VERSIONS):
                 raise errors.no_such_path()
             return discovery.page_not_found()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from kubesim.errors import qualified
@@ -42,6 +43,8 @@ class Resource:
     returns_deleted: bool = False
     #: The warning that every answer about this resource carries (apiserver pkg/endpoints/deprecation).
     deprecated: str = ""
+    #: The part beside Kubernetes that serves it, where a cluster has that.
+    addon: str = ""
     #: Stored in another version of the kind (which then has the same kind name): see conversion.py.
     hub: bool = True
 
@@ -185,11 +188,23 @@ RESOURCES: tuple[Resource, ...] = (
              create_on_update=True, returns_deleted=True),
 )  # fmt: skip
 
-_BY_PATH = {(r.group, r.version, r.plural): r for r in RESOURCES}
-_BY_KIND = {r.kind: r for r in RESOURCES if r.hub}
+#: What only clusters with more than Kubernetes serve.
+ADDED: tuple[Resource, ...] = (
+    Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", short_names=("wl",), subresources=(STATUS,),
+             addon="kueue"),
+)  # fmt: skip
 
-#: Group versions that are served, preferred version of a group first.
+_ALL_RESOURCES = (*RESOURCES, *ADDED)
+_BY_PATH = {(r.group, r.version, r.plural): r for r in _ALL_RESOURCES}
+_BY_KIND = {r.kind: r for r in _ALL_RESOURCES if r.hub}
+
+#: Group versions that every cluster serves, preferred version of a group first.
 GROUP_VERSIONS: tuple[tuple[str, str], ...] = tuple(dict.fromkeys((r.group, r.version) for r in RESOURCES))
+
+
+def served(addons: Collection[str]) -> tuple[Resource, ...]:
+    """What a cluster with these parts beside Kubernetes serves."""
+    return (*RESOURCES, *(r for r in ADDED if r.addon in addons))
 
 
 def find(group: str, version: str, plural: str) -> Resource | None:
@@ -203,4 +218,4 @@ def by_kind(kind: str) -> Resource:
 
 def stored_kinds() -> list[str]:
     """The kinds that have objects."""
-    return [r.kind for r in RESOURCES if r.hub and "list" in r.verbs]
+    return [r.kind for r in _ALL_RESOURCES if r.hub and "list" in r.verbs]

@@ -464,13 +464,28 @@ def short_name(definition: str) -> str:
 # --- compiling the definitions ----------------------------------------------------------------------------------------
 
 
+#: Custom resources; of what is below spec and status nothing is checked.
+_ADDED = {
+    "io.x-k8s.kueue.v1beta2.Workload": {
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"$ref": f"#/$defs/{_META}ObjectMeta"},
+            "spec": {"type": "object"},
+            "status": {"type": "object"},
+        },
+        "x-kubernetes-group-version-kind": [{"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}],
+    }
+}
+
+
 @cache
 def definitions() -> dict[str, Any]:
     import kubernetes_validate
 
     folder = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / VERSION
     loaded: dict[str, Any] = json.loads((folder / "_definitions.json").read_bytes())["$defs"]
-    return loaded
+    return {**loaded, **_ADDED}
 
 
 @cache

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any
 
 from kubesim import admission
 from kubesim.clock import ManualClock
-from kubesim.controllers import ALL
+from kubesim.controllers import ALL, OF_ADDONS
 from kubesim.controllers.kubelet import Kubelet
 from kubesim.kinds import STRATEGIES
 from kubesim.nodes import fake_node
@@ -22,12 +22,13 @@ Object = dict[str, Any]
 
 
 class Simulation:
-    def __init__(self, nodes: int = 4, **resources: str) -> None:
+    def __init__(self, nodes: int = 4, *, addons: Collection[str] = (), **resources: str) -> None:
         self.clock = ManualClock()
         self.registry = Registry(Store(), self.clock, STRATEGIES, admission)
         self._due: deque[Callable[[], object]] = deque()
         self.registry.loop = self  # type: ignore[assignment]
-        self.controllers: dict[str, Any] = {kind.name: kind(self.registry) for kind in ALL}
+        added = [OF_ADDONS[addon] for addon in addons]
+        self.controllers: dict[str, Any] = {kind.name: kind(self.registry) for kind in (*ALL, *added)}
         for controller in self.controllers.values():
             controller.start()
         self.create("Namespace", "default", namespace="")

@@ -12,6 +12,7 @@ from .garbage_collector import GarbageCollector
 from .hpa import HorizontalPodAutoscalerController
 from .job import JobController
 from .kubelet import Kubelet
+from .kueue import KueueController
 from .namespace import NamespaceController
 from .node_lifecycle import NodeLifecycleController
 from .replicaset import ReplicaSetController
@@ -41,3 +42,5 @@ ALL: list[type[Controller]] = [
     Scheduler,
     Kubelet,
 ]
+#: Those of parts beside Kubernetes, by the name of the part.
+OF_ADDONS: dict[str, type[Controller]] = {"kueue": KueueController}

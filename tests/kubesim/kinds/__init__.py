@@ -33,6 +33,7 @@ from kubesim.kinds.small_kinds import (
 )
 from kubesim.kinds.statefulset import StatefulSetStrategy
 from kubesim.kinds.strategy import Strategy
+from kubesim.kinds.workload import WorkloadStrategy
 
 STRATEGIES: dict[str, Strategy] = {
     strategy.kind: strategy()
@@ -69,5 +70,6 @@ STRATEGIES: dict[str, Strategy] = {
         ServiceStrategy,
         StatefulSetStrategy,
         StorageClassStrategy,
+        WorkloadStrategy,
     )
 }
