@@ -3,15 +3,24 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import re
 import subprocess
+import sys
 import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from kubesim.cluster import Cluster
 
 from tools.tree import ROOT, files, lay, shipped
 
 from .ansible import BIN, Ansible
+from .api import Api
 from .recorder import Recorder
 
 MANIFEST = {
@@ -67,3 +76,67 @@ def test_it_runs_a_job(installed: Ansible, namespace: str) -> None:
     assert (first.changed, first.jobs["from-tarball"]["action"]) == (True, "create"), first.message
     again = installed.job(definition=MANIFEST, namespace=namespace)
     assert (again.changed, again.jobs["from-tarball"]["action"]) == (False, "unchanged"), again.message
+
+
+# ---- What README.md tells a newcomer to type
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], subprocess.CompletedProcess[str]]]:
+    """A shell of somebody who has ansible-core and a cluster with the pool and the namespace of the examples."""
+    home = tmp_path_factory.mktemp("newcomer")
+    subprocess.run([sys.executable, "-m", "venv", str(home / "venv")], check=True)
+    core = f"ansible-core=={importlib.metadata.version('ansible-core')}"
+    pip = [str(home / "venv" / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", core]
+    subprocess.run(pip, check=True)
+    pip_settings = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    environment = {
+        **pip_settings,
+        "HOME": str(home),
+        "LC_ALL": "C.UTF-8",
+        "PATH": f"{home / 'venv' / 'bin'}:/usr/bin:/bin",
+        "K8S_AUTH_KUBECONFIG": str(home / "kubeconfig"),
+    }
+
+    def typed(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+
+    with Cluster(nodes=4).running() as cluster:
+        api = Api(str(cluster.kubeconfig(home / "kubeconfig")))
+        api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+        api.patch("node", "node-1", {"metadata": {"labels": {"runwhere.ai/pool": "training-pool"}}})
+        yield typed
+
+
+def test_what_the_readme_says_works_word_for_word(tarball: Path, newcomer: Callable[[str], Any]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = [
+        line.removeprefix("$ ")
+        for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+        if "make " not in block and ".venv" not in block  # of those who have a clone
+        for line in block.splitlines()
+    ]
+    (manifest,) = re.findall(r"in `(\S+\.yaml)`:\n\n```yaml\n(.*?)```", text, re.DOTALL)
+    assert newcomer(f"cat >{manifest[0]} <<'END'\n{manifest[1]}END").returncode == 0
+    install = [command for command in commands if command.startswith(("ansible-galaxy", "pip"))]
+    use = [command for command in commands if command not in install]
+    assert install
+    assert use
+    for command in [*install, *use]:
+        # Galaxy cannot be asked here: the tarball is what it would send.
+        done = newcomer(command.replace("collection install runwhere.gpuctl", f"collection install {tarball}"))
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    submit = next(command for command in use if "runwhere.gpuctl.submit" in command)
+    assert "changed=0 " in newcomer(submit).stdout
+
+    (tasks,) = (block for block in re.findall(r"```yaml\n(- name.*?)```", text, re.DOTALL) if "gpuctl_job:" in block)
+    play = yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": yaml.safe_load(tasks)}])
+    done = newcomer(f"cat >play.yml <<'END'\n{play}END\nansible-playbook play.yml")
+    assert "changed=0 " in done.stdout, done.stderr
