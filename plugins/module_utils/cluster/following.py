@@ -126,9 +126,9 @@ class Following:
     def _take(self, message: _Message) -> None:
         if message.error is not None:
             raise message.error
-        if message.warning and message.warning not in self._warned:
-            self._warned.add(message.warning)
-            self._warn(message.warning)
+        if message.trouble and message.trouble.topic not in self._warned:
+            self._warned.add(message.trouble.topic)
+            self._warn(message.trouble.text)
         if message.objects is not None:
             self._copy[message.question] = message.objects
         if message.event is not None:
@@ -141,13 +141,21 @@ class Following:
 
 
 @dataclass(frozen=True)
+class _Trouble:
+    """Something that makes following worse and does not end it. Of each topic one is told."""
+
+    topic: str
+    text: str
+
+
+@dataclass(frozen=True)
 class _Message:
-    """What a follower has to tell: everything there is now, one change, or trouble."""
+    """What a follower has to tell: everything there is now, one change, trouble, or its end."""
 
     question: Question
     objects: Objects | None = None
     event: Mapping[str, Any] | None = None
-    warning: str | None = None
+    trouble: _Trouble | None = None
     error: KubeError | None = None
 
 
@@ -204,7 +212,7 @@ class _Follower(Thread):
                 self._tell(error=problem)
                 return
             except ConnectionProblem as problem:  # An API server that is being upgraded comes back.
-                self._tell(warning=f"still waiting, but {problem}")
+                self._tell(trouble=_Trouble("unreachable", f"still waiting, but {problem}"))
             self._ended.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -229,7 +237,7 @@ class _Follower(Thread):
             if error.status not in _REFUSED:
                 raise
             self._watches = False
-            self._tell(warning=_not_watching(question, error))
+            self._tell(trouble=_Trouble("refused", _not_watching(question, error)))
             return
         if self._ended.is_set():  # since it was opened, so that nobody has stopped it
             self._watch.stop()
@@ -261,8 +269,6 @@ _REFUSED = frozenset({403, 405, 501})
 
 
 def _not_watching(question: Question, error: ApiError) -> str:
+    kind = f"{question.resource.plural} in namespace {question.namespace}"
     remedy = "grant the verb watch" if error.is_forbidden else "let watches through"
-    return (
-        f"{question.resource.plural} in namespace {question.namespace} cannot be watched, so they are listed every few "
-        f"seconds; {remedy} to save requests: {error}"
-    )
+    return f"{kind} cannot be watched, so the cluster is asked every few seconds; {remedy} to save requests: {error}"
