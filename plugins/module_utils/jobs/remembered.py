@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..engine.execute import Outcome
-from ..kube.errors import ApiError
+from ..kube.errors import ApiError, KubeError
 from ..kube.resources import CONFIG_MAP
 from ..labels import FIELD_MANAGER, LEDGER, MANAGED_BY
 from ..task import Task
@@ -38,13 +38,13 @@ class Memory:
                 continue
             manifest = plan.manifest
             if manifest is None:  # A task without manifests; one that is restarted is another run of the same manifest.
-                known = self.entry(plan.namespace, plan.name)
+                known = self._known(plan.namespace).get(plan.name)
                 if known is None or known.uid == workload["metadata"]["uid"]:
                     continue
                 manifest = known.manifest
             seen[plan.namespace][plan.name] = entry_of(workload, manifest)
         for namespace, entries in seen.items():
-            self._write(namespace, ledger_changes(self._ledger(namespace), entries))
+            self._write(namespace, ledger_changes(self._known(namespace), entries))
             self._entries[namespace].update(entries)
 
     def forget(self, outcomes: Iterable[Outcome]) -> None:
@@ -52,25 +52,37 @@ class Memory:
         gone: dict[str, dict[str, None]] = defaultdict(dict)
         for outcome in outcomes:
             plan = outcome.plan
-            if not self._task.check_mode and plan.kind in ("training", None) and self.entry(plan.namespace, plan.name):
+            # A job that is deleted by name and was not there may be a training that has been.
+            if (
+                not self._task.check_mode
+                and plan.kind in ("training", None)
+                and plan.name in self._known(plan.namespace)
+            ):
                 gone[plan.namespace][plan.name] = None
         for namespace, keys in gone.items():
             self._write(namespace, keys)
 
     def _ledger(self, namespace: str) -> dict[str, Entry]:
         if namespace not in self._entries:
-            self._entries[namespace] = {}
             try:
                 found = self._task.client().get(CONFIG_MAP, namespace, LEDGER)
-                if found is None:
-                    self._missing.add(namespace)
-                else:
-                    self._entries[namespace] = read_entries(found.get("data") or {})
             except ApiError as error:
                 if not error.is_forbidden:
                     raise
                 self._close(namespace, error)
+                found = None
+            if found is None:
+                self._missing.add(namespace)
+            self._entries[namespace] = read_entries((found or {}).get("data") or {})
         return self._entries[namespace]
+
+    def _known(self, namespace: str) -> dict[str, Entry]:
+        """The same, when what it is about has been done already, so that nothing may fail any more."""
+        try:
+            return self._ledger(namespace)
+        except KubeError as error:
+            self._close(namespace, error)
+            return self._entries.setdefault(namespace, {})
 
     def _write(self, namespace: str, keys: Mapping[str, str | None]) -> None:
         """A merge patch touches the keys that it names only, so that runs at the same time keep each other's."""
@@ -83,14 +95,16 @@ class Memory:
                 self._missing.remove(namespace)
             else:
                 client.merge_patch(CONFIG_MAP, metadata, {"data": keys})
-        except ApiError as error:  # What it tells of is done; that it is not remembered is no failure of it.
+        except KubeError as error:
             self._close(namespace, error)
 
-    def _close(self, namespace: str, error: ApiError) -> None:
+    def _close(self, namespace: str, error: KubeError) -> None:
         self._closed.add(namespace)
+        forbidden = isinstance(error, ApiError) and error.is_forbidden
+        remedy = " Allow get, create and patch of configmaps there." if forbidden else ""
         self._task.warn(
-            f"finished trainings of namespace {namespace} are not remembered, so they run again once Kubernetes has "
-            f"removed them: {error.message}. Allow get, create and patch of configmaps there."
+            f"what is remembered of finished trainings in namespace {namespace} ({LEDGER}) is not up to date, "
+            f"so that they may run again once Kubernetes has removed them: {error}.{remedy}"
         )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.execute import Outcome
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry, entry_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.remembered import Memory
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 
 from ..kube.conversation import Exchange, conversation
@@ -135,6 +137,23 @@ def test_a_ledger_that_cannot_be_written_is_a_warning():
     warnings = holds(read(), patch(written("a"), status=422, answer=full), record=submitted("a"), times=2)
     assert len(warnings) == 1
     assert "too long" in warnings[0]
+
+
+def test_a_server_that_is_lost_when_all_is_done_is_a_warning():
+    gone = [Outcome(Plan("old", "ml", "training"))]
+    broken = status(503, "ServiceUnavailable", "no endpoints")
+    warnings: list[str] = []
+    with conversation(Exchange("GET", LEDGER, status=503, answer=broken)) as url:
+        memory(url, warnings).forget(gone)
+    assert "no endpoints" in warnings[0]
+
+
+def test_a_ledger_that_cannot_be_read_before_anything_is_done_is_an_error():
+    broken = status(503, "ServiceUnavailable", "no endpoints")
+    with conversation(Exchange("GET", LEDGER, status=503, answer=broken)) as url:
+        remembered = memory(url, [])
+        with pytest.raises(ApiError, match="no endpoints"):
+            remembered.entry("ml", "train")
 
 
 def test_forgetting_removes_what_is_remembered_and_nothing_else():
