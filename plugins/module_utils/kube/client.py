@@ -29,6 +29,7 @@ from .resources import POD, Resource, resource_of
 PAGE_SIZE = 500
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_OWN_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"  # of one object
 _APPLY_PATCH = "application/apply-patch+yaml"
 _MERGE_PATCH = "application/merge-patch+json"
 _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
@@ -56,11 +57,16 @@ class Client:
         self._sleep = sleep
         self._pool = _open_pool(connection)
         self._brake = _Brake(sleep, clock)
+        self._given_up = False
 
     @property
     def concurrency(self) -> int:
         """How many requests the server is given at once."""
         return self._connection.concurrency
+
+    def give_up(self) -> None:
+        """Send nothing more, from no thread: nobody waits for the answers."""
+        self._given_up = True
 
     def select(
         self,
@@ -182,19 +188,26 @@ class Client:
         return self._request("PATCH", path, _dry(query, dry_run), obj, _APPLY_PATCH)
 
     def merge_patch(
-        self, resource: Resource, metadata: Mapping[str, Any], patch: Mapping[str, Any], *, dry_run: bool = False
+        self,
+        resource: Resource,
+        metadata: Mapping[str, Any],
+        patch: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        metadata_only: bool = False,
     ) -> dict[str, Any]:
         """Change the very version of an object that ``metadata`` was read from, by a JSON merge patch.
 
         The resourceVersion guards it: 409 (ApiError, reason Conflict) when somebody wrote in between, and also when an
         answer was lost and the patch sent again. The caller reads anew and decides. Where ``metadata`` has none, the
-        patch is for whatever version there is.
+        patch is for whatever version there is. With ``metadata_only`` the answer has ``metadata`` and nothing else.
         """
         guard = {key: metadata[key] for key in ("resourceVersion",) if key in metadata}
         guarded = {**patch, "metadata": {**patch.get("metadata", {}), **guard}}
         query = _dry({"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}, dry_run)
         path = resource.path(metadata.get("namespace"), metadata["name"])
-        return self._request("PATCH", path, query, guarded, _MERGE_PATCH)
+        accept = _OWN_METADATA_ONLY if metadata_only else "application/json"
+        return self._request("PATCH", path, query, guarded, _MERGE_PATCH, accept)
 
     def try_create(self, obj: dict[str, Any]) -> dict[str, Any] | None:
         """Prove by a dry run that the server would create the object. None: valid, but one of that name exists.
@@ -323,6 +336,8 @@ class Client:
         for attempt in range(self._connection.retries + 1):
             last = attempt == self._connection.retries
             self._brake.wait()
+            if self._given_up:
+                raise ConnectionProblem(f"{method} {path} was not sent: the task was ended before")
             try:
                 response = self._pool.request(
                     method,

@@ -98,7 +98,7 @@ class NodeWriter:
             for _attempt in range(_ATTEMPTS):
                 self.before_each()
                 try:
-                    now = self.client.merge_patch(NODE, metadata, patch, dry_run=self.check_mode)
+                    now = self.client.merge_patch(NODE, metadata, patch, dry_run=self.check_mode, metadata_only=True)
                     return LabelChange(now["metadata"], change.labels, change.decided_on)
                 except ApiError as refusal:
                     if refusal.status != 409:

@@ -101,6 +101,14 @@ def test_a_merge_patch_is_guarded_by_the_version_that_was_read_and_a_conflict_is
         client(url).merge_patch(NODE, node["metadata"], {"metadata": {"labels": {"a": "b", "c": None}}})
 
 
+def test_of_a_node_that_was_patched_only_the_metadata_is_asked_back():
+    """A real node's answer is twenty times as large, mostly the images that it has."""
+    accept = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+    query = {"fieldManager": "runwhere.gpuctl", "fieldValidation": "Strict"}
+    with conversation(Exchange("PATCH", "/api/v1/nodes/node-1", query, expect_headers=accept)) as url:
+        client(url).merge_patch(NODE, {"name": "node-1", "resourceVersion": "7"}, {}, metadata_only=True)
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "valid"),
     [(201, TRAIN, TRAIN), (409, failure(409, "AlreadyExists"), None)],
