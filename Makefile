@@ -84,7 +84,7 @@ lint: $(VENV) collections-path tree ## Style, types, licences, YAML and document
 	cd $(TREE) && antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
 
 .PHONY: importer
-importer: collection ## Put the tarball through the importer of Ansible Galaxy
+importer: collection ## Hand the tarball to Galaxy's importer and to ansible-builder
 	$(PY) -m tools.importer
 
 .PHONY: sanity
