@@ -47,7 +47,7 @@ cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (
 # ---- Check it
 
 .PHONY: test
-test: lint sanity importer test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, and the tests in all environments
+test: lint sanity importer docs test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments
 	$(PY) $(PYTEST) $(ARGS)
 
 .PHONY: unit
@@ -98,8 +98,13 @@ collection: $(VENV) tree ## Build the collection's tarball into build/
 	ansible-galaxy collection build --force --output-path build $(TREE)
 
 .PHONY: schemas
-schemas: $(VENV) collections-path ## Write schemas/*.json from the manifest models
+schemas: $(VENV) collections-path ## Write schemas/*.json and the guide to manifests from the models
 	$(PY) -m tools.generate_schemas
+	$(PY) -m tools.generate_reference
+
+.PHONY: docs
+docs: $(VENV) tree ## Build the documentation site into build/docs/html; a warning fails
+	$(PY) -m tools.docs
 
 .PHONY: changelog
 changelog: $(VENV) collections-path ## Write CHANGELOG.md from changelogs/fragments for the version in galaxy.yml

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/from-gpuctl-cli.md is true: every call in its tables is executed as it stands, from the first to the last.
+"""The guide from gpuctl is true: every call in its tables is executed as it stands, from the first to the last.
 
 The one rule for placeholders: ``<word>`` is replaced by what the fixture ``words`` has under it. Files that the calls
 name lie in the directory where they are typed (fixture ``at_home``).
@@ -19,13 +19,17 @@ from .api import Api
 from .manifests import compute, training
 from .pools import Field
 
-DOCUMENT = (ROOT / "docs" / "from-gpuctl-cli.md").read_text(encoding="utf-8")
-ROWS = [
-    (section, *(cell.strip() for cell in row.strip("| \n").split(" | ")))
-    for section, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
-    for row in re.findall(r"^\| `.*$", text, re.MULTILINE)
-    if section != "Columns and fields"
-]
+DOCUMENT = (ROOT / "docs" / "docsite" / "rst" / "guide_from_gpuctl.rst").read_text(encoding="utf-8")
+
+
+def rows_of(part: str) -> list[tuple[str, str]]:
+    """The tables below a heading: command or endpoint, and the call that does the same."""
+    text = re.search(rf"^{part}\n-+\n(.*?)(?=^[^\n]+\n-{{3,}}$)", DOCUMENT, re.MULTILINE | re.DOTALL)
+    assert text, part
+    return re.findall(r"^   \* - (``.*)\n     - ``(.*)``$", text[1], re.MULTILINE)
+
+
+COMMAND_LINE, REST_API = rows_of("Command line"), rows_of("REST API")
 # What the source documents' command tables have, by the words that make it up.
 COMMANDS = """
 create -f pool.yaml|get pools|query pools|describe pool|add node|remove node|delete -f pool.yaml
@@ -34,13 +38,29 @@ label node|label node <node> <node-2>|--overwrite|--delete|get label|get labels|
 create -f quota.yaml|get quotas|get quotas <user>|describe quota|delete -f quota.yaml
 create -f job.yaml|apply -f job.yaml|create -f job.yaml -f job-2.yaml
 get jobs|get jobs --pool|get jobs --type|get jobs --pods
-describe job|get notebook|logs|delete job|delete -f job.yaml|--force
+describe job|get notebook|logs|pause|resume|scale|delete job|delete -f job.yaml|--force
+"""
+
+
+# And their tables of endpoints.
+ENDPOINTS = """
+POST /jobs|POST /jobs/batch|GET /jobs|GET /jobs/<job>|DELETE /jobs/<job>|GET /jobs/<job>/logs|GET /jobs/<job>/metrics
+GET /pools|GET /pools/<pool>|POST /pools|DELETE /pools/<pool>
+GET /nodes|GET /nodes/<node>|POST /nodes/<node>/labels|POST /nodes/labels/batch|GET /nodes/labels|GET /nodes/labels/all
+GET /nodes/<node>/labels/|DELETE /nodes/<node>/labels/
+GET /quotas|GET /quotas/<user>|POST /quotas|DELETE /quotas/<user>
+POST /auth/check|/webhooks|/metrics/custom|/api/v1/docs
 """
 
 
 def test_every_command_of_the_former_command_line_has_a_row() -> None:
-    there = " ".join(row[1] for row in ROWS)
+    there = " ".join(row[0] for row in COMMAND_LINE)
     assert [command for command in re.split(r"[|\n]", COMMANDS) if command and command not in there] == []
+
+
+def test_every_endpoint_of_the_former_interface_is_spoken_of() -> None:
+    there = DOCUMENT.partition("\nREST API\n")[2]
+    assert [one for one in re.split(r"[|\n]", ENDPOINTS) if one and f"``{one}" not in there] == []
 
 
 @pytest.fixture
@@ -72,26 +92,28 @@ def at_home(ansible: Ansible, words: dict[str, str], field: Field) -> Ansible:
     return ansible
 
 
-def test_every_call_does_what_its_row_says(at_home: Ansible, api: Api, words: dict[str, str], namespace: str):
+@pytest.mark.parametrize("table", [COMMAND_LINE, REST_API], ids=["command line", "endpoints"])
+def test_every_call_does_what_its_row_says(
+    at_home: Ansible, api: Api, words: dict[str, str], namespace: str, table: list[tuple[str, str]]
+):
     """In the order of the document but for one thing: jobs need a pool, so its deletion comes last."""
-    rows = sorted(ROWS, key=lambda row: row[1] == "`gpuctl delete -f pool.yaml`")
-    for section, command, cell in rows:
-        call = re.sub(r"<([\w-]+)>", lambda match: words[match[1]], cell.strip("`"))
+    for command, cell in sorted(table, key=lambda row: row[0] == "``gpuctl delete -f pool.yaml``"):
+        call = re.sub(r"<([\w-]+)>", lambda match: words[match[1]], cell)
         tool, *arguments = shlex.split(call)
         run = at_home.run(tool, *arguments)
-        assert run.status == 0, f"{section}: {call}\n{run.output}"
+        assert run.status == 0, f"{call}\n{run.output}"
         (task,) = run.tasks
         if "_info" in call:
             assert not task.changed, f"{call} only looks"
             assert "results" in task.result
         effect = EFFECTS.get(first_of(command))
         if effect:
-            assert effect(task.result, words, api), f"{section}: {call}\n{run.output}"
+            assert effect(task.result, words, api), f"{call}\n{run.output}"
 
 
 def first_of(commands: str) -> str:
     """Of several commands that do the same, the first one."""
-    return commands.split("`, `")[0].strip("`")
+    return commands.split("``, ``")[0].strip("`")
 
 
 def node_labels(api: Api, node: str) -> dict[str, str]:
@@ -138,9 +160,30 @@ EFFECTS: dict[str, Any] = {
     "gpuctl get jobs --pods": lambda r, w, api: {"train", "web"} <= {row["name"] for row in r["pods"]},
     "gpuctl describe job <job>": lambda r, w, api: len(r["results"][0]["pods"]) == 1,
     "gpuctl logs <job>": lambda r, w, api: names(r) == ["train"],
+    "gpuctl pause <job>": lambda r, w, api: api.get("job", "train", w["namespace"])["spec"]["suspend"] is True,
+    "gpuctl resume <job>": lambda r, w, api: api.get("job", "train", w["namespace"])["spec"]["suspend"] is False,
+    "gpuctl scale <job-2>": lambda r, w, api: api.get("deployment", "web", w["namespace"])["spec"]["replicas"] == 2,
+    "gpuctl delete job <job>`` and ``gpuctl create -f job.yaml``, to start over": lambda r, w, api: (
+        r["results"][0]["action"] == "restart"
+    ),
     "gpuctl delete job <job-2>": lambda r, w, api: api.get("deployment", "web", w["namespace"]) is None,
+    "POST /pools": lambda r, w, api: node_labels(api, w["node"])[POOL] == w["pool"],
+    "GET /pools/<pool>": lambda r, w, api: r["results"][0]["nodes"] == [w["node"]],
+    "POST /nodes/<node>/labels": lambda r, w, api: node_labels(api, w["node"])[TYPE] == w["gpu-type"],
+    "POST /nodes/labels/batch": lambda r, w, api: r["success"] == [w["node"], w["node-2"]],
+    "GET /nodes?gpuType=<gpu-type>": lambda r, w, api: names(r, "node_name") == [w["node"], w["node-2"]],
+    "GET /nodes/<node>/labels/runwhere.ai%2Fgpu-type": lambda r, w, api: (
+        r["results"][0]["labels"] == {TYPE: w["gpu-type"]}
+    ),
+    "POST /quotas": lambda r, w, api: len(api.list("resourcequota", w["user"])) == 1,
+    "POST /auth/check": lambda r, w, api: api.get("job", "train", w["namespace"]) is None,
+    "POST /jobs/batch": lambda r, w, api: names(r) == ["train", "web"],
+    "GET /jobs/<job>/logs?tail=20": lambda r, w, api: len(r["results"][0]["lines"]) <= 20,
+    "DELETE /jobs/<job>": lambda r, w, api: r["results"][0]["action"] == "delete",
+    "DELETE /quotas/<user>": lambda r, w, api: api.list("resourcequota", w["user"]) == [],
+    "DELETE /pools/<pool>": lambda r, w, api: POOL not in node_labels(api, w["node"]),
 }
 
 
 def test_the_effects_are_those_of_rows() -> None:
-    assert EFFECTS.keys() <= {first_of(row[1]) for row in ROWS}
+    assert EFFECTS.keys() <= {first_of(row[0]) for row in [*COMMAND_LINE, *REST_API]}

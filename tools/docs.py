@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Build the documentation site into build/docs/html, without network; any warning fails.
+
+antsibull-docs makes pages of the documentation in the plugins, the roles and docs/docsite, Sphinx makes HTML of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "build" / "docs"
+SOURCES = SITE / "rst"
+COLLECTION = "runwhere.gpuctl"
+
+# What pages link to in Ansible's own documentation, as its inventory (objects.inv) has it. Sphinx would fetch that.
+ANSIBLE_DOCS = "https://docs.ansible.com/projects/ansible/latest/"
+LINKED = {
+    "std:label": {
+        "action_plugins": "plugins/action.html#action-plugins",
+        "ansible_configuration_settings": "reference_appendices/config.html#ansible-configuration-settings",
+        "common_return_values": "reference_appendices/common_return_values.html#common-return-values",
+        "ansible_collections.kubernetes.core.k8s_module": "collections/kubernetes/core/k8s_module.html",
+        "ansible_collections.kubernetes.core.k8s_cp_module": "collections/kubernetes/core/k8s_cp_module.html",
+    },
+    "std:envvar": {
+        name: f"reference_appendices/config.html#envvar-{name}"
+        for name in (
+            "ANSIBLE_CACHE_PLUGIN",
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION",
+            "ANSIBLE_CACHE_PLUGIN_PREFIX",
+            "ANSIBLE_CACHE_PLUGIN_TIMEOUT",
+        )
+    },
+}
+SETTINGS = f"""
+intersphinx_mapping = {{"ansible": ("{ANSIBLE_DOCS}", "../ansible.inv")}}
+html_title = "{COLLECTION}"
+"""
+
+
+def main() -> None:
+    shutil.rmtree(SITE, ignore_errors=True)
+    SOURCES.mkdir(parents=True)
+    for directory in (SITE, SOURCES):
+        directory.chmod(0o700)  # antsibull-docs writes to no directory that others may write to
+    options = ["--use-current", "--squash-hierarchy", "--dest-dir"]
+    theme = [
+        "--sphinx-theme",
+        "sphinx_ansible_theme",
+        "--project",
+        COLLECTION,
+        "--copyright",
+        f"{COLLECTION} contributors",
+    ]
+    antsibull_docs("sphinx-init", *theme, *options, str(SITE), COLLECTION)
+    with (SITE / "conf.py").open("a", encoding="utf-8") as settings:
+        settings.write(SETTINGS)
+    (SITE / "ansible.inv").write_bytes(inventory())
+    configuration = ["--config-file", str(SITE / "antsibull-docs.cfg")]
+    antsibull_docs(*configuration, "collection", "--fail-on-error", *options, str(SOURCES), COLLECTION)
+    sphinx = [sys.executable, "-m", "sphinx", "-b", "html", "-c", str(SITE), "-W", "--keep-going", "--quiet"]
+    subprocess.run([*sphinx, str(SOURCES), str(SITE / "html")], check=True)
+    print(f"{SITE.relative_to(ROOT)}/html/index.html")
+
+
+def antsibull_docs(*arguments: str) -> None:
+    tools = Path(sys.executable).parent  # It calls ansible-doc.
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "tree")}
+    done = subprocess.run(
+        [str(tools / "antsibull-docs"), *arguments],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(done.stdout)
+
+
+def inventory() -> bytes:
+    """An inventory in Sphinx's format 2 (sphinx/util/inventory.py)."""
+    head = "# Sphinx inventory version 2\n# Project: ansible\n# Version: \n# The remainder is compressed using zlib.\n"
+    lines = [f"{name} {role} -1 {uri} -\n" for role, places in LINKED.items() for name, uri in places.items()]
+    return head.encode() + zlib.compress("".join(lines).encode())
+
+
+if __name__ == "__main__":
+    main()
