@@ -14,6 +14,7 @@ from ..cluster.events import Event
 from ..cluster.following import Following, Question
 from ..cluster.live import WORKLOADS, JobId, in_time, selector_of
 from ..cluster.reason import Obstacle
+from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.resources import EVENT, POD
 from ..labels import job_name_of
@@ -112,8 +113,11 @@ class Wait:
         events = _Events(following.objects(EVENT))
         for job in jobs:
             workload = workloads.get(job.id)
-            if workload is None and self._was_there(departed.get(job.id), standings[job.id]):
-                standings[job.id].arrived = True
+            last = departed.get(job.id) or standings[job.id].workload
+            if workload is None and self.goal.by_running and last and status_of(last) == "Succeeded":
+                standings[job.id] = Standing(
+                    last, arrived=True
+                )  # Its time to live ended while others are on their way.
                 continue
             now = standings[job.id] = Standing(workload, pods[job.id])
             now.hopeless = now.obstacle = stopped(workload) if self.goal.by_running else None
@@ -121,10 +125,6 @@ class Wait:
             if prospects and workload and self.goal.by_running and not now.settled:
                 now.events = list(events.of(workload, now.pods))
                 now.hopeless, now.obstacle = prospects.of(workload, now.pods, now.events, fresh=job.fresh)
-
-    def _was_there(self, departed: Object | None, before: Standing) -> bool:
-        """Whether a job that is gone had arrived: its time to live may end while others are still on their way."""
-        return self.goal.by_running and (before.arrived or (departed is not None and self.goal.reached(departed, ())))
 
     def _is_over(self, standings: Mapping[JobId, Standing]) -> bool:
         """Everybody is settled; or one is lost, and nobody asked to keep going."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..cluster.live import JobId, in_time
 from ..cluster.read import reasons_of
@@ -87,16 +86,10 @@ def _goal(task: Task) -> Goal:
 
 def _awaited(outcome: Outcome) -> Awaited:
     plan = outcome.plan
-    kinds = [step.kind for step in plan.steps if step.kind in WORKLOAD_KINDS]
-    workload = outcome.workload
-    kind = workload["kind"] if workload else next(iter(kinds), None)
-    fresh = any(step.kind in WORKLOAD_KINDS and _makes(step.action, step.desired) for step in plan.steps)
+    steps = [step for step in plan.steps if step.kind in WORKLOAD_KINDS]
+    kind = outcome.workload["kind"] if outcome.workload else next((step.kind for step in steps), None)
+    fresh = any(step.action is Action.CREATE or step.replaces for step in steps)
     return Awaited((plan.namespace, plan.name), kind, fresh)
-
-
-def _makes(action: Action, desired: Mapping[str, Any]) -> bool:
-    """Whether a step ends with an object that was not there before; a training is restarted by making it anew."""
-    return action in (Action.CREATE, Action.RECREATE) or (action is Action.RESTART and bool(desired))
 
 
 def _verdicts(standings: Mapping[JobId, Standing]) -> dict[JobId, str]:

@@ -333,6 +333,17 @@ def test_what_is_paused_or_deleted_is_not_waited_for(cluster: Cluster) -> None:
     assert "it is paused" in said["web"]
 
 
+def test_a_service_that_goes_while_others_are_waited_for_has_not_arrived(cluster: Cluster) -> None:
+    behave(cluster, "slow", ready=False)
+    deployment(cluster, "slow")
+    deployment(cluster, "web")
+    wait(cluster, READY, "web")
+    in_the_background(0.5, lambda: cluster.call(lambda: cluster.registry.delete("Deployment", "default", "web")))
+    found = wait(cluster, READY, "slow", "web")
+    assert found["web"].hopeless is not None
+    assert "deleted" in found["web"].hopeless.text
+
+
 def test_pods_of_a_former_template_do_not_count(cluster: Cluster) -> None:
     behave(cluster, "web", crash_seconds=0.1, ready=False, image="reg/ml:v1")
     deployment(cluster, "web")
