@@ -11,6 +11,7 @@ import binascii
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from kubesim import errors
@@ -56,13 +57,13 @@ def page(
     limit = 0 if options.version == "0" and not options.match else options.limit
     if not exact or version == store.version:
         version = store.version
-        found = list(store.scan(kind, namespace))
+        candidates = store.scan(kind, namespace, start)
     else:
-        found = _at(store, version, kind, namespace, start)
-    if start:
-        found = [stored for stored in found if stored.key >= start]
+        candidates = (stored for stored in _at(store, version, kind, namespace, start) if stored.key >= start)
     if selected is not None:
-        found = [stored for stored in found if selected(stored)]
+        # One more than asked for tells that there are more; how many, a server does not count when it selects.
+        candidates = islice(filter(selected, candidates), limit + 1 if limit else None)
+    found = list(candidates)
     rest = len(found) - limit if limit else 0
     if rest <= 0:
         return Page(found, version, "", None)

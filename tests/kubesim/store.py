@@ -84,13 +84,14 @@ class Store:
     def get(self, kind: str, namespace: str | None, name: str) -> Stored | None:
         return self._objects.get(kind, {}).get(key_of(namespace, name))
 
-    def scan(self, kind: str, namespace: str | None = None) -> Iterator[Stored]:
-        """All objects of a kind, or of a kind in a namespace, in the order of their keys."""
+    def scan(self, kind: str, namespace: str | None = None, first: str = "") -> Iterator[Stored]:
+        """All objects of a kind, or of a kind in a namespace, in the order of their keys, from the key `first` on."""
         objects, keys = self._objects.get(kind, {}), self._keys.get(kind, [])
-        if not namespace:
-            return (objects[key] for key in list(keys))
-        # '0' follows '/': everything that starts with "namespace/" lies before "namespace0"
-        start, end = bisect_left(keys, f"{namespace}/"), bisect_left(keys, f"{namespace}0")
+        start, end = bisect_left(keys, first), len(keys)
+        if namespace:
+            # '0' follows '/': everything that starts with "namespace/" lies before "namespace0"
+            start = max(start, bisect_left(keys, f"{namespace}/"))
+            end = bisect_left(keys, f"{namespace}0")
         return (objects[key] for key in keys[start:end])
 
     def count(self, kind: str) -> int:
