@@ -12,6 +12,7 @@ preload(
     "build.job",
     "jobs.carried_out",
     "jobs.planned",
+    "manifest.digest",
     "manifest.load",
     "manifest.matrix",
     "manifest.together",

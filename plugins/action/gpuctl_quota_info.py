@@ -8,7 +8,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota_info import 
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("cluster.quotas")
+preload("cluster.quotas", "kube.concurrency")
 
 
 class ActionModule(LocalAction):

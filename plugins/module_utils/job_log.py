@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from .kube.concurrency import side_by_side
 from .labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
 from .task import Core, Task, TaskFailed
 
@@ -49,8 +49,7 @@ def run(task: Task) -> dict[str, Any]:
     request = _request(task.params)
     job = (task.params["namespace"] or DEFAULT_NAMESPACE, task.params["name"])
     pods, secrets = _pods(task, job, request)
-    with ThreadPoolExecutor(max_workers=min(_AT_ONCE, len(pods))) as pool:
-        logs = list(pool.map(lambda pod: _read(task.client(), pod, request, secrets), pods))
+    logs = side_by_side(lambda pod: _read(task.client(), pod, request, secrets), pods, _AT_ONCE)
     _explain(task.client(), job, logs, request.container)
     _judge(task, logs)
     return {

@@ -28,18 +28,20 @@ CORE = Core(quota_info_argument_spec(), run)
 
 
 def _read(task: Task) -> list[dict[str, Any]]:
-    from concurrent.futures import ThreadPoolExecutor
-
     from .cluster.quotas import quota_name_of
+    from .kube.concurrency import side_by_side
     from .kube.resources import RESOURCE_QUOTA
     from .labels import OURS, QUOTA
 
     client, name = task.client(), task.params["name"]
     places = [None] if task.params["namespaces"] is None else list(dict.fromkeys(task.params["namespaces"]))
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        found = pool.map(lambda place: client.select(RESOURCE_QUOTA, place, labels=f"{OURS},{QUOTA}"), places)
-        # By name here and not in the selector, in which a name could be anything.
-        return [obj for objects in found for obj in objects if name is None or quota_name_of(obj) == name]
+
+    def read(place: str | None) -> list[dict[str, Any]]:
+        return client.select(RESOURCE_QUOTA, place, labels=f"{OURS},{QUOTA}")
+
+    found = side_by_side(read, places, client.concurrency)
+    # By name here and not in the selector, in which a name could be anything.
+    return [obj for objects in found for obj in objects if name is None or quota_name_of(obj) == name]
 
 
 def _row(obj: dict[str, Any], *, full: bool) -> dict[str, Any]:

@@ -51,11 +51,17 @@ class Task:
     def client(self) -> Client:
         """The connection to the cluster, opened at the first call. Raises ConnectionProblem."""
         if self._client is None:
-            from .kube.client import Client
-            from .kube.connection import connect
+            from .kube.opened import opened
 
-            self._client = Client(connect(self.params, self.environ))
+            self._client = opened(self.params, self.environ)
         return self._client
+
+    def give_up(self) -> None:
+        """Let what the core has begun come to its end, and nothing new begin."""
+        if self._client is not None:
+            from .kube.opened import give_up
+
+            give_up(self._client)
 
     def hide(self, values: Iterable[str]) -> None:
         """Keep the values out of results, diffs, warnings and messages."""
@@ -124,6 +130,9 @@ def perform(task: Task, core: Core) -> Outcome:
             f"this is a defect of runwhere.gpuctl, please report it: {type(problem).__name__}: {problem}",
             exception=traceback.format_exc(),
         )
+    except BaseException:  # Ansible's timeout of the task, or an interrupt
+        task.give_up()
+        raise
 
 
 def _failure(message: str, **result: Any) -> Outcome:

@@ -49,7 +49,7 @@ def why_as_module(task: Circumstances) -> str | None:
         return f"the environment has {', '.join(foreign)}, which libraries and exec plug-ins may look for"
     if not _is_this_python(task.interpreter):
         return f"the interpreter is to be {task.interpreter}, and this is {sys.executable}"
-    return _unfit_library()
+    return unfit_library()
 
 
 def switched_off(environ: Mapping[str, str]) -> bool:
@@ -71,7 +71,8 @@ def _is_this_python(interpreter: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _unfit_library() -> str | None:
+def unfit_library() -> str | None:
+    """Which library keeps tasks from running here; it is on the disk that this is looked up."""
     for name, lowest in LIBRARIES.items():
         try:
             version = metadata.version(name)

@@ -49,8 +49,8 @@ class LocalAction(ActionBase):  # type: ignore[misc]
         return self._unseen(result)
 
     def _unseen(self, result: dict[str, Any]) -> dict[str, Any]:
-        """A list ``results`` looks like a loop's, of which ansible-core hides only entries that say so, even with no_log
-        (since 2.19: executor/task_result.py, as_callback_task_result)."""
+        """A list ``results`` looks like a loop's: with no_log, ansible-core hides those of its entries that say so
+        themselves (since 2.19: executor/task_result.py, as_callback_task_result)."""
         if self._task.no_log:
             for entry in result.get("results") or ():
                 entry["_ansible_no_log"] = True

@@ -28,7 +28,8 @@ def side_by_side_until(
     stops: Callable[[R], bool], work: Callable[[T], R], items: Iterable[T], concurrency: int
 ) -> list[R | None]:
     """The same; nothing new is begun after a result that ``stops`` either. None stands for items not begun."""
-    from concurrent.futures import ThreadPoolExecutor  # here: a task that needs one request at a time shall not pay
+    # Here: a task that needs one request at a time shall not pay.
+    from concurrent.futures import ThreadPoolExecutor, wait
 
     items = list(items)
     stopped = False
@@ -47,6 +48,13 @@ def side_by_side_until(
 
     if len(items) < 2 or concurrency == 1:
         return [begin(item) for item in items]
-    with ThreadPoolExecutor(max_workers=min(concurrency, len(items))) as pool:
+    pool = ThreadPoolExecutor(max_workers=min(concurrency, len(items)))
+    try:
         futures = [pool.submit(begin, item) for item in items]
+        wait(futures)
+    except BaseException:  # Not of ``work``, whose are in the futures: the task's time is over, or somebody ends it.
+        stopped = True
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
     return [future.result() for future in futures]

@@ -129,7 +129,7 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
     if concurrency < 1:
         raise ConnectionProblem(f"concurrency is {concurrency}; give 1 or more.")
     environ = os.environ if environ is None else environ
-    options = _with_environment(params, environ)
+    options = resolved(params, environ)
     access = _access(options, environ)
     _override(access, options)
     if not access.server:
@@ -155,7 +155,7 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
 def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
     """What tells one connection from another, options and environment together, without the credentials."""
     environ = os.environ if environ is None else environ
-    options = _with_environment(params, environ)
+    options = resolved(params, environ)
     kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG")
     if isinstance(kubeconfig, Mapping):
         kubeconfig = {key: kubeconfig.get(key) for key in ("clusters", "current-context")}
@@ -163,9 +163,12 @@ def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | 
     return {"kubeconfig": kubeconfig, **{name: options[name] for name in named}}
 
 
-def _with_environment(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """The options, what is unset taken from the environment. An empty variable counts as unset (AWX sets those)."""
-    options = dict(params)
+def resolved(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The connection's options, what is unset taken from the environment.
+
+    An empty variable counts as unset (AWX sets those). Raises ConnectionProblem for a variable that is no number.
+    """
+    options = {name: params.get(name) for name in (*ENVIRONMENT, "proxy_headers", "concurrency")}
     for option, names in ENVIRONMENT.items():
         if options.get(option) not in (None, "", []):
             continue

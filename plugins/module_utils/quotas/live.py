@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..cluster.quotas import is_counted, quota_name_of
 from ..engine.execute import Outcome
 from ..engine.plan import Action
 from ..kube.client import Client
+from ..kube.concurrency import side_by_side
 from ..kube.errors import ApiError
 from ..kube.resources import LIMIT_RANGE, NAMESPACE, RESOURCE_QUOTA
 from ..labels import OURS, QUOTA
@@ -50,8 +50,8 @@ class Live:
 def read_live(client: Client) -> Live:
     """Three lists, of all namespaces: only so can be seen where a quota is that its manifest no longer names."""
     try:
-        with ThreadPoolExecutor(max_workers=3) as pool:
-            namespaces, quotas, limits = pool.map(client.select, (NAMESPACE, RESOURCE_QUOTA, LIMIT_RANGE))
+        kinds = (NAMESPACE, RESOURCE_QUOTA, LIMIT_RANGE)
+        namespaces, quotas, limits = side_by_side(client.select, kinds, client.concurrency)
     except ApiError as error:
         if not error.is_forbidden:
             raise

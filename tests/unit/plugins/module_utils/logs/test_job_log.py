@@ -24,7 +24,8 @@ ASKED = {"container": "main", "timestamps": "true"}
 def task(url: str, *, check_mode: bool = False, **options: Any) -> Task:
     spec = job_log.job_log_argument_spec()
     params = {name: option.get("default") for name, option in spec.items()}
-    client = Client(Connection(url, authorization=dict), sleep=lambda seconds: None)
+    # The lists of workloads one after the other, so that their order is known.
+    client = Client(Connection(url, authorization=dict, concurrency=1), sleep=lambda seconds: None)
     warned: list[str] = []
     made = Task({**params, "name": "x", "namespace": "ml", **options}, check_mode, warned.append, list, _client=client)
     made.warned = warned  # type: ignore[attr-defined]
@@ -126,16 +127,6 @@ NOT_STARTED = {
 }
 
 
-@pytest.fixture
-def side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lists of workloads are sent at once: one after the other here, so that their order is known."""
-    from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster import live
-
-    pools = live.ThreadPoolExecutor
-    monkeypatch.setattr(live, "ThreadPoolExecutor", lambda max_workers: pools(1))
-
-
-@pytest.mark.usefixtures("side_by_side")
 @pytest.mark.parametrize(("waiting", "error"), NOT_STARTED.values(), ids=NOT_STARTED)
 def test_a_pod_that_has_not_started_says_what_keeps_it(waiting, error):
     with conversation(
@@ -150,7 +141,6 @@ def test_a_pod_that_has_not_started_says_what_keeps_it(waiting, error):
     assert asked.warned == []  # type: ignore[attr-defined]
 
 
-@pytest.mark.usefixtures("side_by_side")
 def test_a_pod_without_a_node_is_not_asked_and_other_pods_problems_are_not_its_own():
     message = "0/2 nodes are available."
     refused = event("FailedCreate", "exceeded quota", kind="Job", name="x")
@@ -179,7 +169,6 @@ def test_a_pod_without_a_node_is_not_asked_and_other_pods_problems_are_not_its_o
 FORBIDDEN = refusal("Forbidden", 'x is forbidden: User "ann" cannot list resource "x"', 403)
 
 
-@pytest.mark.usefixtures("side_by_side")
 def test_who_may_not_look_for_reasons_gets_the_state():
     events = a_list("events", fieldSelector="type=Warning")
     events.status, events.answer = 403, FORBIDDEN
@@ -254,7 +243,6 @@ WITHOUT_PODS = {
 }
 
 
-@pytest.mark.usefixtures("side_by_side")
 @pytest.mark.parametrize(("job", "message"), WITHOUT_PODS.values(), ids=WITHOUT_PODS)
 def test_a_job_without_pods(job, message):
     with (
@@ -305,7 +293,6 @@ def test_what_goes_into_a_file(tmp_path, options, query, text, truncated):
     assert (dest.read_text(), row["truncated"]) == (text, truncated)
 
 
-@pytest.mark.usefixtures("side_by_side")
 def test_a_file_is_left_alone_when_no_pod_has_a_log(tmp_path):
     dest = tmp_path / "x.log"
     dest.write_text("before")
