@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-
-import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
@@ -396,6 +396,32 @@ def test_a_watch_from_a_forgotten_version_is_an_error_within_the_stream():
 
 
 def test_who_may_not_watch_is_told_at_once():
-    with conversation(Exchange("GET", JOBS, WATCH, status=403, answer=failure(403, "Forbidden"))) as url:
-        with pytest.raises(ApiError):
-            client(url).watch(JOB, "ml", "7", seconds=60)
+    refused = Exchange("GET", JOBS, WATCH, status=403, answer=failure(403, "Forbidden"))
+    with conversation(refused) as url, pytest.raises(ApiError):
+        client(url).watch(JOB, "ml", "7", seconds=60)
+
+
+def test_a_watch_is_cut_short_from_another_thread():
+    class Silent(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            line = f"{json.dumps(ADDED)}\n".encode()
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(line), line))
+            self.connection.recv(1)  # until the client has gone
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        watch = client(f"http://127.0.0.1:{server.server_port}").watch(JOB, "ml", "7", seconds=60)
+        threading.Timer(0.3, watch.stop).start()
+        began = time.monotonic()
+        assert list(watch) == [ADDED]
+        assert time.monotonic() - began < 10
+        watch.stop()
+    finally:
+        server.shutdown()
+        server.server_close()
