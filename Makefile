@@ -47,7 +47,7 @@ cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (
 # ---- Check it
 
 .PHONY: test
-test: lint sanity importer docs test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments
+test: lint sanity importer docs molecule test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments
 	$(PY) $(PYTEST) $(ARGS)
 
 .PHONY: unit
@@ -57,6 +57,10 @@ unit: $(VENV) ## Unit tests
 .PHONY: integration
 integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)
 	$(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
+
+.PHONY: molecule
+molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simulated clusters (SCENARIO=quota for one of them)
+	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections molecule test $(if $(SCENARIO),-s '$(SCENARIO)',--all)
 
 .PHONY: bench
 bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, in ratios (GPUCTL_BENCH_ROUNDS=3)
