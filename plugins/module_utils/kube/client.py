@@ -15,6 +15,7 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
@@ -284,19 +285,24 @@ class Client:
     def _answers(
         self, resource: Resource, namespace: str | None, labels: str, fields: str, accept: str
     ) -> Iterator[dict[str, Any]]:
-        """The pages of a list, as the server sends them."""
+        """The pages of a list, as the server sends them; while one is looked at, the next one is on its way."""
         query = {"limit": str(PAGE_SIZE)}
         if labels:
             query["labelSelector"] = labels
         if fields:
             query["fieldSelector"] = fields
-        while True:
-            page = self._request("GET", resource.path(namespace), query, accept=accept)
-            yield page
-            token = page.get("metadata", {}).get("continue")
-            if not token:
-                return
-            query["continue"] = token
+
+        def ask(token: str | None = None) -> dict[str, Any]:
+            whole = {**query, "continue": token} if token else query
+            return self._request("GET", resource.path(namespace), whole, accept=accept)
+
+        page = ask()
+        with ThreadPoolExecutor(max_workers=1) as ahead:
+            while token := page.get("metadata", {}).get("continue"):
+                following = ahead.submit(ask, token)
+                yield page
+                page = following.result()
+        yield page
 
     def _request(
         self,

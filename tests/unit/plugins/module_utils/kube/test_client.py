@@ -47,6 +47,27 @@ def test_a_list_is_read_in_pages_and_its_items_say_what_they_are():
     ]
 
 
+def test_the_next_page_is_on_its_way_while_one_is_looked_at():
+    """The server's answer to the second request is what the look at the first page waits for."""
+    asked = threading.Event()
+    first = {"metadata": {"continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
+    second = {"metadata": {}, "items": [{"metadata": {"name": "b"}}]}
+
+    class Told(Client):
+        def _request(self, method, path, query=None, *args, **options):
+            answer = super()._request(method, path, query, *args, **options)
+            if "continue" in (query or {}):
+                asked.set()
+            return answer
+
+    with conversation(
+        Exchange("GET", "/api/v1/nodes", {"limit": "500"}, answer=first),
+        Exchange("GET", "/api/v1/nodes", {"limit": "500", "continue": "more"}, answer=second),
+    ) as url:
+        seen = Told(Connection(url, authorization=dict)).select_as(NODE, lambda node: asked.wait(10))
+    assert seen == [True, True]
+
+
 def test_a_list_whose_continue_token_expired_is_read_from_the_start():
     page = {"metadata": {"continue": "old"}, "items": [{"metadata": {"name": "a"}}]}
     whole = {"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
