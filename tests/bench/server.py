@@ -1,53 +1,63 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A simulated cluster in a process of its own: python -m bench.server NODES PODS KUBECONFIG
+"""A simulated cluster in a process of its own: python -m bench.server NODES PODS KUBECONFIG [--controllers]
 
-With pods the nodes are in pools and nothing is scheduled; without any, an empty cluster that runs what it is given.
-Prints one line of JSON when it serves (how long loading took, what it holds in memory) and ends with its standard
-input.
+With pods the nodes are in pools. Without controllers it is an API server alone, and nothing happens to what is stored.
+Prints its URL when it serves, and ends with its standard input.
 """
 
 from __future__ import annotations
 
-import json
-import resource
 import sys
-import time
 from typing import Any
 
 from kubesim.cluster import Cluster
 
+IMAGE = "registry.example.com/ml:v1"
+PODS_PER_JOB = 4
 POOLS = ("training-pool", "inference-pool", "dev-pool")
 
 
-def main(nodes: int, pods: int, kubeconfig: str) -> None:
-    with Cluster(nodes=0, controllers=pods == 0, tls=True).running() as cluster:
-        started = time.perf_counter()
+def main(nodes: int, pods: int, kubeconfig: str, *options: str) -> None:
+    with Cluster(nodes=0, controllers="--controllers" in options, tls=True).running() as cluster:
         for index, pool in enumerate(POOLS):
             labels = {"runwhere.ai/pool": pool, "runwhere.ai/gpu-type": "A100-80G"} if pods else None
             cluster.add_nodes((f"node-{number}" for number in range(index + 1, nodes + 1, len(POOLS))), labels=labels)
+        cluster.load(running_job(number) for number in range(pods // PODS_PER_JOB))
         cluster.load(bound_pod(number, nodes) for number in range(pods))
-        seconds = time.perf_counter() - started
         cluster.kubeconfig(kubeconfig)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(json.dumps({"url": cluster.url, "token": cluster.token, "seconds": seconds, "kib": memory}), flush=True)
+        print(cluster.url, flush=True)
         sys.stdin.read()
+
+
+def labels_of(job: int) -> dict[str, str]:
+    return {
+        "app": f"job-{job}",
+        "app.kubernetes.io/managed-by": "runwhere.gpuctl",
+        "runwhere.ai/job-type": "training",
+        "runwhere.ai/pool": POOLS[job % len(POOLS)],
+    }
+
+
+def running_job(number: int) -> dict[str, Any]:
+    """The training that a few of the pods belong to."""
+    template = {"metadata": {"labels": labels_of(number)}, "spec": {"containers": [{"name": "main", "image": IMAGE}]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"job-{number}", "namespace": f"team-{number % 20}", "labels": labels_of(number)},
+        "spec": {"parallelism": PODS_PER_JOB, "completions": PODS_PER_JOB, "template": template},
+        "status": {"active": PODS_PER_JOB, "ready": PODS_PER_JOB, "startTime": "2026-01-01T00:00:00Z"},
+    }
 
 
 def bound_pod(number: int, nodes: int) -> dict[str, Any]:
     """A running pod of one GPU, as large as real ones are: with a full spec and status."""
-    name, node = f"job-{number // 4}-{number}", number % nodes + 1
-    pool = POOLS[(node - 1) % len(POOLS)]
-    labels = {
-        "app": f"job-{number // 4}",
-        "app.kubernetes.io/managed-by": "runwhere.gpuctl",
-        "runwhere.ai/job-type": "training",
-        "runwhere.ai/pool": pool,
-    }
+    job, node = number // PODS_PER_JOB, number % nodes + 1
     amounts = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}
     mounts = [{"name": f"workdir-{index}", "mountPath": f"/data/{index}"} for index in range(4)]
     container = {
         "name": "main",
-        "image": "registry.example.com/ml:v1",
+        "image": IMAGE,
         "command": ["python", "train.py", "--epochs", "3"],
         "env": [{"name": f"SETTING_{index}", "value": "value"} for index in range(10)],
         "resources": {"requests": amounts, "limits": amounts},
@@ -66,7 +76,7 @@ def bound_pod(number: int, nodes: int) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": f"team-{number % 20}", "labels": labels},
+        "metadata": {"name": f"job-{job}-{number}", "namespace": f"team-{job % 20}", "labels": labels_of(job)},
         "spec": {"nodeName": f"node-{node}", "containers": [container], "volumes": volumes, "restartPolicy": "Never"},
         "status": {
             "phase": "Running",
@@ -80,4 +90,4 @@ def bound_pod(number: int, nodes: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is compared with what: the commands of each contender, and the files that they read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.job import build
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
+from bench.measure import Contender, Group, Step
+
+BIN = Path(sys.executable).parent
+IMAGE = "registry.example.com/ml:v1"
+AS_MODULE = {"GPUCTL_FAST_PATH": "0"}
+CORE = "kubernetes.core.k8s"
+LOOPED = 50  # nodes that kubernetes.core labels one by one; the time of all is extrapolated
+LOOPED_MANIFESTS = 20
+NAMESPACES = ("bench-ours", "bench-module", "bench-core", "bench-kubectl")
+
+Task = dict[str, Any]
+
+
+# ---- one task
+
+
+def task_group(directory: Path, tasks: int) -> Group:
+    """One job that is unchanged: the price of a task."""
+    _write_objects(directory / "peer.yaml", [_job(1)], "default")
+    ours = {"runwhere.gpuctl.gpuctl_job": {"definition": _job(1)}}
+    core = {CORE: {"src": str(directory / "peer.yaml")}}
+    contenders = [
+        Contender(
+            "ansible.builtin.ping", _playbook(directory, f"ping-{tasks}", [{"ansible.builtin.ping": {}}] * tasks)
+        ),
+        Contender("gpuctl_job", _playbook(directory, f"ours-{tasks}", [ours] * tasks)),
+        Contender("gpuctl_job as a module", _playbook(directory, f"ours-{tasks}", [ours] * tasks), AS_MODULE),
+        Contender(CORE, _playbook(directory, f"core-{tasks}", [core] * tasks)),
+    ]
+    for contender in contenders:
+        contender.times = tasks
+    return Group(
+        "tasks",
+        f"{tasks} unchanged {'task' if tasks == 1 else 'tasks'}, seconds for each, over an empty playbook",
+        tasks,
+        [Step("unchanged", contenders, CORE)],
+        Contender("empty playbook", _playbook(directory, "empty", [])),
+    )
+
+
+# ---- many jobs in one task
+
+
+def job_group(directory: Path, jobs: int) -> Group:
+    """The life of so many jobs, half trainings and half services, each time in one task."""
+    manifests = [_job(number) for number in range(jobs)]
+    changed = [*manifests[:-1], {**manifests[-1], "job": {**manifests[-1]["job"], "description": "changed"}}]
+    for name, content in (("v1", manifests), ("v2", changed)):
+        _write_manifests(directory / f"jobs-{jobs}-{name}", content)
+        for namespace in NAMESPACES[2:]:
+            _write_objects(directory / f"{namespace}-{jobs}-{name}.yaml", content, namespace)
+
+    def step(name: str, version: str, **state: str) -> Step:
+        ours = {"runwhere.gpuctl.gpuctl_job": {"src": str(directory / f"jobs-{jobs}-{version}"), **state}}
+        module = {"runwhere.gpuctl.gpuctl_job": {**ours["runwhere.gpuctl.gpuctl_job"], "namespace": "bench-module"}}
+        ours["runwhere.gpuctl.gpuctl_job"]["namespace"] = "bench-ours"
+        core = {CORE: {"src": str(directory / f"bench-core-{jobs}-{version}.yaml"), **state}}
+        objects = str(directory / f"bench-kubectl-{jobs}-{version}.yaml")
+        kubectl = ["kubectl", "delete", "--wait=false", "-f"] if state else ["kubectl", "apply", "--server-side", "-f"]
+        label = f"{jobs}-{name}"
+        return Step(
+            name,
+            [
+                Contender("gpuctl_job", _playbook(directory, f"jobs-ours-{label}", [ours])),
+                Contender("gpuctl_job as a module", _playbook(directory, f"jobs-module-{label}", [module]), AS_MODULE),
+                Contender(f"{CORE}, one list", _playbook(directory, f"jobs-core-{label}", [core])),
+                Contender("kubectl", [*kubectl, objects]),
+            ],
+            f"{CORE}, one list",
+        )
+
+    return Group(
+        "jobs",
+        f"{jobs} {'job' if jobs == 1 else 'jobs'} in one task, seconds over an empty playbook",
+        jobs,
+        [
+            step("create", "v1"),
+            step("unchanged", "v1"),
+            step("one changed", "v2"),
+            step("delete", "v2", state="absent"),
+        ],
+        Contender("empty playbook", _playbook(directory, "empty", [])),
+    )
+
+
+def folder_group(directory: Path, manifests: int) -> Group:
+    """A folder of experiments: one task, one task of kubernetes.core, and a task for each file."""
+    jobs = [_job(number) for number in range(manifests)]
+    _write_manifests(directory / "folder", jobs)
+    _write_objects(directory / "folder.yaml", jobs, "bench-core")
+    for number, job in enumerate(jobs[:LOOPED_MANIFESTS]):
+        _write_objects(directory / f"single-{number}.yaml", [job], "bench-core")
+    ours = {"src": str(directory / "folder"), "namespace": "bench-ours"}
+    loop = {
+        CORE: {"src": str(directory / "single-{{ item }}.yaml")},
+        "loop": list(range(LOOPED_MANIFESTS)),
+    }
+    one = f"{CORE}, one list"
+    core = {"src": str(directory / "folder.yaml")}
+    return Group(
+        "folder",
+        f"A folder of {manifests} new manifests, seconds over an empty playbook",
+        manifests,
+        [
+            Step(
+                "create",
+                [
+                    Contender(
+                        "gpuctl_job",
+                        _playbook(directory, "folder-ours", [{"runwhere.gpuctl.gpuctl_job": ours}]),
+                        after=_playbook(
+                            directory, "folder-ours-gone", [{"runwhere.gpuctl.gpuctl_job": {**ours, "state": "absent"}}]
+                        ),
+                    ),
+                    Contender(
+                        f"{CORE}, a loop (extrapolated from {LOOPED_MANIFESTS})",
+                        _playbook(directory, "folder-loop", [loop]),
+                        times=LOOPED_MANIFESTS,
+                        out_of=manifests,
+                        after=["kubectl", "delete", "--wait=false", "--ignore-not-found", "-f", core["src"]],
+                    ),
+                    Contender(
+                        one,
+                        _playbook(directory, "folder-core", [{CORE: core}]),
+                        after=["kubectl", "delete", "--wait=false", "-f", core["src"]],
+                    ),
+                ],
+                one,
+            )
+        ],
+        Contender("empty playbook", _playbook(directory, "empty", [])),
+    )
+
+
+# ---- nodes
+
+
+def node_group(directory: Path, nodes: int, kubeconfig: str) -> Group:
+    """A label on every node: by a pool, by itself, and without Ansible."""
+    names = [f"node-{number}" for number in range(1, nodes + 1)]
+    pool = {"name": "bench", "nodes": names}
+    label = {"nodes": names, "labels": {"bench": "a"}}
+    gone = {"nodes": names, "state": "absent", "keys": ["bench"]}
+    looped = min(nodes, LOOPED)
+    patch = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "{{ item }}", "labels": {"runwhere.ai/bench": "a"}},
+    }
+    core = {CORE: {"state": "patched", "definition": patch}, "loop": names[:looped]}
+    part = f" (extrapolated from {looped})" if looped < nodes else ""
+    bare = [sys.executable, "-m", "bench.bare", kubeconfig, "10"]
+    loop = f"{CORE}, a loop{part}"
+    return Group(
+        "nodes",
+        f"A label on {nodes:,} nodes, seconds over an empty playbook",
+        nodes,
+        [
+            Step(
+                "label",
+                [
+                    Contender(
+                        "gpuctl_pool",
+                        _playbook(directory, f"pool-{nodes}", [{"runwhere.gpuctl.gpuctl_pool": pool}]),
+                        after=_playbook(
+                            directory,
+                            f"pool-gone-{nodes}",
+                            [{"runwhere.gpuctl.gpuctl_pool": {"name": "bench", "state": "absent"}}],
+                        ),
+                    ),
+                    Contender(
+                        "gpuctl_node_label",
+                        _playbook(directory, f"label-{nodes}", [{"runwhere.gpuctl.gpuctl_node_label": label}]),
+                        after=_playbook(
+                            directory, f"label-gone-{nodes}", [{"runwhere.gpuctl.gpuctl_node_label": gone}]
+                        ),
+                    ),
+                    Contender(loop, _playbook(directory, f"loop-{nodes}", [core]), times=looped, out_of=nodes),
+                    Contender(
+                        "kubectl label",
+                        ["kubectl", "label", "nodes", "--all", "runwhere.ai/bench=b", "--overwrite"],
+                        after=["kubectl", "label", "nodes", "--all", "runwhere.ai/bench-"],
+                    ),
+                    Contender("the PATCHes alone", [*bare, "bench"], after=bare, says=_last_line),
+                ],
+                loop,
+            )
+        ],
+        Contender("empty playbook", _playbook(directory, "empty", [])),
+    )
+
+
+def _last_line(output: str) -> float:
+    return float(output.split()[-1])
+
+
+# ---- information
+
+
+def info_group(directory: Path, nodes: int, pods: int) -> Group:
+    """Everything about a cluster; seconds of the whole command."""
+
+    def ours(module: str, **options: Any) -> Contender:
+        task = {f"runwhere.gpuctl.{module}": options, "no_log": True}  # so that printing is not what is measured
+        return Contender(module, _playbook(directory, f"{module}-{nodes}", [task]))
+
+    def core(kind: str) -> Contender:
+        task = {"kubernetes.core.k8s_info": {"kind": kind, "api_version": "v1"}, "no_log": True}
+        return Contender(f"kubernetes.core.k8s_info, {kind}", _playbook(directory, f"{kind}-{nodes}", [task]))
+
+    reference = core("Pod")
+    return Group(
+        "info",
+        f"{nodes:,} nodes and {pods:,} pods, seconds and peak memory of the whole command",
+        nodes,
+        [
+            Step(
+                "read",
+                [
+                    ours("gpuctl_node_info"),
+                    ours("gpuctl_pool_info"),
+                    ours("gpuctl_job_info", pods=True),
+                    core("Node"),
+                    reference,
+                    Contender("kubectl get nodes -o json", ["kubectl", "get", "nodes", "-o", "json"]),
+                    Contender("kubectl get pods -A -o json", ["kubectl", "get", "pods", "-A", "-o", "json"]),
+                ],
+                reference.name,
+            )
+        ],
+    )
+
+
+# ---- files
+
+
+def _job(number: int) -> dict[str, Any]:
+    """Every other one a training (one object), the rest services without copies (two): nothing of it runs."""
+    kind = "training" if number % 2 else "compute"
+    manifest: dict[str, Any] = {
+        "kind": kind,
+        "job": {"name": f"bench-{number}"},
+        "environment": {"image": IMAGE, "command": ["run", "--seed", str(number)], "env": {"MODE": "bench"}},
+        "resources": {"cpu": 1, "memory": "1Gi"},
+    }
+    if kind == "compute":
+        manifest["service"] = {"replicas": 0, "type": "ClusterIP"}
+    return manifest
+
+
+def _write_objects(path: Path, jobs: Iterable[dict[str, Any]], namespace: str) -> None:
+    """What gpuctl_job makes of the jobs, for the others."""
+    documents = load((), list(jobs), namespace)
+    objects = [obj for document in documents for obj in build(document.model, namespace).objects]
+    path.write_text(yaml.dump_all(objects, Dumper=yaml.CSafeDumper))
+
+
+def _write_manifests(directory: Path, jobs: Iterable[dict[str, Any]]) -> None:
+    directory.mkdir(exist_ok=True)
+    for job in jobs:
+        (directory / f"{job['job']['name']}.yaml").write_text(yaml.safe_dump(job))
+
+
+def _playbook(directory: Path, name: str, tasks: list[Task]) -> list[str]:
+    path = directory / f"{name}.yml"
+    path.write_text(yaml.dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}], Dumper=yaml.CSafeDumper))
+    return [str(BIN / "ansible-playbook"), str(path)]
