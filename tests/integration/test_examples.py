@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The examples in the documentation do what they say, as they stand, on a simulated cluster that has what they name.
+
+Those of the info modules run on any cluster: test_info_examples.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubesim.cluster import Cluster
+
+from .ansible import ROOT, Ansible
+from .api import Api, eventually
+from .manifests import inference, notebook, training
+
+PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
+MODULES = sorted(
+    path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py") if not path.stem.endswith("_info")
+)
+GUIDE = (ROOT / "docs" / "docsite" / "rst" / "guide_getting_started.rst").read_text(encoding="utf-8")
+NODES = [*(f"gpu-node-{number}" for number in range(1, 7)), "node-1", "node-2"]
+
+# Programs that the containers of the simulated cluster run: one that ends well at once, one that never does.
+DONE, CRASHING = {"command": ["true"]}, {"command": ["false"]}
+QUOTA = {"kind": "quota", "quota": {"name": "team"}, "users": {"team-a": {"cpu": 512, "memory": "4Ti", "gpu": 64}}}
+FILES: dict[str, list[dict[str, Any]]] = {
+    "manifests/jobs.yaml": [
+        training("nightly", job={"namespace": "team-a"}),
+        inference("llama3-8b", job={"namespace": "team-a"}, service={"replicas": 2}),
+    ],
+    "manifests/pools.yaml": [{"kind": "pool", "pool": {"name": "inference-pool"}, "nodes": ["gpu-node-6"]}],
+    "manifests/quotas.yaml": [QUOTA],
+    "quota.yaml": [QUOTA],
+    "training.yaml": [training("bert", environment=DONE)],
+    "inference.yaml": [inference("chat")],
+    "services/embeddings.yaml": [inference("embeddings")],
+    "services/lab.yaml": [notebook("lab")],
+    "experiments/all.yaml": [training("good"), training("lost", job={"namespace": "nowhere"}), training("fine")],
+    "trainings/bert.yaml": [training("bert-large", environment=DONE)],
+}
+# What a task of an example expects of the tasks that a user has written before it.
+VARIABLES = {
+    "nodes_of_the_new_rack": ["gpu-node-3", "gpu-node-4"],
+    "submitted": {"results": [{"name": "qwen", "namespace": "team-a", "status": "Running", "action": "create"}]},
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Ansible]:
+    """A directory with the files that the examples name, and a cluster with their nodes, namespaces and jobs."""
+    for name, documents in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(yaml.safe_dump_all(documents))
+    with Cluster(nodes=0).running() as cluster:
+        cluster.call(lambda: cluster.add_nodes(NODES, labels={"runwhere.ai/gpu-type": "A100-100G"}))
+        kubeconfig = tmp_path / "kubeconfig"
+        cluster.kubeconfig(kubeconfig)
+        api = Api(str(kubeconfig))
+        for name in ("team-a", "team-b", "awx"):
+            api.create("namespace", {"metadata": {"name": name}})
+        yield Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(kubeconfig)})
+
+
+def examples(plugin: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load(importlib.import_module(f"{PLUGINS}.{plugin}").EXAMPLES))
+
+
+def succeed(here: Ansible, tasks: list[dict[str, Any]]) -> None:
+    run = here.play(tasks, arguments=("-e", json.dumps(VARIABLES)))
+    may_fail = {task["name"] for task in tasks if task.get("ignore_errors")}
+    assert {task.task: task.message for task in run.tasks if task.failed and task.task not in may_fail} == {}, (
+        run.output
+    )
+    assert {task["name"] for task in tasks} <= {task.task for task in run.tasks}
+
+
+@pytest.mark.parametrize("module", sorted({*MODULES} - {"gpuctl_job_log"}))
+def test_the_examples_of_a_module(here: Ansible, module: str):
+    if module in ("gpuctl_pool", "gpuctl_node_label"):
+        pool = {"name": "training-pool", "nodes": ["gpu-node-5"]}
+        assert not here.module("gpuctl_pool", **pool).failed
+    succeed(here, examples(f"modules.{module}"))
+
+
+def test_the_examples_of_logs(here: Ansible):
+    jobs = [training("qwen2-7b-sft"), inference("qwen2-7b-chat", environment=CRASHING)]
+    assert not here.job(definition=jobs, namespace="team-a").failed
+    restarted = {"namespace": "team-a", "name": "qwen2-7b-chat", "previous": True}
+    eventually(lambda: not any(row["error"] for row in logs(here, **restarted)))
+    text = importlib.import_module(f"{PLUGINS}.modules.gpuctl_job_log").EXAMPLES
+    succeed(here, yaml.safe_load(text.replace("/var/log/gpuctl", str(here.directory))))
+    assert (here.directory / "qwen2-7b-sft.log").exists()
+
+
+def logs(here: Ansible, **options: Any) -> list[dict[str, Any]]:
+    result = here.module("gpuctl_job_log", **options).result
+    return list(result.get("results") or [{"error": "none yet"}])
+
+
+def test_the_examples_of_the_filter(here: Ansible):
+    succeed(here, examples("filter.table"))
+    assert "qwen" in (here.directory / "report.txt").read_text()
+
+
+def test_the_first_steps_of_the_guide(here: Ansible):
+    """Its files are those whose first line is a comment with their name; its commands are typed in their order."""
+    for text in re.findall(r"^.. code-block:: yaml\n\n((?:   .*\n|\n)+)", GUIDE, re.MULTILINE):
+        name, _newline, content = re.sub(r"^   ", "", text, flags=re.MULTILINE).partition("\n")
+        path = here.directory / name.removeprefix("# ")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    commands = re.findall(r"^   \$ (ansible(?:-playbook)? .*)$", GUIDE, re.MULTILINE)
+    assert len(commands) > 8
+    for command in commands:
+        tool, *arguments = shlex.split(command)
+        run = here.run(tool, *arguments)
+        drift = "--check" in arguments
+        assert run.status == (2 if drift else 0), f"{command}\n{run.output}"
+        assert ("drift: " in run.output) is drift
