@@ -71,8 +71,8 @@ test-oldest: $(VENV) ## Unit and integration tests with the lowest library versi
 	$(PY) -m tools.environments oldest $(ENVIRONMENT_TESTS) $(ARGS)
 
 .PHONY: test-environments
-test-environments: $(VENV) ## The same in every environment of tests/environments.yml
-	$(PY) -m tools.environments all $(ENVIRONMENT_TESTS) $(ARGS)
+test-environments: $(VENV) ## The same in every environment of tests/environments.yml (ENVIRONMENTS=oldest: in that one)
+	$(PY) -m tools.environments $(or $(ENVIRONMENTS),all) $(ENVIRONMENT_TESTS) $(ARGS)
 
 # The tests of the simulator and of AWX's configuration do not depend on the libraries that the environments vary.
 ENVIRONMENT_TESTS := -n 2 --dist loadfile --ignore tests/unit/kubesim --ignore tests/integration/test_awx_configuration.py

@@ -153,6 +153,14 @@ def test_the_oldest_environment_is_what_is_promised() -> None:
     }
 
 
+def test_ci_runs_make_targets_and_every_environment() -> None:
+    jobs = load(".github/workflows/ci.yml")["jobs"]
+    matrices = [job["strategy"]["matrix"] for job in jobs.values()]
+    targets = {target for matrix in matrices for target in matrix.get("target", ())}
+    assert targets <= set(re.findall(r"^([a-z-]+):", _text("Makefile"), re.MULTILINE))
+    assert [name for matrix in matrices for name in matrix.get("environment", ())] == list(declared())
+
+
 def test_the_changelog_has_the_version() -> None:
     version = load("galaxy.yml")["version"]
     assert version in load("changelogs/changelog.yaml")["releases"]
