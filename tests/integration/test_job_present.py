@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -269,6 +270,19 @@ def test_another_image_recreates_a_training(ansible: Ansible, api: Api, namespac
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert result.diff[0]["after"] == PATH_TO_IMAGE.format("registry.example.com/ml:v2")
     assert not ansible.job(definition=training(environment=NEW_IMAGE), namespace=namespace).changed
+
+
+def test_a_recreated_training_gets_its_service_and_hostfile_back(ansible: Ansible, api: Api, namespace: str):
+    options = {"namespace": namespace, "force": True}
+    ansible.job(definition=training("dist", resources={"node_count": 2}), **options)
+    changed = training("dist", resources={"node_count": 2}, environment=NEW_IMAGE)
+    assert ansible.job(definition=changed, **options).jobs["dist"]["action"] == "recreate"
+    owner = api.get("job", "dist", namespace)["metadata"]["uid"]
+    time.sleep(2)  # for the garbage collector, which takes along what the former Job owned
+    for kind, name in (("service", "svc-dist"), ("configmap", "dist-hostfile")):
+        metadata = api.get(kind, name, namespace)["metadata"]
+        assert [reference["uid"] for reference in metadata["ownerReferences"]] == [owner]
+    assert not ansible.job(definition=changed, **options).changed
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["run", "check"])
