@@ -11,7 +11,7 @@ from .jobs.requested import JOB_KINDS, requested
 from .kube.concurrency import concurrency_argument_spec
 from .task import Core, Task
 
-STATES = ("present", "absent")
+STATES = ("present", "absent", "paused", "resumed", "restarted")
 WAIT_STATES = ("scheduled", "ready", "complete")
 
 
@@ -21,9 +21,11 @@ def job_argument_spec() -> dict[str, dict[str, Any]]:
         "state": {"type": "str", "choices": list(STATES), "default": "present"},
         "src": {"type": "list", "elements": "path"},
         "definition": {"type": "raw"},
+        "allow_empty": {"type": "bool", "default": False},
         "name": {"type": "str"},
         "kind": {"type": "str", "choices": list(JOB_KINDS)},
         "namespace": {"type": "str"},
+        "replicas": {"type": "int"},
         "rerun": {"type": "str", "choices": list(RERUN), "default": "on_change"},
         "on_immutable": {"type": "str", "choices": ["recreate", "fail"], "default": "recreate"},
         "force": {"type": "bool", "default": False},
@@ -40,7 +42,7 @@ def job_argument_spec() -> dict[str, dict[str, Any]]:
 JOB_CONSTRAINTS: dict[str, Any] = {
     "mutually_exclusive": [("src", "definition", "name")],
     "required_one_of": [("src", "definition", "name")],
-    "required_if": [("state", "present", ("src", "definition"), True)],
+    "required_if": [("state", "present", ("src", "definition", "replicas"), True)],
     "required_by": {"kind": "name"},
 }
 
@@ -53,15 +55,19 @@ def run(task: Task) -> dict[str, Any]:
     # Imported here: a task with wrong arguments or manifests shall not pay for what talks to a cluster, and the module
     # process starts anew each time.
     jobs = requested(task)
+    if not jobs:
+        return {"changed": False, "results": [], "diff": [], "msg": "0 jobs: nothing to do"}
     from .jobs.carried_out import carry_out
-    from .jobs.planned import plans_for_absent, plans_for_present
+    from .jobs.planned import plans_for_absent, plans_for_present, plans_for_transition
     from .jobs.remembered import Memory
 
     memory = Memory(task)
-    if task.params["state"] == "present":
+    if task.params["state"] == "absent":
+        plans = plans_for_absent(task, jobs)
+    elif task.params["state"] == "present" and not task.params["name"]:
         plans = plans_for_present(task, jobs, memory)
     else:
-        plans = plans_for_absent(task, jobs)
+        plans = plans_for_transition(task, jobs)
     return carry_out(task, plans, memory)
 
 

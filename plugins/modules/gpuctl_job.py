@@ -35,14 +35,30 @@ attributes:
     details:
       - Shows the fields that change and nothing else. Values of secrets are masked.
   idempotent:
-    support: full
+    support: partial
+    details:
+      - O(state=restarted) restarts the jobs at every run of the task. Every other state changes nothing the second time.
 options:
   state:
     description:
-      - V(present) creates the jobs or brings them up to date.
+      - V(present) creates the jobs or brings them up to date. What is paused stays so; only V(resumed) ends that. With
+        O(name) and O(replicas) it scales a job.
       - V(absent) deletes them with everything that was made for them. Data on the nodes and claims stay.
+      - V(paused) takes the pods away, and with them the GPUs, until the jobs are resumed. A training is suspended, and
+        starts over from what it has saved itself. A service or notebook gets no copies, and keeps in an annotation how many
+        it had; an autoscaler stays as it is and does nothing until then. What has ended stays as it is, with a warning.
+      - V(resumed) gives paused jobs their pods back. What is not paused stays as it is. What somebody else has scaled to
+        zero gets one copy, or as many as its autoscaler keeps at least.
+      - V(restarted) replaces the pods, at every run of the task. Those of a service are replaced one after the other, as by
+        C(kubectl rollout restart); that of a notebook by one with the same claims. A training, also one that has ended, is
+        deleted and made again as it was when its manifest was applied the last time. What is paused is an error.
+      - V(paused), V(resumed) and V(restarted) need a job only to be named, by O(name) or by its manifest, of which nothing
+        else counts. Jobs that are not there are an error, and then nothing is done to the others either (unless
+        O(continue_on_error)).
+      - Trainings with C(queue.backend) C(kueue) are paused and resumed by way of Kueue's Workload (C(spec.active)), as
+        C(spec.suspend) of their Job belongs to Kueue. One that has to be recreated queues anew, and is then not paused.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, paused, resumed, restarted]
     default: present
   src:
     description:
@@ -55,13 +71,19 @@ options:
     description:
       - The manifests themselves, a dictionary, a list of dictionaries, or YAML text with one or several documents.
     type: raw
+  allow_empty:
+    description:
+      - Whether it is right that there is no job in what O(src) or O(definition) gives, as in a directory that may hold any
+        kinds of manifests. Without it, that is an error.
+    type: bool
+    default: false
   name:
     description:
-      - Name of the job to delete. Only with O(state=absent).
+      - Name of the job, where no manifest is needed - with every O(state) but V(present), and there with O(replicas).
     type: str
   kind:
     description:
-      - Kind of the job named by O(name). A job of another kind is not deleted.
+      - Kind of the job named by O(name). A job of another kind is not touched.
     type: str
     choices: [training, inference, notebook, compute]
   namespace:
@@ -106,7 +128,8 @@ options:
     default: recreate
   force:
     description:
-      - Delete pods at once instead of granting them their grace period, with O(state=absent) or when a job is recreated.
+      - Delete pods at once instead of granting them their grace period, with O(state=absent), or when a job is recreated or a
+        training restarted.
     type: bool
     default: false
   force_conflicts:
@@ -117,7 +140,7 @@ options:
     default: false
   wait:
     description:
-      - Wait until the jobs are as O(wait_for) says, or with O(state=absent) until their pods are gone.
+      - Wait until the jobs are as O(wait_for) says, or with O(state=absent) and O(state=paused) until their pods are gone.
       - A job is watched, not polled, so the number of requests does not depend on the time. Who may not watch (the verb
         C(watch)) gets a warning, and the cluster is asked every few seconds.
       - The task fails as soon as a job cannot get there without somebody's help, and says what help - its image cannot be
@@ -331,7 +354,9 @@ results:
       type: str
       sample: training
     action:
-      description: What was done, or in check mode would be - V(create), V(update), V(recreate), V(unchanged) or V(delete).
+      description:
+        - What was done, or in check mode would be - V(create), V(update), V(recreate), V(unchanged), V(delete), V(pause),
+          V(resume), V(restart) or V(scale).
       type: str
       sample: create
     error:
@@ -362,6 +387,10 @@ results:
       type: list
       elements: str
       sample: ["Traceback (most recent call last):", "FileNotFoundError: /datasets/sft.json"]
+    released_gpus:
+      description: GPUs that the pods of the job held when it was paused, and gave back; 0 whenever it was not.
+      type: int
+      sample: 4
     resources:
       description: The Kubernetes objects of the job.
       type: list

@@ -155,8 +155,8 @@ class Plan:
 
     Of a job the first step is the workload's. ``prerequisites`` come before the steps and are shared with other plans
     (PriorityClasses). ``kind`` is the manifest's; unknown when a job is deleted by name and was not there. With an
-    ``obstacle``, a sentence that says why it cannot be carried out, there are no steps. ``released_gpus`` is the number
-    of GPUs that the job's pods give back when it is paused. ``manifest`` is the digest by which a training is
+    ``obstacle``, a sentence that says why it cannot be carried out, there are no steps. ``held_gpus`` is the number of
+    GPUs that the job's pods hold, where that is of interest. ``manifest`` is the digest by which a training is
     remembered.
     """
 
@@ -166,7 +166,7 @@ class Plan:
     steps: tuple[Step, ...] = ()
     prerequisites: tuple[Step, ...] = ()
     obstacle: str | None = None
-    released_gpus: int = 0
+    held_gpus: int = 0
     manifest: str | None = None
     ended: Ended | None = None
 
@@ -178,6 +178,11 @@ class Plan:
         if fate is Action.UNCHANGED and any(step.action is not Action.UNCHANGED for step in around):
             return Action.UPDATE
         return fate
+
+    @property
+    def released_gpus(self) -> int:
+        """GPUs that the job's pods give back, or have given back."""
+        return self.held_gpus if self.action is Action.PAUSE else 0
 
     @property
     def changed(self) -> bool:
@@ -227,9 +232,7 @@ def plan_present(
         if owned and not owner_uid and step.action is Action.UNCHANGED:
             step = replace(step, action=Action.UPDATE)  # Its owner is yet to come.
         steps.append(step)
-    steps += [
-        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not is_leaving(obj)
-    ]
+    steps += [Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not is_leaving(obj)]
     return Plan(name, namespace, kind, tuple(steps))
 
 

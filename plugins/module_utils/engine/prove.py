@@ -202,6 +202,6 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
             f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set on_immutable to "
             f"recreate to have it deleted and created anew, or delete the job first."
         )
-    if step.action is Action.RECREATE:
+    if step.replaces:
         client.try_create(step.desired)
     return step

@@ -39,6 +39,7 @@ def result_of(
         "reason": " ".join(filter(None, (reason, ended.reason))) or None,
         "log": list(log),
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
+        "released_gpus": plan.released_gpus,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
         "access_urls": access_urls(outcome.objects.values(), node_address),
         "duration": round(outcome.seconds, 3),
@@ -57,11 +58,15 @@ def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
 
 def _shown(step: Step) -> bool:
     """A dependent that only gets the uid of a recreated workload is our own bookkeeping."""
-    return step.action is not Action.UPDATE or any(_is_written_by_people(change) for change in step.changes)
+    return step.action is not Action.UPDATE or any(_shown_changes(step))
 
 
-def _is_written_by_people(change: Change) -> bool:
-    return change.path[:2] != ("metadata", "ownerReferences")
+def _shown_changes(step: Step) -> list[Change]:
+    """The changes that people make: not the uid of an owner, nor the count that a pause puts aside."""
+    hidden = [("metadata", "ownerReferences")]
+    if step.action in (Action.PAUSE, Action.RESUME):
+        hidden.append(("metadata", "annotations"))
+    return [change for change in step.changes if change.path[:2] not in hidden]
 
 
 def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
@@ -73,7 +78,7 @@ def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
     elif step.action is Action.CREATE:
         after = _yaml(step.desired, secrets)
     elif step.changes:
-        shown = [change for change in step.changes if _is_written_by_people(change)]
+        shown = _shown_changes(step)
         before = _yaml(_tree((change.path, change.before) for change in shown), secrets)
         after = _yaml(_tree((change.path, _marked(change, secrets)) for change in shown), secrets)
     else:

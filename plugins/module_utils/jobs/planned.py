@@ -4,18 +4,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from ..cluster.live import existing_priority_classes, read_jobs
-from ..engine.plan import Plan, plan_absent, plan_present, plan_priority_class
+from ..cluster.kueue import read_admissions
+from ..cluster.live import JobId, existing_priority_classes, read_jobs, read_pods
+from ..engine.pause import is_admitted_by_kueue
+from ..engine.plan import WORKLOAD_KINDS, Plan, is_leaving, plan_absent, plan_present, plan_priority_class
 from ..engine.prove import blocked, foreign_workloads, prove
+from ..kube.client import Client
 from ..labels import JOB_TYPE
 from ..manifest.secrets import live_secret_values
 from ..task import Task, TaskFailed
 from .remembered import Memory
 from .requested import RequestedJob
 from .rerun import as_remembered
+from .transitions import Impossible, LiveJob, pause, restart, resume, scale
 
 
 def plans_for_present(task: Task, jobs: list[RequestedJob], memory: Memory) -> list[Plan]:
@@ -33,19 +38,23 @@ def plans_for_present(task: Task, jobs: list[RequestedJob], memory: Memory) -> l
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             plan = replace(plan, prerequisites=(plan_priority_class(needed),))
         plans.append(plan)
-    plans = prove(
-        plans,
-        client,
-        on_immutable=task.params["on_immutable"],
-        check_mode=task.check_mode,
-        keep_going=task.params["continue_on_error"],
-        warn=task.warn,
-    )
+    plans = _proved(task, plans)
     for job, plan in zip(jobs, plans, strict=True):
         if plan.changed:  # A warning at every run of what runs already would only be noise.
             for warning in job.warnings:
                 task.warn(warning)
     return plans
+
+
+def _proved(task: Task, plans: list[Plan]) -> list[Plan]:
+    return prove(
+        plans,
+        task.client(),
+        on_immutable=task.params["on_immutable"],
+        check_mode=task.check_mode,
+        keep_going=task.params["continue_on_error"],
+        warn=task.warn,
+    )
 
 
 def plans_for_absent(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
@@ -62,3 +71,64 @@ def plans_for_absent(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
         plans.append(plan_absent(job.name, job.namespace, job.kind or "".join(sorted(found)) or None, live[job.id]))
     obstacles = foreign_workloads((plan for plan in plans if not plan.steps), client)
     return blocked(plans, obstacles, task.params["continue_on_error"])
+
+
+def plans_for_transition(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
+    """What pausing, resuming, restarting or scaling needs.
+
+    Raises Refused with all that stands in the way (or blocks those plans, told to continue on errors), and KubeError
+    for jobs in a Kueue queue where there is no Kueue.
+    """
+    client = task.client()
+    living = _living(client, jobs)
+    task.hide(value for found in living.values() for obj in found.objects for value in live_secret_values(obj))
+    plans: list[Plan] = []
+    obstacles: list[tuple[Plan, str]] = []
+    for job in jobs:
+        plan, found = Plan(job.name, job.namespace, job.kind), living.get(job.id)
+        if found is not None:
+            try:
+                plan = _transition(task, job, found)
+            except Impossible as problem:
+                obstacles.append((plan, str(problem)))
+        plans.append(plan)
+    missing = [plan for job, plan in zip(jobs, plans, strict=True) if job.id not in living]
+    foreign = foreign_workloads(missing, client)
+    taken = {(plan.namespace, plan.name) for plan, _text in foreign}
+    nowhere = [plan for plan in missing if (plan.namespace, plan.name) not in taken]
+    plans = blocked(
+        plans,
+        [*obstacles, *foreign, *((plan, "there is no such job.") for plan in nowhere)],
+        task.params["continue_on_error"],
+    )
+    return _proved(task, plans)
+
+
+def _living(client: Client, jobs: Iterable[RequestedJob]) -> dict[JobId, LiveJob]:
+    """Those of the jobs that are there and not about to go."""
+    objects = {
+        job: sorted((obj for obj in found if not is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
+        for job, found in read_jobs(client, (job.id for job in jobs)).items()
+    }
+    objects = {job: found for job, found in objects.items() if found and found[0]["kind"] in WORKLOAD_KINDS}
+    admitted = {job: found[0] for job, found in objects.items() if is_admitted_by_kueue(found[0])}
+    admissions, pods = read_admissions(client, admitted), read_pods(client, objects)
+    return {
+        (namespace, name): LiveJob(
+            namespace, name, found[0], tuple(found[1:]), tuple(pods[namespace, name]), admissions.get((namespace, name))
+        )
+        for (namespace, name), found in objects.items()
+    }
+
+
+def _transition(task: Task, wanted: RequestedJob, job: LiveJob) -> Plan:
+    if wanted.kind not in (None, job.kind):
+        raise Impossible(f"the job of that name is of kind {job.kind}.")
+    state, replicas = task.params["state"], task.params["replicas"]
+    if state == "restarted":
+        return restart(job, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    if state == "present":
+        return scale(job, replicas)
+    if job.has_ended:
+        task.warn(f"{job.kind} {job.name} in namespace {job.namespace} has ended, so it can not be {state}")
+    return pause(job) if state == "paused" else resume(job)

@@ -40,8 +40,15 @@ def report(task: Task, outcomes: list[Outcome], waited: Waited) -> dict[str, Any
         "changed": any(outcome.plan.changed for outcome in outcomes),
         "results": results,
         "diff": [diff for outcome in outcomes for diff in diffs_of(outcome.plan, task.hidden)],
-        "msg": f"{len(results)} {'job' if len(results) == 1 else 'jobs'}: {summary or 'nothing done'}",
+        "msg": f"{len(results)} {'job' if len(results) == 1 else 'jobs'}: {summary or 'nothing done'}"
+        + _released(sum(outcome.plan.released_gpus for outcome in outcomes), task.check_mode),
     }
+
+
+def _released(gpus: int, check_mode: bool) -> str:
+    if gpus == 0:
+        return ""
+    return f"; {gpus} {'GPU' if gpus == 1 else 'GPUs'} {'would be released' if check_mode else 'released'}"
 
 
 def _reasons(task: Task, outcomes: list[Outcome], waited: Waited) -> dict[JobId, str]:

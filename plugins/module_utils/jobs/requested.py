@@ -15,7 +15,7 @@ JOB_KINDS = ("training", "inference", "notebook", "compute")
 
 @dataclass(frozen=True)
 class RequestedJob:
-    """One job of the task: its identity, and what it is made of (nothing for a deletion).
+    """One job of the task: its identity, and what it is made of (nothing, where its name is all that is needed).
 
     ``manifest`` is the digest of a training's.
     """
@@ -36,6 +36,11 @@ class RequestedJob:
 def requested(task: Task) -> list[RequestedJob]:
     """The jobs that the options name, built; no request has been sent when this fails."""
     default_namespace = task.params["namespace"] or "default"
+    replicas = task.params["replicas"]
+    if replicas is not None and (replicas < 0 or task.params["state"] != "present"):
+        raise TaskFailed(
+            f"replicas is {replicas} with state={task.params['state']}: it takes a number from 0 up, and state=present."
+        )
     if task.params["name"]:
         return [RequestedJob(default_namespace, task.params["name"], task.params["kind"])]
     return _built(task, default_namespace)
@@ -45,10 +50,12 @@ def _built(task: Task, default_namespace: str) -> list[RequestedJob]:
     from ..build.job import build
     from ..manifest.digest import digest_of
     from ..manifest.load import load
-    from ..manifest.models import Pool, Quota, Training
+    from ..manifest.models import Compute, Inference, Pool, Quota, Training
     from ..manifest.secrets import secret_values
+    from .transitions import why_not_scalable
 
-    jobs, others = [], []
+    replicas = task.params["replicas"]
+    jobs, others, unscalable = [], [], []
     for document in load(task.params["src"] or (), task.params["definition"], default_namespace):
         model = document.model
         if isinstance(model, (Pool, Quota)):
@@ -56,9 +63,17 @@ def _built(task: Task, default_namespace: str) -> list[RequestedJob]:
             continue
         task.hide(secret_values(model))
         namespace = model.job.namespace or default_namespace
-        if task.params["state"] == "absent":
+        if task.params["state"] != "present":
             jobs.append(RequestedJob(namespace, model.job.name, model.kind))
             continue
+        if replicas is not None:
+            autoscaled = isinstance(model, Inference) and model.autoscaling is not None
+            why_not = why_not_scalable(model.kind, autoscaled=autoscaled)
+            if why_not is None and isinstance(model, (Inference, Compute)):
+                model = model.model_copy(update={"service": model.service.model_copy(update={"replicas": replicas})})
+            else:
+                unscalable.append(f"{document.origin}: replicas and {model.kind} {model.job.name}: {why_not}")
+                continue
         built = build(model, namespace)
         warnings = (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings))
         jobs.append(
@@ -72,7 +87,9 @@ def _built(task: Task, default_namespace: str) -> list[RequestedJob]:
                 digest_of(model) if isinstance(model, Training) else None,
             )
         )
-    if not jobs:
+    if unscalable:
+        raise TaskFailed("\n".join([*unscalable, "Nothing was changed."]))
+    if not jobs and not task.params["allow_empty"]:
         raise TaskFailed(
             f"there is no job in what was given, only: {', '.join(others)}. Job kinds are {', '.join(JOB_KINDS)}; "
             f"pools and quotas have modules of their own."

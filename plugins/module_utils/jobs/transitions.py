@@ -79,7 +79,7 @@ def pause(job: LiveJob) -> Plan:
     else:
         kept = job.workload["spec"].get("replicas") or _fewest(job)
         plan = _changed(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
-    return replace(plan, released_gpus=_held_gpus(job.pods)) if plan.changed else plan
+    return replace(plan, held_gpus=_held_gpus(job.pods))
 
 
 def resume(job: LiveJob) -> Plan:
@@ -154,9 +154,7 @@ def _admitted(job: LiveJob, action: Action, *, active: bool) -> Plan:
         )
     if active != _is_inactive(job.admission):
         return _changed(job, action, ())
-    return _plan_of(
-        job, _setting(job.admission, action, [(_ACTIVE, active)]), *(_keeping(obj) for obj in job.objects)
-    )
+    return _plan_of(job, _setting(job.admission, action, [(_ACTIVE, active)]), *(_keeping(obj) for obj in job.objects))
 
 
 def _made_anew(job: LiveJob) -> Plan:
