@@ -19,6 +19,7 @@ from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from .fields import ABSENT, applied_by
 from .patch import patch
+from .pause import stay_paused
 from .plan import WORKLOAD_KINDS, Action, Plan, Step, with_owner
 from .remedies import describe, remedied
 
@@ -207,7 +208,8 @@ class Executor:
 
     def _restore(self, live: dict[str, Any]) -> str:
         try:
-            self.client.apply(applied_by(FIELD_MANAGER, live))
+            # A pause is not among what was applied.
+            self.client.apply(stay_paused(applied_by(FIELD_MANAGER, live), live))
         except KubeError as error:
             return f"The former {live['kind']} was deleted and could not be put back: {error}"
         return f"The former {live['kind']} was put back."

@@ -62,6 +62,20 @@ def test_the_former_job_is_put_back_when_its_successor_is_refused():
     assert problem.outcome.plan.action is Action.RECREATE, "its pods were lost: that is a change"
 
 
+def test_a_paused_job_is_put_back_as_a_paused_one():
+    former = live("Job", spec=OLD)
+    former["spec"] = {**OLD, "suspend": True}  # written by a pause, not applied
+    plan = plan_present("train", "ml", "training", [wanted("Job", spec=NEW)], [former])
+    paused = {**NEW, "suspend": True}
+    failed(
+        plan.with_steps([replace(plan.steps[0], action=Action.RECREATE)]),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=GONE),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=paused), status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec={**OLD, "suspend": True})),
+    )
+
+
 def test_a_former_job_that_cannot_be_put_back_is_told_so():
     problem = failed(
         recreation(),
