@@ -6,6 +6,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+import yaml
+
 from .ansible import Ansible, TaskResult
 from .api import Api, eventually
 from .manifests import training
@@ -121,6 +124,25 @@ def test_a_failed_training_is_run_again_on_request(ansible: Ansible, api: Api, n
     assert waited.failed
     assert "It failed at" in waited.message
     assert ansible.job(**options, rerun="on_failure").jobs["train"]["action"] == "create"
+
+
+@pytest.mark.parametrize(
+    ("playbook", "source"), [("submit", "gpuctl_src"), ("provision", "gpuctl_dir")], ids=["submit", "provision"]
+)
+def test_the_playbooks_run_a_finished_training_again_on_request(
+    ansible: Ansible, api: Api, namespace: str, playbook: str, source: str
+):
+    folder = ansible.directory / "jobs"
+    folder.mkdir()
+    (folder / "train.yaml").write_text(yaml.safe_dump(training()))
+    variables = ("-e", f"{source}={folder}", "-e", f"gpuctl_namespace={namespace}")
+    ansible.job(definition=training(), namespace=namespace)
+    end(api, namespace)
+    before = api.get("job", "train", namespace)["metadata"]["uid"]
+    for more, again in ((), False), (("-e", "gpuctl_rerun=always"), True):
+        run = ansible.run("ansible-playbook", f"runwhere.gpuctl.{playbook}", *variables, *more)
+        assert run.status == 0, run.output
+        assert (api.get("job", "train", namespace)["metadata"]["uid"] != before) is again
 
 
 def test_a_running_training_is_left_alone_whatever_rerun_says(
