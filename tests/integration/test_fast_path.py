@@ -175,6 +175,7 @@ def test_refused_options_and_manifests(ansible: Ansible, recorder: Recorder, tmp
     assert {result.outcome for result in fast.tasks} == {"failed"}
     assert SECRET not in "".join(json.dumps(result.result) for result in fast.tasks)
     assert "Traceback" not in fast.output
+    assert "defect" not in fast.output
     assert recorder.writes == []
 
 
@@ -297,8 +298,7 @@ def test_a_task_that_takes_too_long_is_ended(ansible: Ansible, recorder: Recorde
     run = via(ansible, way).play([task("gpuctl_quota_info", timeout=3)])
     answer.set()
     assert run.tasks[0].failed
-    assert "3" in run.tasks[0].message
-    assert "timed out" in run.tasks[0].message.lower() or "timeout" in run.tasks[0].message.lower()
+    assert re.search("timed out|time frame", run.tasks[0].message, re.IGNORECASE)
 
 
 def test_an_interrupt_ends_the_playbook_and_its_task(ansible: Ansible, recorder: Recorder, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from .access import Access, basic, bearer, read_pem
 from .errors import ConnectionProblem
@@ -132,8 +133,7 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
     options = resolved(params, environ)
     access = _access(options, environ)
     _override(access, options)
-    if not access.server:
-        raise ConnectionProblem("no API server is named: set host, or kubeconfig and context")
+    _check_url(access.server)
     return Connection(
         server=access.server.rstrip("/"),
         authorization=access.authorization,
@@ -168,7 +168,7 @@ def resolved(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str,
 
     An empty variable counts as unset (AWX sets those). Raises ConnectionProblem for a variable that is no number.
     """
-    options = {name: params.get(name) for name in (*ENVIRONMENT, "proxy_headers", "concurrency")}
+    options: dict[str, Any] = {name: params.get(name) for name in (*ENVIRONMENT, "proxy_headers", "concurrency")}
     for option, names in ENVIRONMENT.items():
         if options.get(option) not in (None, "", []):
             continue
@@ -215,6 +215,18 @@ def _access(options: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
             return found
     kubeconfig = options.get("kubeconfig") or environ.get("KUBECONFIG") or "~/.kube/config"
     return _plain(kubeconfig, options) or _by_library(kubeconfig, options, needed=named or not given("host"))
+
+
+def _check_url(server: str) -> None:
+    if not server:
+        raise ConnectionProblem("no API server is named: set host, or kubeconfig and context")
+    try:
+        url = urlsplit(server)
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:  # brackets of no IPv6 address, a port that is no number
+        usable = False
+    if not usable:
+        raise ConnectionProblem(f"the API server {server} is no URL; give host such as https://10.0.0.1:6443")
 
 
 def _plain(kubeconfig: Any, options: Mapping[str, Any]) -> Access | None:

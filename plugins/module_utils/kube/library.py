@@ -8,7 +8,6 @@ Importing it takes as long as a short task, so each function does that for itsel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from .access import Access, read_pem
@@ -35,18 +34,17 @@ def access_of_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | Non
     from kubernetes import config
 
     configuration = _empty_configuration()
+    common = {"context": context, "client_configuration": configuration}
     try:
-        # The library writes certificates that it has as data to files, and removes them when the interpreter ends; a
-        # worker of Ansible never gets there (multiprocessing leaves by os._exit).
-        with TemporaryDirectory(prefix="gpuctl-") as directory:
-            common = {"context": context, "client_configuration": configuration, "temp_file_path": directory}
-            if isinstance(kubeconfig, str):
-                config.load_kube_config(config_file=kubeconfig, persist_config=persist, **common)
-            else:
-                config.load_kube_config_from_dict(config_dict=kubeconfig, **common)
-            return _access(configuration)
+        if isinstance(kubeconfig, str):
+            config.load_kube_config(config_file=kubeconfig, persist_config=persist, **common)
+        else:
+            config.load_kube_config_from_dict(config_dict=kubeconfig, **common)
+        return _access(configuration)
     except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as problem:
         raise CannotLoad(str(problem)) from problem
+    finally:
+        _remove_files()
 
 
 def _empty_configuration() -> Any:
@@ -82,8 +80,14 @@ def _authorization(configuration: Any) -> dict[str, str]:
 
     Version 36 renamed the slot from the first to the second.
     """
-    for slot in ("authorization", "BearerToken"):
-        value = configuration.get_api_key_with_prefix(slot)
-        if value:
-            return {"Authorization": value}
-    return {}
+    values = [configuration.get_api_key_with_prefix(slot) for slot in ("authorization", "BearerToken")]
+    _remove_files()
+    return next(({"Authorization": value} for value in values if value), {})
+
+
+def _remove_files() -> None:
+    """Of certificates and keys that the library has as data. It removes them itself when the interpreter ends, which a
+    worker process of Ansible never does (multiprocessing leaves by ``os._exit``)."""
+    from kubernetes.config import kube_config
+
+    kube_config._cleanup_temp_files()

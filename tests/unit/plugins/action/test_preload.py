@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.circumstances import SWITCH
 from kubesim.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -62,7 +64,8 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize(("module", "options"), TASKS, ids=[f"{module} {list(options)}" for module, options in TASKS])
 def test_a_task_imports_nothing_of_weight(kubeconfig: str, module: str, options: dict[str, Any]) -> None:
     command = [sys.executable, "-c", SCRIPT, module, json.dumps({**options, "kubeconfig": kubeconfig})]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, SWITCH: "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     imported = json.loads(done.stdout.splitlines()[-1])
     assert imported == [], f"name what imports these in plugins/action/{module}.py"

@@ -122,6 +122,7 @@ FAILS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.filterwarnings("error")  # Ansible shows what a worker process writes to stderr.
 @pytest.mark.parametrize(("options", "name"), WORKS.values(), ids=WORKS)
 def test_the_server_is_reached(server: str, pki: Path, options: dict[str, Any], name: str) -> None:
     assert seen_as(server, pki, **options) == name
