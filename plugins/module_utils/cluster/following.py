@@ -18,7 +18,7 @@ from typing import Any
 
 from ..kube.client import Client, Watch
 from ..kube.concurrency import side_by_side
-from ..kube.errors import ApiError, ConnectionProblem, KubeError, Unauthorized
+from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import Resource
 
 Objects = dict[str, dict[str, Any]]  # by name
@@ -105,7 +105,7 @@ class Following:
     def changed(self, timeout: float) -> None:
         """Wait until something has changed, at most ``timeout`` seconds, and take all that has.
 
-        Raises what ends the following of a question for good: ApiError, Unauthorized.
+        Raises what ends the following of a question for good, a KubeError that does not pass.
         """
         try:
             self._take(self._queue.get(timeout=max(0.0, timeout)))
@@ -156,7 +156,7 @@ class _Message:
     objects: Objects | None = None
     event: Mapping[str, Any] | None = None
     trouble: _Trouble | None = None
-    error: KubeError | None = None
+    error: Exception | None = None
 
 
 class _Follower(Thread):
@@ -189,6 +189,13 @@ class _Follower(Thread):
             watch.stop()
 
     def run(self) -> None:
+        try:
+            self._go_on()
+        except Exception as error:  # Whatever it is: the thread that waits for news must not wait for ever.
+            self._tell(error=error)
+
+    def _go_on(self) -> None:
+        """Until ``ended``. Raises what trying again does not cure."""
         delay, pause = _FIRST_DELAY, _PAUSE
         while not self._ended.is_set():
             try:
@@ -202,17 +209,13 @@ class _Follower(Thread):
                     self._follow()
                 pause = _PAUSE
                 continue
-            except ApiError as error:
-                if error.status == 410:
+            except KubeError as error:
+                if isinstance(error, ApiError) and error.status == 410:
                     self._version = ""  # What happened since then is not known any more: look anew.
-                elif error.status < 500 and error.status != 429:
-                    self._tell(error=error)
-                    return
-            except Unauthorized as problem:
-                self._tell(error=problem)
-                return
-            except ConnectionProblem as problem:  # An API server that is being upgraded comes back.
-                self._tell(trouble=_Trouble("unreachable", f"still waiting, but {problem}"))
+                elif not error.may_pass:
+                    raise
+                elif isinstance(error, ConnectionProblem):
+                    self._tell(trouble=_Trouble("unreachable", f"still waiting, but {error}"))
             self._ended.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 

@@ -12,7 +12,7 @@ from ..cluster.nodes import Node, shrink_node
 from ..cluster.reason import Obstacle, obstacles, quota_refusal, refused_condition
 from ..cluster.template import own_pods, pods_of_template
 from ..kube.client import Client
-from ..kube.errors import ApiError
+from ..kube.errors import ApiError, KubeError
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA
 from .pause import is_held
 
@@ -59,10 +59,15 @@ class Prospects:
         events may have been cured since.
         """
         current = own_pods(workload, pods) if fresh else pods_of_template(workload, pods)
-        found = list(obstacles(workload, current, events, self._nodes_for(current)))
         namespace = workload["metadata"]["namespace"]
-        final = (one for one in found if one.final and self._holds(one, namespace, current, fresh))
-        return next(final, None), next(iter(found), None)
+        try:
+            found = list(obstacles(workload, current, events, self._nodes_for(current)))
+            final = (one for one in found if one.final and self._holds(one, namespace, current, fresh))
+            return next(final, None), next(iter(found), None)
+        except KubeError as error:
+            if not error.may_pass:
+                raise
+            return None, None  # Nothing is final before the server is back.
 
     def _holds(self, obstacle: Obstacle, namespace: str, pods: Sequence[Object], fresh: bool) -> bool:
         """Whether what is said to be final is so now."""

@@ -299,11 +299,14 @@ class Client:
             return self._request("GET", resource.path(namespace), whole, accept=accept)
 
         page = ask()
-        with ThreadPoolExecutor(max_workers=1) as ahead:
+        ahead = ThreadPoolExecutor(max_workers=1)
+        try:
             while token := page.get("metadata", {}).get("continue"):
                 following = ahead.submit(ask, token)
                 yield page
                 page = following.result()
+        finally:
+            ahead.shutdown(wait=False, cancel_futures=True)  # Nobody waits for a page that is not wanted any more.
         yield page
 
     def _request(
@@ -412,7 +415,9 @@ class Watch:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         try:
             for line in self._lines():
-                event = json.loads(line)
+                event = _decode(line)
+                if "object" not in event:
+                    return  # Not the server speaks, but a proxy that has lost it.
                 if event["type"] == "ERROR":
                     status = event["object"]
                     raise ApiError("GET", self._path, status.get("code", 500), status)

@@ -12,13 +12,26 @@ from typing import Any
 class KubeError(Exception):
     """Base of everything below; ``str()`` is the message for the user."""
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed in a while, without that anybody does something."""
+        return False
+
 
 class ConnectionProblem(KubeError):
     """The options do not lead to a server, or the server did not answer."""
 
+    @property
+    def may_pass(self) -> bool:
+        return True  # An API server that is upgraded comes back.
+
 
 class Unauthorized(ConnectionProblem):
-    """The server answers and does not know who we are: trying again does not help."""
+    """The server answers, and does not know who we are."""
+
+    @property
+    def may_pass(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,10 @@ class ApiError(KubeError):
         )
         self.message = _explanation(body.get("message") or "", self.causes)
         super().__init__(f"{self.message} (HTTP {status} to {method} {path})")
+
+    @property
+    def may_pass(self) -> bool:
+        return self.status >= 500 or self.status == 429
 
     @property
     def is_forbidden(self) -> bool:

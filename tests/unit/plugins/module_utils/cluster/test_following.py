@@ -183,6 +183,20 @@ def test_rights_that_are_lost_end_it(cluster: Cluster) -> None:
             following.changed(5)
 
 
+def test_what_goes_wrong_in_a_thread_is_raised_where_somebody_waits(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*question: object, **selectors: object) -> None:
+        raise RuntimeError("a defect")
+
+    with Following(client(cluster), pytest.fail) as following:
+        following.ask([HERE])
+        monkeypatch.setattr(Client, "watch", defect)
+        following.follow()
+        with pytest.raises(RuntimeError, match="a defect"):
+            following.changed(5)
+
+
 def test_too_many_questions_are_looked_at_in_turn(cluster: Cluster) -> None:
     questions = [Question(CONFIG_MAP, f"ns-{number}") for number in range(66)]
     with Following(client(cluster), pytest.fail) as following:

@@ -22,6 +22,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PAUSED_REPLICAS, POOL, pod_selector
 from kubesim.cluster import Cluster
+from kubesim.faults import Fault
 
 SOON = 20.0  # seconds that are never waited for when something is found out early
 LIMIT = 10.0  # ... and what early means on a machine that is busy
@@ -87,7 +88,7 @@ def client(cluster: Cluster, token: str = "") -> Client:
     def authorization() -> dict[str, str]:
         return {"Authorization": f"Bearer {token or cluster.token}"}
 
-    return Client(Connection(cluster.url, authorization=authorization))
+    return Client(Connection(cluster.url, authorization=authorization, retries=0))
 
 
 def wait(
@@ -401,3 +402,12 @@ def test_it_tells_where_it_stands(cluster: Cluster) -> None:
     wait(cluster, READY, "web", tell=tell)
     assert told[-1]
     assert len(told) > 3, "also when nothing has changed"
+
+
+def test_nothing_is_final_while_the_server_is_away(cluster: Cluster) -> None:
+    quota(cluster, "1")
+    fault = cluster.faults.add(Fault("unavailable", path="*/resourcequotas*", count=None))
+    job(cluster, "x", gpu=2)
+    assert wait(cluster, READY, "x", timeout=1)["x"].hopeless is None
+    cluster.faults.remove(fault)
+    assert wait(cluster, READY, "x")["x"].hopeless is not None

@@ -416,6 +416,12 @@ def test_a_watch_from_a_forgotten_version_is_an_error_within_the_stream():
         assert caught.value.status == 410
 
 
+def test_a_proxy_that_loses_the_server_ends_a_watch():
+    lines = f"{json.dumps(ADDED)}\n<html>Bad Gateway</html>\n{json.dumps(DELETED)}\n"
+    with conversation(Exchange("GET", JOBS, WATCH, answer=lines)) as url:
+        assert list(client(url).watch(JOB, "ml", "7", seconds=60)) == [ADDED]
+
+
 def test_who_may_not_watch_is_told_at_once():
     refused = Exchange("GET", JOBS, WATCH, status=403, answer=failure(403, "Forbidden"))
     with conversation(refused) as url, pytest.raises(ApiError):
