@@ -67,8 +67,8 @@ bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, in 
 	PYTHONPATH=tests $(PY) tests/bench/run.py
 
 .PHONY: test-oldest
-test-oldest: $(VENV) ## Unit and integration tests with the lowest library versions that are supported
-	$(PY) -m tools.environments oldest $(ENVIRONMENT_TESTS) $(ARGS)
+test-oldest: ENVIRONMENTS := oldest
+test-oldest: test-environments ## Unit and integration tests with the lowest library versions that are supported
 
 .PHONY: test-environments
 test-environments: $(VENV) ## The same in every environment of tests/environments.yml (ENVIRONMENTS=oldest: in that one)

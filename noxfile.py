@@ -14,6 +14,8 @@ TARGETS = {
     "unit": "Unit tests",
     "integration": "Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)",
     "test-environments": "Both with other versions of the libraries",
+    "molecule": "Roles and playbooks by molecule, on simulated clusters",
+    "docs": "The documentation",
     "importer": "Hand the tarball to Galaxy's importer and to ansible-builder",
     "collection": "Build the collection's tarball",
     "changelog": "Write CHANGELOG.md from the fragments",

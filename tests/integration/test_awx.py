@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from .ansible import Ansible
+from .ansible import ROOT, Ansible
 from .api import Api, eventually
 from .awx_launch import AWX, Launched, launch, templates
 from .manifests import IMAGE, compute
@@ -189,3 +190,9 @@ def test_every_template_that_asks_for_a_job_asks_alike() -> None:
     }
     assert len(asked) == 5
     assert set(map(tuple, asked.values())) == {("gpuctl_name", "gpuctl_namespace")}
+
+
+def test_the_guide_lists_the_templates() -> None:
+    guide = (ROOT / "docs" / "docsite" / "rst" / "guide_awx.rst").read_text()
+    table = guide[guide.index("* - Job template") : guide.index("Who may use which")]
+    assert set(re.findall(r"``(GPU [^`]+)``", table)) == set(templates())

@@ -119,7 +119,7 @@ def test_the_first_steps_of_the_guide(here: Ansible):
         path = here.directory / name.removeprefix("# ")
         path.parent.mkdir(exist_ok=True)
         path.write_text(content)
-    commands = re.findall(r"^   \$ (ansible(?:-playbook)? .*)$", GUIDE, re.MULTILINE)
+    commands = re.findall(r"^   \$ (ansible(?:-playbook|-inventory)? .*)$", GUIDE, re.MULTILINE)
     assert len(commands) > 8
     for command in commands:
         tool, *arguments = shlex.split(command)
