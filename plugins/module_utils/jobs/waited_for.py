@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..cluster.live import JobId, in_time
@@ -17,7 +18,7 @@ from ..engine.progress import Announcer, Late, problem
 from ..engine.remedies import describe
 from ..engine.wait import Awaited, Standing, Wait
 from ..kube.client import Client
-from ..kube.errors import ApiError
+from ..kube.errors import KubeError
 from ..logs.lines import View, last_lines, lines_of
 from ..logs.query import log_query
 from ..manifest.secrets import live_secret_values
@@ -63,7 +64,7 @@ def wait_for(task: Task, outcomes: Sequence[Outcome]) -> Waited:
         if standing.workload and goal is not GONE:
             workload = standing.workload
             by_id[job].objects[workload["kind"], workload["metadata"]["name"]] = workload
-    reasons = {**_reasons(client, standings), **_verdicts(standings)}
+    reasons = _reasons(client, standings)
     logs = _logs(task, standings)
     late = [
         Late(describe(by_id[job].plan), standing, reasons.get(job), logs.get(job, ()))
@@ -92,24 +93,24 @@ def _awaited(outcome: Outcome) -> Awaited:
     return Awaited((plan.namespace, plan.name), kind, fresh)
 
 
-def _verdicts(standings: Mapping[JobId, Standing]) -> dict[JobId, str]:
-    return {job: standing.hopeless.sentence for job, standing in standings.items() if standing.hopeless}
-
-
 def _reasons(client: Client, standings: Mapping[JobId, Standing]) -> dict[JobId, str]:
     """Why jobs do not run, with a look at what is free on the nodes, which waiting has done without."""
+    told = {job: standing.hopeless or standing.obstacle for job, standing in standings.items()}
+    reasons = {job: obstacle.sentence for job, obstacle in told.items() if obstacle}
     stuck = {
         job: standing
         for job, standing in standings.items()
         if standing.workload and not standing.hopeless
         if not standing.arrived or status_of(standing.workload) in STUCK
     }
-    return reasons_of(
-        client,
-        {job: standing.workload for job, standing in stuck.items() if standing.workload},
-        {job: standing.pods for job, standing in stuck.items()},
-        in_time([event for standing in stuck.values() for event in standing.events]),
-    )
+    with suppress(KubeError):  # What was seen while waiting is told in any case.
+        reasons |= reasons_of(
+            client,
+            {job: standing.workload for job, standing in stuck.items() if standing.workload},
+            {job: standing.pods for job, standing in stuck.items()},
+            in_time([event for standing in stuck.values() for event in standing.events]),
+        )
+    return reasons
 
 
 def _logs(task: Task, standings: Mapping[JobId, Standing]) -> dict[JobId, list[str]]:
@@ -131,5 +132,5 @@ def _end_of_log(task: Task, namespace: str, pod: str, container: str) -> list[st
             .read_log(namespace, pod, query, lambda pieces: last_lines(lines_of(pieces, view), _LOG_LINES, _LOG_BYTES))
             .lines
         )
-    except ApiError:  # The pod has gone, or logs are not ours to read: the reason must do.
+    except KubeError:  # The pod has gone, or logs are not ours to read: the reason must do.
         return []
