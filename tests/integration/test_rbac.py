@@ -24,6 +24,7 @@ from .manifests import compute, inference, notebook, training
 from .pools import LEASE, Field
 from .recorder import Recorder, Right
 
+OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
 RBAC = "runwhere.gpuctl.gpuctl_rbac"
 ROLES = [role["metadata"]["name"] for level in LEVELS for role in cluster_roles(level)]
 
@@ -185,6 +186,8 @@ def acting(api: Api, recorder: Recorder, level: str, namespaces: list[str] | Non
             pytest.skip("this cluster does not enforce RBAC")
         recorder.identity = own
         recorder.clear()
+        for obj in api.list("priorityclass", labels=OURS):  # the first job makes them anew
+            api.delete("priorityclass", obj["metadata"]["name"])
         yield
         used: set[Right] = set().union(*(request.rights for request in recorder.requests if request.status != 403))
         assert sorted(used - allowed(level)) == []
@@ -239,9 +242,6 @@ def test_submit_allows_what_gpuctl_job_uses(ansible: Ansible, api: Api, recorder
 def test_administer_allows_what_all_modules_use(
     ansible: Ansible, api: Api, recorder: Recorder, field: Field, namespace: str, robot: dict[str, Any]
 ):
-    for obj in api.list("priorityclass"):
-        if obj["metadata"]["name"].startswith("gpuctl-"):
-            api.delete("priorityclass", obj["metadata"]["name"])
     api.call("DELETE", LEASE)
     with acting(api, recorder, ADMINISTER):
         assert_all_well(ansible, administering(field, namespace, robot))
