@@ -63,7 +63,7 @@ molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simula
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections molecule test $(if $(SCENARIO),-s '$(SCENARIO)',--all)
 
 .PHONY: bench
-bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, in ratios (GPUCTL_BENCH_ROUNDS=3)
+bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, and write docs/performance.md (tests/bench/run.py says more)
 	PYTHONPATH=tests $(PY) tests/bench/run.py
 
 .PHONY: test-oldest

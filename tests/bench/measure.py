@@ -20,7 +20,7 @@ from bench.cluster import Served
 
 @dataclass(frozen=True)
 class Run:
-    """One run. ``busy`` is its processor time; the server's, and ``requests``, are known of a simulated cluster only."""
+    """One run. ``busy`` is its processor time; the server's and ``requests`` are known of a simulated cluster only."""
 
     seconds: float
     busy: float

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compare with what people use otherwise, in one run on one machine: what `make bench` does.
 
-GPUCTL_BENCH_FULL=1 takes all sizes (an hour), without it the small ones. GPUCTL_BENCH_ROUNDS=3 is how often each is
-measured; the slow ones are measured once. GPUCTL_BENCH_KUBECONFIG=/path measures on that cluster what can be measured
-there: a task, and many jobs. GPUCTL_BENCH_ONLY=jobs,nodes takes some of the groups.
+GPUCTL_BENCH_ROUNDS=3 is how often each is measured; the large ones once, which takes ten minutes. GPUCTL_BENCH_FULL=1
+measures them as often too, and a cluster of 5,000 nodes, which takes an hour. GPUCTL_BENCH_ONLY=jobs,nodes takes some
+of the groups. GPUCTL_BENCH_KUBECONFIG=/path measures on that cluster what can be measured there: a task, and many jobs.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ROUNDS = int(os.environ.get("GPUCTL_BENCH_ROUNDS", "3"))
 KUBECONFIG = os.environ.get("GPUCTL_BENCH_KUBECONFIG")
 ONLY = os.environ.get("GPUCTL_BENCH_ONLY", "tasks,jobs,folder,nodes,info").split(",")
 
-JOBS = (1, 10, 100, 500) if FULL else (1, 10, 100)
+JOBS = (1, 10, 100, 500)
 NODES = (10, 100, 1_000)
 INFO = (100, 1_000, 5_000) if FULL else (100, 1_000)
 FOLDER = 200
-SLOW = 100  # from so many on, one round is a minute or more
+LARGE = 100  # from so many on, a round takes a minute
 
 
 def main() -> None:
@@ -69,21 +69,24 @@ def _measured(directory: Path) -> Iterator[Group]:
     if "jobs" in ONLY or "folder" in ONLY:
         with nullcontext(given) if given else simulated(directory, nodes=4) as cluster, _namespaces(cluster):
             for jobs in JOBS if "jobs" in ONLY else ():
-                group = scenarios.job_group(directory, jobs)
-                yield measure(group, cluster, 1 if jobs >= SLOW else ROUNDS, warm_up=jobs == 1)
+                yield measure(scenarios.job_group(directory, jobs), cluster, _rounds(jobs), warm_up=jobs == JOBS[0])
             if "folder" in ONLY:
-                yield measure(scenarios.folder_group(directory, FOLDER), cluster, 1, warm_up=False)
+                yield measure(scenarios.folder_group(directory, FOLDER), cluster, _rounds(FOLDER), warm_up=False)
     if given:
         print("Labels of nodes and information are measured on simulated clusters only: their size is what counts.")
         return
     for nodes in NODES if "nodes" in ONLY else ():
         with simulated(directory, nodes=nodes) as cluster:
             group = scenarios.node_group(directory, nodes, cluster.environment["KUBECONFIG"])
-            yield measure(group, cluster, ROUNDS, warm_up=nodes == NODES[0])
+            yield measure(group, cluster, _rounds(nodes), warm_up=nodes == NODES[0])
     for nodes in INFO if "info" in ONLY else ():
         with simulated(directory, nodes=nodes, pods=10 * nodes) as cluster:
             group = scenarios.info_group(directory, nodes, 10 * nodes)
-            yield measure(group, cluster, ROUNDS if nodes < 1_000 else 1, warm_up=False)
+            yield measure(group, cluster, _rounds(nodes), warm_up=nodes == INFO[0])
+
+
+def _rounds(size: int) -> int:
+    return ROUNDS if FULL or size < LARGE else 1
 
 
 @contextmanager
@@ -104,12 +107,13 @@ def _namespaces(cluster: Served) -> Iterator[None]:
 
 
 def _conditions() -> str:
-    size = "all sizes" if FULL else "the small sizes"
+    rounds = f"{ROUNDS} rounds" if FULL else f"{ROUNDS} rounds, of {LARGE} and more things one"
     where = f"the cluster of {KUBECONFIG}" if KUBECONFIG else "a simulated API server on the same machine"
+    command = f"make bench{' GPUCTL_BENCH_FULL=1' if FULL else ''}"
+    tools = [_said("ansible-playbook", "--version"), _said("kubectl", "version", "--client")]
     return (
-        f"Measured with {size} against {where}: {os.cpu_count()} processors, Python {platform.python_version()}, "
-        f"{_said('ansible-playbook', '--version')}, {_said('kubectl', 'version', '--client')}, kubernetes.core "
-        f"{_peer_version()}; at most {ROUNDS} rounds."
+        f"Measured by `{command}` against {where}: {os.cpu_count()} processors, Python {platform.python_version()}, "
+        f"{', '.join(tools)}, kubernetes.core {_peer_version()}; {rounds}."
     )
 
 
