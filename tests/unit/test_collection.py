@@ -202,14 +202,6 @@ def test_a_module_has_the_header_of_ansible(module: str) -> None:
     ]
 
 
-def test_the_readme_lists_what_the_collection_has() -> None:
-    plugins = [f"{COLLECTION}.{path.stem}" for path in (ROOT / "plugins" / "filter").glob("*.py")]
-    playbooks = [f"{COLLECTION}.{path.stem}" for path in (ROOT / "playbooks").glob("*.yml")]
-    modules = [f"{COLLECTION}.{module}" for module in MODULES]
-    readme = _text("README.md")
-    assert [name for name in modules + plugins + playbooks if f"`{name}`" not in readme] == []
-
-
 def test_links_between_documents_lead_somewhere() -> None:
     documents = [name for name in files(ROOT) if name.endswith(".md") and name != "CHANGELOG.md"]
     broken = [

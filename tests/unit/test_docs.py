@@ -74,16 +74,14 @@ def test_the_sentences_are_what_the_modules_say(sentence: str) -> None:
 
 def included() -> dict[str, str]:
     """What the collection has, by its name, with the word for what it is."""
-    kinds = {"modules": "module", "filter": "filter", "inventory": "inventory plugin"}
-    plugins = {
-        path.stem: word
-        for directory, word in kinds.items()
-        for path in (ROOT / "plugins" / directory).glob("*.py")
-        if path.stem != "__init__"
+    places = {
+        "module": "plugins/modules/*.py",
+        "filter": "plugins/filter/*.py",
+        "inventory plugin": "plugins/inventory/*.py",
+        "playbook": "playbooks/*.yml",
+        "role": "roles/*",
     }
-    playbooks = {path.stem: "playbook" for path in (ROOT / "playbooks").glob("*.yml")}
-    roles = {path.name: "role" for path in (ROOT / "roles").iterdir() if path.is_dir()}
-    return plugins | playbooks | roles
+    return {path.stem: word for word, pattern in places.items() for path in ROOT.glob(pattern)}
 
 
 TEXTS = {**GUIDES, **{path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("README*.md")}}
@@ -93,3 +91,45 @@ TEXTS = {**GUIDES, **{path.name: path.read_text(encoding="utf-8") for path in RO
 def test_what_is_named_is_there(text: str) -> None:
     names = set(re.findall(r"runwhere\.gpuctl\.([a-z]\w*)", TEXTS[text])) - {"docsite", "gpuctl"}
     assert names - included().keys() == set()
+
+
+# -- the READMEs -------------------------------------------------------------------------------------------------------
+
+ENGLISH, CHINESE = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md"))
+
+
+def listed(readme: str) -> list[tuple[str, str]]:
+    """The table of contents: what a thing is, and its name."""
+    return re.findall(r"^\| (.+?) `runwhere\.gpuctl\.(\w+)` \| .+ \|$", readme, re.MULTILINE)
+
+
+def test_the_readme_lists_what_the_collection_has_one_line_each() -> None:
+    there = [(word, name) for (name, word) in included().items()]
+    assert sorted(listed(ENGLISH)) == sorted([*there, ("action group", "gpuctl")])
+
+
+# What stays as it is when a text is translated.
+UNTRANSLATED = {
+    "headings": lambda text: re.findall(r"^(#+) ", text, re.MULTILINE),
+    "code": lambda text: re.findall(r"^```.*?^```$", text, re.MULTILINE | re.DOTALL),
+    "names": lambda text: [name for _word, name in listed(text)],
+    "links": lambda text: sorted(
+        target for target in re.findall(r"\]\(([^)]+)\)", text) if not target.startswith(("#", "README"))
+    ),
+    "literals": lambda text: sorted(set(re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text))),
+    "versions": lambda text: sorted(set(re.findall(r"\d+\.\d+(?:\.\d+)?", text))),
+    "paragraphs in bold": lambda text: len(re.findall(r"^\*\*", text, re.MULTILINE)),
+    "items": lambda text: len(re.findall(r"^- ", text, re.MULTILINE)),
+}
+
+
+@pytest.mark.parametrize("what", UNTRANSLATED)
+def test_the_chinese_readme_has_what_the_english_one_has(what: str) -> None:
+    assert UNTRANSLATED[what](CHINESE) == UNTRANSLATED[what](ENGLISH)
+
+
+@pytest.mark.parametrize("readme", [ENGLISH, CHINESE], ids=["English", "Chinese"])
+def test_links_within_a_readme_lead_to_a_heading(readme: str) -> None:
+    headings = re.findall(r"^#+ (.+)$", readme, re.MULTILINE)
+    anchors = {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", readme)) <= anchors
