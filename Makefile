@@ -49,6 +49,7 @@ cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (
 .PHONY: test
 test: lint sanity importer docs molecule test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments
 	$(PY) $(PYTEST) $(ARGS)
+	$(MAKE) --no-print-directory integration-modules
 
 .PHONY: unit
 unit: $(VENV) ## Unit tests
@@ -57,6 +58,10 @@ unit: $(VENV) ## Unit tests
 .PHONY: integration
 integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)
 	$(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
+
+.PHONY: integration-modules
+integration-modules: ## The same with each task in a process of its own, as where the connection is not local
+	GPUCTL_FAST_PATH=0 $(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
 
 .PHONY: molecule
 molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simulated clusters (SCENARIO=quota for one of them)

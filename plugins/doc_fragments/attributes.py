@@ -11,6 +11,25 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options: {}
 attributes:
+  action:
+    description:
+      - Has an action plugin of the same name, which runs the task in Ansible's own process where that can do it. That takes
+        a fraction of the time of a module, whose process starts anew for each task.
+    support: full
+    details:
+      - This is so where the connection is P(ansible.builtin.local#connection), as it is on C(localhost) and after
+        C(delegate_to=localhost).
+      - The task runs as a module on other connections, with C(async), with C(become), when E(ANSIBLE_PYTHON_INTERPRETER),
+        C(ansible.cfg) or the variable C(ansible_python_interpreter) asks for another Python, when the keyword C(environment)
+        sets other variables than those of the connection, and when a library is missing on the controller.
+        With C(-vvv) it says why.
+      - Set the environment variable E(GPUCTL_FAST_PATH) to V(0) to let all tasks run as modules.
+      - Results are the same on both ways. Relative paths start from the directory of the playbook on both. A module cannot
+        tell where a long wait stands before it ends.
+  async:
+    description:
+      - Supports the keyword C(async).
+    support: full
   check_mode:
     description:
       - Runs in check mode, changes nothing there, and returns what it would change.
