@@ -93,7 +93,7 @@ options:
     type: str
   rerun:
     description:
-      - When a training that has ended is run again. One that runs is left alone in any case.
+      - When a training that has ended is run again, with O(state=present). One that runs is left alone in any case.
       - V(never) - not even with another manifest.
       - V(on_change) - when its manifest has changed. Another description, priority, sweep or spelling is no change.
       - V(on_failure) - also when it is known to have failed.

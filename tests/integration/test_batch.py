@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from .ansible import Ansible
+from .ansible import ROOT, Ansible
 from .api import Api, eventually
 from .manifests import compute, training
 from .recorder import Recorder
@@ -50,6 +50,16 @@ def test_a_matrix_runs_a_training_for_each_combination(ansible: Ansible, api: Ap
 
     ansible.job(definition=more, namespace=namespace, state="absent", force=True)
     eventually(lambda: not api.list("job", namespace))
+
+
+def test_the_example_of_a_matrix_runs(ansible: Ansible, api: Api, namespace: str):
+    result = ansible.job(src=[str(ROOT / "examples" / "manifests" / "training-experiments.yaml")], namespace=namespace)
+    assert {name: job["action"] for name, job in result.jobs.items()} == {
+        "resnet-lr-1e-3": "create",
+        "resnet-lr-3e-4": "create",
+    }
+    found = api.list("job", namespace, "runwhere.ai/sweep=resnet-lr")
+    assert {obj["metadata"]["name"] for obj in found} == set(result.jobs)
 
 
 def test_a_mistake_in_a_matrix_is_told_once_before_anything_is_sent(

@@ -62,6 +62,7 @@ def test_a_finished_training_is_not_run_again_after_its_time_to_live(
     assert "rerun=always runs it again" in again.jobs["train"]["reason"]
     assert recorder.writes == []
     assert api.list("job", namespace) == []
+    assert not ansible.job(**options, wait=True, wait_for="complete", wait_timeout=5).failed
 
     predicted = ansible.job(**options, rerun="always", check=True)
     assert predicted.jobs["train"]["action"] == "create"

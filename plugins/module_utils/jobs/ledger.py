@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 RERUN = ("never", "on_change", "on_failure", "always")
@@ -54,8 +54,8 @@ def read_entries(data: Mapping[str, str]) -> dict[str, Entry]:
     for name, text in data.items():
         try:
             entry = Entry(**json.loads(text))
-            _time(entry.submitted_at)
-        except (AttributeError, TypeError, ValueError):
+            _earliest_removal(entry)
+        except (AttributeError, OverflowError, TypeError, ValueError):
             continue
         entries[name] = entry
     return entries
@@ -80,9 +80,8 @@ def last_ending(job: Mapping[str, Any] | None, entry: Entry | None, now: datetim
         return None
     if entry.result is not None:
         return Ending(entry.result, entry.finished_at)
-    if entry.ttl_seconds is None or now < _time(entry.submitted_at) + timedelta(seconds=entry.ttl_seconds):
-        return None
-    return Ending()
+    removal = _earliest_removal(entry)
+    return Ending() if removal and removal <= now else None
 
 
 def is_run_again(rerun: str, ending: Ending, *, changed: bool) -> bool:
@@ -128,5 +127,8 @@ def _ending_of(job: Mapping[str, Any]) -> Ending | None:
     return None
 
 
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not read the Z
+def _earliest_removal(entry: Entry) -> datetime | None:
+    """When Kubernetes removes the Job, if it ends at once; None for never."""
+    # As the API server writes times (metav1.Time: RFC 3339 in UTC); fromisoformat of Python 3.10 does not read the Z.
+    submitted = datetime.strptime(entry.submitted_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    return None if entry.ttl_seconds is None else submitted + timedelta(seconds=entry.ttl_seconds)

@@ -82,8 +82,8 @@ def written_secrets(manifest: Node) -> set[str]:
 def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
     """The names of the trainings: `<base>-<value>-<value>`, as far as values can stand in a name.
 
-    A name that is too long, or that several combinations would have, ends in a hash of its values instead: a training
-    keeps its name whatever else the matrix has.
+    A name that is too long, or that several combinations would have, ends in a hash of its values instead: no name
+    ever comes to stand for other values.
     """
     plain = ["-".join([base, *(_in_a_name(value) for value in each.values())]) for each in combinations]
     count = Counter(plain)

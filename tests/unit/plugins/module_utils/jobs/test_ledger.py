@@ -63,7 +63,20 @@ def test_a_live_job_is_remembered(live: dict[str, Any], entry: Entry) -> None:
     assert read_entries({"train": str(entry)}) == {"train": entry}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"uid": 1}', str(replace(ENTRY, submitted_at="yesterday"))])
+NO_ENTRIES = [
+    "",
+    "[]",
+    "{}",
+    "null",
+    '{"uid": 1}',
+    str(replace(ENTRY, submitted_at="yesterday")),
+    str(replace(ENTRY, submitted_at="2026-01-01")),
+    str(ENTRY).replace("3600", '"an hour"'),
+    str(ENTRY).replace("3600", "1e300"),
+]
+
+
+@pytest.mark.parametrize("text", NO_ENTRIES)
 def test_what_is_no_entry_is_left_out(text: str) -> None:
     assert read_entries({"broken": text, "train": str(ENTRY)}) == {"train": ENTRY}
 
