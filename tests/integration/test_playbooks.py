@@ -166,6 +166,14 @@ def test_teardown_asks_first_and_removes_what_is_declared(
     assert recap(again)["changed"] == 0
 
 
+@pytest.mark.parametrize("playbook", ["provision", "teardown"])
+def test_a_directory_that_was_forgotten_is_told(ansible: Ansible, recorder: Recorder, playbook: str):
+    done = run(ansible, playbook, dir="", confirm="teardown")
+    assert done.status != 0
+    assert "gpuctl_dir" in done.tasks[-1].message
+    assert recorder.requests == []
+
+
 def test_teardown_takes_namespaces_along_when_it_is_told_to(ansible: Ansible, api: Api, declared: Declared):
     assert run(ansible, "provision", dir="cluster").status == 0
     done = run(ansible, "teardown", dir="cluster", confirm="teardown", delete_namespaces="true")

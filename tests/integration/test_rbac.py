@@ -115,7 +115,7 @@ def test_an_account_that_somebody_else_made_is_bound_and_not_touched(
     assert grant(ansible, robot, state="absent").changed
     now = api.get("serviceaccount", robot["name"], namespace)
     assert now["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    assert not may(api, robot, "list", "pods", namespace)
+    eventually(lambda: not may(api, robot, "list", "pods", namespace))
 
 
 def test_a_role_that_was_changed_by_hand_is_put_right(ansible: Ansible, api: Api, robot: dict[str, Any]):
