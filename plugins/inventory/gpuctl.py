@@ -89,7 +89,7 @@ groups:
   idle: gpuctl_gpu_used == 0 and gpuctl_status == 'active'
   full: gpuctl_gpu_free == 0
 keyed_groups:
-  - key: gpuctl_labels['nvidia.com/cuda.driver.major']
+  - key: gpuctl_labels['nvidia.com/cuda.driver.major'] | default('')
     prefix: driver
     default_value: unknown
 """

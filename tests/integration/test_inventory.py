@@ -7,6 +7,7 @@ import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from .manifests import training
 from .pools import Field
 from .recorder import Recorder
 
+EXAMPLES = list(
+    yaml.safe_load_all(import_module("ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl").EXAMPLES)
+)
 NODES_AND_PODS = {"GET /api/v1/nodes", "GET /api/v1/pods"}
 
 
@@ -151,6 +155,20 @@ def test_a_group_that_cannot_be_made_is_left_out_or_with_strict_an_error(ansible
     assert "gpuctl_labels['missing']" in run.output
 
 
+@pytest.mark.parametrize("example", EXAMPLES, ids=[str(sorted(example)) for example in EXAMPLES])
+def test_the_examples(ansible: Ansible, field: Field, example: dict[str, Any]):
+    """As they stand, but for the cluster and the pool, which are this test's."""
+    pool = field.pool("training")
+    made = ansible.module("gpuctl_pool", name=pool, nodes=[field.nodes[0]])
+    assert made.changed, made.message
+    here = {name: value for name, value in example.items() if name not in ("plugin", "kubeconfig", "context")}
+    if "pool" in example:
+        here["pool"] = pool
+    found = inventory(ansible, **here)
+    assert field.nodes[0] in hosts(found)
+    assert {*example.get("groups", {})} - {"full"} <= found.keys()
+
+
 def test_what_is_cached_costs_no_request_and_holds_for_the_same_question_only(
     ansible: Ansible, field: Field, pool: str, recorder: Recorder, tmp_path: Any
 ):
@@ -168,7 +186,7 @@ def test_what_is_cached_costs_no_request_and_holds_for_the_same_question_only(
     assert asked() == 0
     assert asked(compose={"x": "1"}) == 0, "what is made of the answer is no part of the question"
     assert asked(pool=f"{pool}-other") == full
-    assert asked(impersonate_groups=["system:masters"], impersonate_user="lab-admin") == full
+    assert asked(context="recorded") == full
     recorder.clear()
     (ansible.directory / "play.yml").write_text("- hosts: all\n")
     ansible.run("ansible-playbook", "-i", "nodes.gpuctl.yml", "--flush-cache", "--list-hosts", "play.yml")
