@@ -10,8 +10,10 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import pre
 
 preload(
     "build.job",
+    "cluster.reason",
     "jobs.carried_out",
     "jobs.planned",
+    "jobs.waited_for",
     "manifest.digest",
     "manifest.load",
     "manifest.matrix",

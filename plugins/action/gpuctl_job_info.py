@@ -8,7 +8,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.job_info import CO
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("cluster.jobs", "cluster.live", "cluster.read", "manifest.secrets")
+preload("cluster.jobs", "cluster.reason", "cluster.live", "cluster.read", "manifest.secrets")
 
 
 class ActionModule(LocalAction):

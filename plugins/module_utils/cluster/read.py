@@ -15,7 +15,6 @@ from ..kube.resources import NODE, POD, SECRET
 from .access import SecretKey
 from .live import JobId, read_events, read_pods
 from .nodes import Node, PodUse, shrink_node, shrink_pod, with_use
-from .reason import reason_for
 
 Job = TypeVar("Job")
 
@@ -56,6 +55,8 @@ def reasons_of(
     events: Sequence[Mapping[str, Any]],
 ) -> dict[Job, str]:
     """The same from pods and events that were read already; jobs by whatever tells them apart."""
+    from .reason import reason_for  # Here: in most tasks nothing is stuck.
+
     nodes = _nodes_if_needed(client, [pod for job in workloads for pod in pods.get(job, ())])
     here: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for event in events:

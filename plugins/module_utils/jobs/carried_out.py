@@ -14,7 +14,7 @@ from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from .remembered import Memory
 from .reported import report
-from .waited_for import Waited, wait_for
+from .waited import Waited
 
 
 def carry_out(task: Task, plans: list[Plan], memory: Memory) -> dict[str, Any]:
@@ -37,6 +37,8 @@ def carry_out(task: Task, plans: list[Plan], memory: Memory) -> dict[str, Any]:
         memory.record(begun)  # before a long wait, which somebody may break off
     waited = Waited()
     if task.params["wait"] and not task.check_mode and done and (keep_going or not failed):
+        from .waited_for import wait_for
+
         try:
             waited = wait_for(task, done)
             memory.record(done)

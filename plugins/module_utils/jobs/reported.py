@@ -15,7 +15,7 @@ from ..engine.plan import Action
 from ..engine.report import diffs_of, result_of
 from ..kube.errors import KubeError
 from ..task import Task
-from .waited_for import Waited
+from .waited import Waited
 
 
 def report(task: Task, outcomes: list[Outcome], waited: Waited) -> dict[str, Any]:

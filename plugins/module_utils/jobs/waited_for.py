@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from ..cluster.live import JobId, in_time
 from ..cluster.read import reasons_of
@@ -23,25 +22,13 @@ from ..logs.lines import View, last_lines, lines_of
 from ..logs.query import log_query
 from ..manifest.secrets import live_secret_values
 from ..task import Task
+from .waited import Waited
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_384
 _LOGS = 5  # of more jobs than that nobody reads the logs in a message
 
 _WAIT_FOR = {goal.word: goal for goal in (SCHEDULED, READY, COMPLETE)}
-
-
-@dataclass(frozen=True)
-class Waited:
-    """What the waiting for ``jobs`` has found: why those that do not run do not, and ends of logs that may tell more.
-
-    ``problem`` says why it was in vain.
-    """
-
-    jobs: Collection[JobId] = ()
-    reasons: Mapping[JobId, str] = field(default_factory=dict)
-    logs: Mapping[JobId, Sequence[str]] = field(default_factory=dict)
-    problem: str | None = None
 
 
 def wait_for(task: Task, outcomes: Sequence[Outcome]) -> Waited:
