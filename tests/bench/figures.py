@@ -167,6 +167,10 @@ def _decades(values: Sequence[float]) -> tuple[int, int]:
     return low, max(high, low + 1)
 
 
+def _title(picture: str) -> str:
+    return picture.partition('font-size="15">')[2].partition("<")[0]
+
+
 def write_page(page: Path, conditions: str, groups: Sequence[Group]) -> None:
     """Put tables and plots between the marks of the page; what people wrote around them stays."""
     text = page.read_text()
@@ -175,5 +179,5 @@ def write_page(page: Path, conditions: str, groups: Sequence[Group]) -> None:
     plots = as_plots(groups)
     for name, picture in plots.items():
         (page.parent / name).write_text(picture)
-    pictures = "\n".join(f"![{name}]({name})" for name in plots)
+    pictures = "\n".join(f"![{_title(picture)}]({name})" for name, picture in plots.items())
     page.write_text(f"{before}{BEGIN}\n\n{conditions}\n\n{pictures}\n\n{as_markdown(groups)}\n\n{END}{after}")

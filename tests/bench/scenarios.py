@@ -164,6 +164,7 @@ def node_group(directory: Path, nodes: int, kubeconfig: str) -> Group:
     part = f" (extrapolated from {looped})" if looped < nodes else ""
     bare = [sys.executable, "-m", "bench.bare", kubeconfig, "10"]
     loop = f"{CORE}, a loop{part}"
+    gone_pool = [{"runwhere.gpuctl.gpuctl_pool": {"name": "bench", "state": "absent"}}]
     return Group(
         "nodes",
         f"A label on {nodes:,} nodes, seconds over an empty playbook",
@@ -175,12 +176,10 @@ def node_group(directory: Path, nodes: int, kubeconfig: str) -> Group:
                     Contender(
                         "gpuctl_pool",
                         _playbook(directory, f"pool-{nodes}", [{"runwhere.gpuctl.gpuctl_pool": pool}]),
-                        after=_playbook(
-                            directory,
-                            f"pool-gone-{nodes}",
-                            [{"runwhere.gpuctl.gpuctl_pool": {"name": "bench", "state": "absent"}}],
-                        ),
+                        after=_playbook(directory, "pool-gone", gone_pool),
                     ),
+                    # What a task costs before it writes anything.
+                    Contender("gpuctl_pool, nothing to do", _playbook(directory, "pool-gone", gone_pool)),
                     Contender(
                         "gpuctl_node_label",
                         _playbook(directory, f"label-{nodes}", [{"runwhere.gpuctl.gpuctl_node_label": label}]),
