@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The make targets under the names that people of this ecosystem type: `nox -l`, `nox -s lint`, `nox -s unit -- -k table`.
+"""The make targets under the names that people of this ecosystem type: `nox -l`, `nox -s lint`, `nox -s unit -- -k x`.
 
 The targets make their own environments, so the sessions have none.
 """
