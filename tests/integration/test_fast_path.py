@@ -80,7 +80,7 @@ def test_the_life_of_a_job(ansible: Ansible, namespace: str, namespaces: dict[st
     """Created, unchanged, changed, refused, listed and deleted, each after a dry run of the same."""
     changed = compute(environment={"image": "registry.example.com/ml:v2"})
     steps: Tasks = [
-        {"definition": compute()},
+        {"definition": compute(), "wait": True, "wait_timeout": 60},
         {"definition": compute()},
         {"definition": changed, "wait": True, "wait_timeout": 60},
         {"definition": [changed, training(resources={"gpu": 4000})]},
