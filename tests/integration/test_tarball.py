@@ -60,7 +60,7 @@ def test_it_carries_what_galaxy_yml_lets_through(tarball: Path) -> None:
 
 
 def test_of_the_tests_it_carries_only_what_ansible_test_reads() -> None:
-    development = ("tests/", "tools/", ".", "conftest.py", "Makefile")
+    development = ("tests/", "tools/", ".", "awx/", "conftest.py", "noxfile.py", "Makefile")
     assert [name for name in shipped(ROOT) if name.startswith(development)] == ["tests/config.yml"]
 
 
