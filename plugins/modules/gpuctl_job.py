@@ -367,7 +367,7 @@ results:
     status:
       description:
         - Where the job stands - V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) or V(Failed).
-        - V(none) when it was deleted, in check mode when it would be created, and for a training whose end nobody saw.
+        - V(none) when it was deleted, in check mode when it would be made or made anew, and for a training whose end nobody saw.
       type: str
       sample: Running
     reason:

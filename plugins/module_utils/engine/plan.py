@@ -218,8 +218,8 @@ def plan_present(
     by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
     former = by_identity.pop((workload["kind"], name), None)
     if former is None:
-        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not is_leaving(obj)), None)
-    if former is not None and not is_leaving(former):
+        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not _is_leaving(obj)), None)
+    if former is not None and not _is_leaving(former):
         workload = stay_paused(workload, former)
     steps = [step_for(workload, former)]
     # The garbage collector takes a training's services and files along when its TTL removes the Job.
@@ -232,14 +232,15 @@ def plan_present(
         if owned and not owner_uid and step.action is Action.UNCHANGED:
             step = replace(step, action=Action.UPDATE)  # Its owner is yet to come.
         steps.append(step)
-    steps += [Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not is_leaving(obj)]
+    steps += [
+        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not _is_leaving(obj)
+    ]
     return Plan(name, namespace, kind, tuple(steps))
 
 
 def plan_absent(name: str, namespace: str, kind: str | None, live: Iterable[dict[str, Any]]) -> Plan:
     """The steps that remove all live objects of a job, the workload first."""
-    remaining = sorted((obj for obj in live if not is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
-    return Plan(name, namespace, kind, tuple(Step(Action.DELETE, {}, obj) for obj in remaining))
+    return Plan(name, namespace, kind, tuple(Step(Action.DELETE, {}, obj) for obj in staying(live)))
 
 
 def recreated(plan: Plan) -> Plan:
@@ -257,14 +258,18 @@ def recreated(plan: Plan) -> Plan:
 
 def unchanged(plan: Plan, live: Iterable[dict[str, Any]]) -> Plan:
     """The plan that leaves what is live as it is."""
-    present = sorted((obj for obj in live if not is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
-    return plan.with_steps(Step(Action.UNCHANGED, {}, obj) for obj in present)
+    return plan.with_steps(Step(Action.UNCHANGED, {}, obj) for obj in staying(live))
+
+
+def staying(live: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The objects of a job that are not about to go, the workload first."""
+    return sorted((obj for obj in live if not _is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
 
 
 def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:
     """What one object needs: nothing, an update, a creation, or a recreation where the live one is of another kind."""
     desired, live = dict(desired), dict(live or {})
-    if not live or (is_leaving(live) and live["kind"] == desired["kind"]):
+    if not live or (_is_leaving(live) and live["kind"] == desired["kind"]):
         return Step(Action.CREATE, desired, live)
     if live["kind"] != desired["kind"]:
         return Step(Action.RECREATE, desired, live)
@@ -288,6 +293,6 @@ def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) ->
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
 
 
-def is_leaving(obj: Mapping[str, Any]) -> bool:
+def _is_leaving(obj: Mapping[str, Any]) -> bool:
     """Deleted, but still there until its finalizers or dependents are done."""
     return "deletionTimestamp" in obj["metadata"]

@@ -11,9 +11,8 @@ from datetime import datetime, timezone
 from ..cluster.kueue import read_admissions
 from ..cluster.live import JobId, existing_priority_classes, read_jobs, read_pods
 from ..engine.pause import is_admitted_by_kueue
-from ..engine.plan import WORKLOAD_KINDS, Plan, is_leaving, plan_absent, plan_present, plan_priority_class
+from ..engine.plan import WORKLOAD_KINDS, Plan, plan_absent, plan_present, plan_priority_class, staying
 from ..engine.prove import blocked, foreign_workloads, prove
-from ..kube.client import Client
 from ..labels import JOB_TYPE
 from ..manifest.secrets import live_secret_values
 from ..task import Task, TaskFailed
@@ -79,8 +78,7 @@ def plans_for_transition(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
     Raises Refused with all that stands in the way (or blocks those plans, told to continue on errors), and KubeError
     for jobs in a Kueue queue where there is no Kueue.
     """
-    client = task.client()
-    living = _living(client, jobs)
+    living = _living(task, jobs)
     task.hide(value for found in living.values() for obj in found.objects for value in live_secret_values(obj))
     plans: list[Plan] = []
     obstacles: list[tuple[Plan, str]] = []
@@ -93,7 +91,7 @@ def plans_for_transition(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
                 obstacles.append((plan, str(problem)))
         plans.append(plan)
     missing = [plan for job, plan in zip(jobs, plans, strict=True) if job.id not in living]
-    foreign = foreign_workloads(missing, client)
+    foreign = foreign_workloads(missing, task.client())
     taken = {(plan.namespace, plan.name) for plan, _text in foreign}
     nowhere = [plan for plan in missing if (plan.namespace, plan.name) not in taken]
     plans = blocked(
@@ -104,20 +102,22 @@ def plans_for_transition(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
     return _proved(task, plans)
 
 
-def _living(client: Client, jobs: Iterable[RequestedJob]) -> dict[JobId, LiveJob]:
+def _living(task: Task, jobs: Iterable[RequestedJob]) -> dict[JobId, LiveJob]:
     """Those of the jobs that are there and not about to go."""
-    objects = {
-        job: sorted((obj for obj in found if not is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
-        for job, found in read_jobs(client, (job.id for job in jobs)).items()
+    client = task.client()
+    objects = {job: staying(found) for job, found in read_jobs(client, (job.id for job in jobs)).items()}
+    living = {
+        job: LiveJob(*job, workload=found[0], around=tuple(found[1:]))
+        for job, found in objects.items()
+        if found and found[0]["kind"] in WORKLOAD_KINDS
     }
-    objects = {job: found for job, found in objects.items() if found and found[0]["kind"] in WORKLOAD_KINDS}
-    admitted = {job: found[0] for job, found in objects.items() if is_admitted_by_kueue(found[0])}
-    admissions, pods = read_admissions(client, admitted), read_pods(client, objects)
+    queued = {
+        job: one.workload for job, one in living.items() if is_admitted_by_kueue(one.workload) and not one.has_ended
+    }
+    admissions = read_admissions(client, queued)
+    pods = read_pods(client, living) if task.params["state"] in ("paused", "restarted") else {}
     return {
-        (namespace, name): LiveJob(
-            namespace, name, found[0], tuple(found[1:]), tuple(pods[namespace, name]), admissions.get((namespace, name))
-        )
-        for (namespace, name), found in objects.items()
+        job: replace(one, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, one in living.items()
     }
 
 
