@@ -7,6 +7,7 @@ antsibull-docs makes pages of the documentation in the plugins, the roles and do
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,25 +19,12 @@ SITE = ROOT / "build" / "docs"
 SOURCES = SITE / "rst"
 COLLECTION = "runwhere.gpuctl"
 
-# What pages link to in Ansible's own documentation, as its inventory (objects.inv) has it. Sphinx would fetch that.
+# Where pages of Ansible's own documentation are. Sphinx would fetch its inventory (objects.inv).
 ANSIBLE_DOCS = "https://docs.ansible.com/projects/ansible/latest/"
-LINKED = {
-    "std:label": {
-        "action_plugins": "plugins/action.html#action-plugins",
-        "ansible_configuration_settings": "reference_appendices/config.html#ansible-configuration-settings",
-        "common_return_values": "reference_appendices/common_return_values.html#common-return-values",
-        "ansible_collections.kubernetes.core.k8s_module": "collections/kubernetes/core/k8s_module.html",
-        "ansible_collections.kubernetes.core.k8s_cp_module": "collections/kubernetes/core/k8s_cp_module.html",
-    },
-    "std:envvar": {
-        name: f"reference_appendices/config.html#envvar-{name}"
-        for name in (
-            "ANSIBLE_CACHE_PLUGIN",
-            "ANSIBLE_CACHE_PLUGIN_CONNECTION",
-            "ANSIBLE_CACHE_PLUGIN_PREFIX",
-            "ANSIBLE_CACHE_PLUGIN_TIMEOUT",
-        )
-    },
+LABELS = {
+    "action_plugins": "plugins/action.html#action-plugins",
+    "ansible_configuration_settings": "reference_appendices/config.html#ansible-configuration-settings",
+    "common_return_values": "reference_appendices/common_return_values.html#common-return-values",
 }
 SETTINGS = f"""
 intersphinx_mapping = {{"ansible": ("{ANSIBLE_DOCS}", "../ansible.inv")}}
@@ -61,9 +49,9 @@ def main() -> None:
     antsibull_docs("sphinx-init", *theme, *options, str(SITE), COLLECTION)
     with (SITE / "conf.py").open("a", encoding="utf-8") as settings:
         settings.write(SETTINGS)
-    (SITE / "ansible.inv").write_bytes(inventory())
     configuration = ["--config-file", str(SITE / "antsibull-docs.cfg")]
     antsibull_docs(*configuration, "collection", "--fail-on-error", *options, str(SOURCES), COLLECTION)
+    (SITE / "ansible.inv").write_bytes(inventory())
     sphinx = [sys.executable, "-m", "sphinx", "-b", "html", "-c", str(SITE), "-W", "--keep-going", "--quiet"]
     subprocess.run([*sphinx, str(SOURCES), str(SITE / "html")], check=True)
     print(f"{SITE.relative_to(ROOT)}/html/index.html")
@@ -85,10 +73,17 @@ def antsibull_docs(*arguments: str) -> None:
 
 
 def inventory() -> bytes:
-    """An inventory in Sphinx's format 2 (sphinx/util/inventory.py)."""
+    """What the pages link to in Ansible's documentation, in Sphinx's format 2 (sphinx/util/inventory.py)."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in SOURCES.rglob("*.rst"))
+    places = {f"{name} std:label": uri for name, uri in LABELS.items()}
+    for label, namespace, name, plugin in set(re.findall(r"<(ansible_collections\.(\w+)\.(\w+)\.(\w+))>", pages)):
+        if f"{namespace}.{name}" != COLLECTION:
+            places[f"{label} std:label"] = f"collections/{namespace}/{name}/{plugin}.html"
+    for written in set(re.findall(r"envvar(?:ref)?:`(ANSIBLE[\w\\]+)", pages)):
+        variable = written.replace("\\", "")
+        places[f"{variable} std:envvar"] = f"reference_appendices/config.html#envvar-{variable}"
     head = "# Sphinx inventory version 2\n# Project: ansible\n# Version: \n# The remainder is compressed using zlib.\n"
-    lines = [f"{name} {role} -1 {uri} -\n" for role, places in LINKED.items() for name, uri in places.items()]
-    return head.encode() + zlib.compress("".join(lines).encode())
+    return head.encode() + zlib.compress("".join(f"{place} -1 {uri} -\n" for place, uri in places.items()).encode())
 
 
 if __name__ == "__main__":
