@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from ..cluster.status import is_complete, is_ready, is_renewed, pods_wanted, status_of
 from ..cluster.template import own_pods
 
 Object = Mapping[str, Any]
-Reached = Callable[[Object | None, Sequence[Object]], bool]
+Reached = Callable[[Optional[Object], Sequence[Object]], bool]
 
 
 @dataclass(frozen=True)

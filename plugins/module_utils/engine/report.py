@@ -131,7 +131,7 @@ def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
 
     if not tree:
         return ""
-    # Diffs of hundreds of new objects: libyaml writes them ten times faster than Python, where PyYAML was built with it.
+    # For hundreds of new objects: libyaml, where PyYAML was built with it, is ten times faster than Python.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return str(yaml.dump(redact(tree, secrets), Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000))
 
