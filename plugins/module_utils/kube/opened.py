@@ -19,10 +19,12 @@ _OPENED: dict[str, Client] = {}
 def opened(params: Mapping[str, Any], environ: Mapping[str, str]) -> Client:
     """A client for the connection that options and environment describe. Raises ConnectionProblem.
 
-    Another option, variable or version of a file makes another client.
+    Another option, variable or version of a file makes another client. So does another process: an inventory plugin
+    opens one in ansible-playbook itself, and workers that were forked from it must not talk over the same socket.
     """
     options = resolved(params, environ)
-    key = json.dumps([options, [_version(path) for path in _files(options, environ)]], sort_keys=True, default=str)
+    versions = [_version(path) for path in _files(options, environ)]
+    key = json.dumps([os.getpid(), options, versions], sort_keys=True, default=str)
     if key not in _OPENED:
         _OPENED[key] = Client(connect(params, environ))
     return _OPENED[key]

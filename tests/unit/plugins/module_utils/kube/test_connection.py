@@ -127,6 +127,12 @@ def test_a_client_is_opened_anew_when_its_kubeconfig_has_changed(tmp_path: Path)
     assert opened.opened(options, {}) is not first
 
 
+def test_a_forked_process_opens_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = opened.opened(HOST, {})
+    monkeypatch.setattr("os.getpid", lambda: -1)  # as after a fork, which leaves all else as it is
+    assert opened.opened(HOST, {}) is not first
+
+
 def test_a_client_that_was_given_up_sends_nothing_and_is_not_given_out_again() -> None:
     first = opened.opened(HOST, {})
     opened.give_up(first)
