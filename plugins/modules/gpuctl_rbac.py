@@ -162,7 +162,7 @@ results:
         name:
           description: Its name.
           type: str
-          sample: gpuctl-submit-gpuctl-system-awx-submit
+          sample: "gpuctl-submit:gpuctl-system:awx-submit"
         action:
           description: What was done to it; the same words as above.
           type: str

@@ -43,7 +43,7 @@ def robot(api: Api, namespace: str) -> Iterator[dict[str, Any]]:
     name = f"t-{secrets.token_hex(4)}"
     yield {"name": name, "namespace": namespace}
     for obj in api.list("clusterrolebinding"):
-        if obj["metadata"]["name"].endswith(f"-{namespace}-{name}"):
+        if obj["metadata"]["name"].endswith(f":{namespace}:{name}"):
             api.delete("clusterrolebinding", obj["metadata"]["name"])
 
 
@@ -128,7 +128,7 @@ def test_a_role_that_was_changed_by_hand_is_put_right(ansible: Ansible, api: Api
 
 
 def test_a_binding_of_somebody_else_is_not_touched(ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]):
-    name = f"gpuctl-read-{namespace}-{robot['name']}"
+    name = f"gpuctl-read:{namespace}:{robot['name']}"
     ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     api.create("rolebinding", {"metadata": {"name": name}, "roleRef": ref, "subjects": []}, namespace)
     result = grant(ansible, robot, level=READ, namespaces=[namespace])

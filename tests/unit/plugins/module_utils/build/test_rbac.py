@@ -46,8 +46,13 @@ def test_where_rights_are_given(level: str, namespaces: list[str] | None, made: 
     assert [(obj["kind"], obj["metadata"].get("namespace"), obj["roleRef"]["name"]) for obj in found] == made
     assert {role["metadata"]["name"] for role in cluster_roles(level)} == {role for _kind, _place, role in made}
     for obj in found:
-        assert obj["metadata"]["name"] == f"{obj['roleRef']['name']}-here-robot"
+        assert obj["metadata"]["name"] == f"{obj['roleRef']['name']}:here:robot"
         assert obj["subjects"] == [{"kind": "ServiceAccount", "name": "robot", "namespace": "here"}]
+
+
+def test_two_accounts_never_share_a_binding():
+    (one,), (other,) = bindings("b-c", "a", "read", None), bindings("c", "a-b", "read", None)
+    assert one["metadata"]["name"] != other["metadata"]["name"]
 
 
 @pytest.mark.parametrize(
