@@ -47,8 +47,8 @@ options:
       - V(paused) takes the pods away, and with them the GPUs, until the jobs are resumed. A training is suspended, and
         starts over from what it has saved itself. A service or notebook gets no copies, and keeps in an annotation how many
         it had; an autoscaler stays as it is and does nothing until then. What has ended stays as it is, with a warning.
-      - V(resumed) gives paused jobs their pods back. What is not paused stays as it is. What somebody else has scaled to
-        zero gets one copy, or as many as its autoscaler keeps at least.
+      - V(resumed) gives paused jobs their pods back. What is not paused stays as it is. What is scaled to zero counts as
+        paused, and gets one copy, or as many as its autoscaler keeps at least.
       - V(restarted) replaces the pods, at every run of the task. Those of a service are replaced one after the other, as by
         C(kubectl rollout restart); that of a notebook by one with the same claims. A training, also one that has ended, is
         deleted and made again as it was when its manifest was applied the last time. What is paused is an error.

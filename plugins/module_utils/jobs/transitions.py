@@ -92,8 +92,9 @@ def resume(job: LiveJob) -> Plan:
         return _changed(job, Action.RESUME, ())
     if job.workload["kind"] == "Job":
         return _changed(job, Action.RESUME, [(_SUSPEND, False)])
-    kept = kept_replicas(job.workload)
-    return _changed(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, _fewest(job) if kept is None else kept)])
+    # A kept 0 is of no use: what has no copies counts as paused, and the next resumption would give it some.
+    copies = kept_replicas(job.workload) or _fewest(job)
+    return _changed(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, copies)])
 
 
 def restart(job: LiveJob, now: str) -> Plan:

@@ -103,7 +103,10 @@ RESUME = {
     "a paused inference": (job("inference", replicas=0, kept="3"), {REPLICAS: 3, ANNOTATION: ABSENT}),
     "a running inference": (job("inference"), {}),
     "a paused notebook": (job("notebook", replicas=0, kept="1"), {REPLICAS: 1, ANNOTATION: ABSENT}),
-    "a compute that was paused without copies": (job("compute", replicas=0, kept="0"), {ANNOTATION: ABSENT}),
+    "a compute that was scaled to zero while paused": (
+        job("compute", replicas=0, kept="0"),
+        {REPLICAS: 1, ANNOTATION: ABSENT},
+    ),
     "a compute that somebody scaled to zero": (job("compute", replicas=0), {REPLICAS: 1}),
     "a compute whose annotation is no number": (
         job("compute", replicas=0, kept="x"),
