@@ -8,6 +8,7 @@ Importing it takes as long as a short task, so each function does that for itsel
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Lock
 from typing import Any
 
 from .access import Access, read_pem
@@ -59,9 +60,17 @@ def _empty_configuration() -> Any:
 
 
 def _access(configuration: Any) -> Access:
+    renewing = Lock()
+
+    def authorization() -> dict[str, str]:
+        # Requests are sent side by side, and the library renews for each that finds the token expired: the plug-in
+        # would run as many times, and a refresh token that works once would be used as often.
+        with renewing:
+            return _authorization(configuration)
+
     return Access(
         server=configuration.host.rstrip("/"),
-        authorization=lambda: _authorization(configuration),
+        authorization=authorization,
         ca_cert=_pem(configuration.ssl_ca_cert),
         client_cert=_pem(configuration.cert_file),
         client_key=_pem(configuration.key_file),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import copy
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,26 @@ def test_the_home_directory_may_be_abbreviated(directory: Path, monkeypatch: pyt
     written(directory, {"x/config": config()})
     monkeypatch.setenv("HOME", str(directory))
     assert comparable(plain_access("~/x/config", None))["server"] == "https://a:6443"
+
+
+def test_an_expired_token_is_renewed_once_for_all_requests_that_are_under_way(directory: Path) -> None:
+    plugin = directory / "plugin"
+    plugin.write_text(
+        """#!/bin/sh
+        echo run >> runs
+        sleep 0.2
+        [ "$(wc -l < runs)" -eq 1 ] && year=2001 || year=9001
+        echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
+               "status": {"token": "t", "expirationTimestamp": "'$year'-01-01T00:00:00Z"}}'
+        """
+    )
+    plugin.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
+    access = access_of_kubeconfig(config(user=user), None, persist=False)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(access.authorization) for _request in range(8)]
+    assert [each.result() for each in asked] == [{"Authorization": "Bearer t"}] * 8
+    assert len((directory / "runs").read_text().split()) == 2  # to connect, and when that token had expired
 
 
 def test_the_library_leaves_no_key_behind(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
