@@ -85,8 +85,8 @@ def _parts(level: str) -> tuple[str, ...]:
 
 
 def _binding(resource: Resource, subject: Object, level: str, place: str | None) -> Object:
-    # The level is in the name because a binding's role cannot change (RBAC validation, "cannot change roleRef"). No name
-    # of an account or namespace has a colon, so that no two accounts have a binding of the same name.
+    # The level is in the name because a binding's role cannot change (RBAC validation, "cannot change roleRef").
+    # No account or namespace has a colon in its name, so that no two accounts have a binding of the same name.
     name = f"{role_name(level)}:{subject['namespace']}:{subject['name']}"
     return {
         **_named(resource, name, place),
