@@ -293,10 +293,12 @@ def _carried_out(task: Task, plan: _Plan, before_each: Callable[[], None] = lamb
     result = {
         "changed": bool(done or declared),
         "results": entries,
-        "diff": [
-            *(diff_of(change) for change in plan.changes if change.node in names),
-            *(diff for declaration in declared for diff in diffs_of(declaration, ())),
-        ],
+        "diff": task.diff(
+            lambda: [
+                *(diff_of(change) for change in plan.changes if change.node in names),
+                *(diff for declaration in declared for diff in diffs_of(declaration, ())),
+            ]
+        ),
         **_lists([str(entry["node_name"]) for entry in entries], failures),
     }
     if failures:

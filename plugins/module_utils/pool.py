@@ -352,7 +352,7 @@ def _result(task: Task, plan: _Plan) -> dict[str, Any]:
     return {
         "changed": plan.changed,
         "results": results,
-        "diff": _diffs(plan),
+        "diff": task.diff(lambda: _diffs(plan)),
         "msg": f"{len(results)} {'pool' if len(results) == 1 else 'pools'}: {summary}",
     }
 

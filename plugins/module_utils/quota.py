@@ -243,7 +243,7 @@ def _report(task: Task, outcomes: list[Outcome], planned: Planned) -> dict[str, 
     return {
         "changed": any(outcome.plan.changed for outcome in outcomes),
         "results": results,
-        "diff": [diff for outcome in outcomes for diff in diffs_of(outcome.plan, ())],
+        "diff": task.diff(lambda: (diff for outcome in outcomes for diff in diffs_of(outcome.plan, ()))),
         "msg": f"{len(results)} {'namespace' if len(results) == 1 else 'namespaces'}: {summary or 'nothing to do'}",
     }
 

@@ -51,7 +51,7 @@ def run(task: Task) -> dict[str, Any]:
     executor = Executor(
         task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn, force_conflicts=True
     )
-    return _report(task.params, executor.carry_out(plan))
+    return _report(task, executor.carry_out(plan))
 
 
 CORE = Core(rbac_argument_spec(), run, RBAC_CONSTRAINTS)
@@ -168,10 +168,10 @@ def _refuse_foreign(found: Iterator[Object]) -> None:
         raise TaskFailed("\n".join([*foreign, "Nothing was changed."]))
 
 
-def _report(params: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+def _report(task: Task, outcome: Outcome) -> dict[str, Any]:
     from .engine.report import diffs_of, resource_result
 
-    plan = outcome.plan
+    params, plan = task.params, outcome.plan
     present = params["state"] == "present"
     result = {
         "name": plan.name,
@@ -185,6 +185,6 @@ def _report(params: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     return {
         "changed": plan.changed,
         "results": [result],
-        "diff": diffs_of(plan, ()),
+        "diff": task.diff(lambda: diffs_of(plan, ())),
         "msg": f"{result['user']}: {result['action']}",
     }

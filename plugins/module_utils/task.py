@@ -36,7 +36,8 @@ class Task:
 
     ``hide`` takes values that must never be shown; ``hidden`` is all that were given so far. ``progress`` takes a line
     that tells a person where a long wait stands; a module's process has no way to show one before it ends. ``environ``
-    has the variables of the task: those of the process unless somebody says otherwise.
+    has the variables of the task: those of the process unless somebody says otherwise. Without ``diff_mode`` nobody
+    looks at differences, and writing them out for hundreds of objects would cost more than the rest of the report.
     """
 
     params: Mapping[str, Any]
@@ -45,6 +46,7 @@ class Task:
     on_hide: Callable[[Iterable[str]], None]
     hidden: set[str] = field(default_factory=set)
     progress: Callable[[str], None] = lambda line: None
+    diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _client: Client | None = None
 
@@ -62,6 +64,10 @@ class Task:
             from .kube.opened import give_up
 
             give_up(self._client)
+
+    def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
+        """Ansible's ``diff`` entries, made only when they are looked at."""
+        return list(parts()) if self.diff_mode else []
 
     def hide(self, values: Iterable[str]) -> None:
         """Keep the values out of results, diffs, warnings and messages."""
@@ -98,7 +104,10 @@ class Outcome:
 
 def run_module(module: AnsibleModule, core: Core) -> None:
     """Run a task's core as the module and exit: with its result, or with one message that says what to do."""
-    outcome = perform(Task(module.params, module.check_mode, module.warn, module.no_log_values.update), core)
+    task = Task(
+        module.params, module.check_mode, module.warn, module.no_log_values.update, diff_mode=bool(module._diff)
+    )
+    outcome = perform(task, core)
     if outcome.failed:
         module.fail_json(**outcome.result)
     module.exit_json(**outcome.result)

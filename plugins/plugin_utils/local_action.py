@@ -102,6 +102,7 @@ class LocalAction(ActionBase):  # type: ignore[misc]
                 warnings.append,
                 secrets.update,
                 progress=progress,
+                diff_mode=self._task.diff,
                 environ={**os.environ, **environment},
             )
             with _working_directory(self._loader.get_basedir()):

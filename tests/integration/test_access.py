@@ -34,6 +34,11 @@ def node_addresses(api: Api) -> list[str]:
     return [entry["address"] for node in api.list("node") for entry in node["status"].get("addresses") or ()]
 
 
+def test_a_dry_run_promises_no_node_port(ansible: Ansible, namespace: str):
+    predicted = ansible.job(definition=compute(), namespace=namespace, check=True).jobs["web"]
+    assert predicted["access_urls"] == [f"http://svc-web.{namespace}.svc:8000"]
+
+
 def test_where_each_kind_answers(ansible: Ansible, api: Api, namespace: str):
     definition = [
         training(),

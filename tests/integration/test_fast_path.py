@@ -240,6 +240,15 @@ def test_an_ad_hoc_call(ansible: Ansible, way: dict[str, str]) -> None:
     assert '"results": []' in run.output
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_differences_only_where_they_are_asked_for(ansible: Ansible, namespace: str, way: dict[str, str]) -> None:
+    options = {"definition": compute(), "namespace": namespace}
+    tasks = [{**task("gpuctl_job", options, check_mode=True), "diff": asked} for asked in (True, False)]
+    shown, silent = via(ansible, way).play(tasks).tasks
+    assert shown.diff
+    assert not silent.diff
+
+
 def test_nothing_is_left_behind_and_no_temporary_directory_made(ansible: Ansible) -> None:
     run = via(ansible, FAST).play([task("gpuctl_quota_info")], arguments=("-vvv",))
     assert run.tasks[0].outcome == "ok"

@@ -29,6 +29,7 @@ def result_of(
     workload = outcome.workload
     ended = plan.ended or Ended()
     predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
+    ports_are_real = not (check_mode and _adds_service(plan))
     return {
         "name": plan.name,
         "namespace": plan.namespace,
@@ -41,9 +42,14 @@ def result_of(
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
         "released_gpus": plan.released_gpus,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
-        "access_urls": access_urls(outcome.objects.values(), node_address),
+        "access_urls": access_urls(outcome.objects.values(), node_address if ports_are_real else None),
         "duration": round(outcome.seconds, 3),
     }
+
+
+def _adds_service(plan: Plan) -> bool:
+    """The node port that a dry run answers with is free again the moment after."""
+    return any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
 
 
 def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:

@@ -39,7 +39,7 @@ def report(task: Task, outcomes: list[Outcome], waited: Waited) -> dict[str, Any
     return {
         "changed": any(outcome.plan.changed for outcome in outcomes),
         "results": results,
-        "diff": [diff for outcome in outcomes for diff in diffs_of(outcome.plan, task.hidden)],
+        "diff": task.diff(lambda: (diff for outcome in outcomes for diff in diffs_of(outcome.plan, task.hidden))),
         "msg": f"{len(results)} {'job' if len(results) == 1 else 'jobs'}: {summary or 'nothing done'}"
         + _released(sum(outcome.plan.released_gpus for outcome in outcomes), task.check_mode),
     }
