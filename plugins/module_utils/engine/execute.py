@@ -8,7 +8,7 @@ In check mode it is the same road, with every write a dry run of the server.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -204,12 +204,16 @@ class Executor:
         try:
             return self._apply(step, plan, outcome)
         except KubeError as error:
-            raise _HalfDone(f"{error}. {self._restore(step.live)}") from error
+            raise _HalfDone(f"{error}. {self._restore(step.live, plan)}") from error
 
-    def _restore(self, live: dict[str, Any]) -> str:
+    def _restore(self, live: dict[str, Any], plan: Plan) -> str:
+        """Make the former workload again, and what it owned: the garbage collector has taken that along."""
         try:
             # A pause is not among what was applied.
-            self.client.apply(stay_paused(applied_by(FIELD_MANAGER, live), live))
+            former = self.client.apply(stay_paused(applied_by(FIELD_MANAGER, live), live))
+            for owned in (step.live for step in plan.steps if _is_owned(step.live, live)):
+                applied = applied_by(FIELD_MANAGER, owned)
+                self.client.apply(with_owner(applied, former, former["metadata"]["uid"]))
         except KubeError as error:
             return f"The former {live['kind']} was deleted and could not be put back: {error}"
         return f"The former {live['kind']} was put back."
@@ -271,6 +275,11 @@ class Executor:
                     "spec": {"replicas": change.before},
                 }
                 self.client.apply(held, manager=HANDOVER_MANAGER)
+
+
+def _is_owned(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    references = obj.get("metadata", {}).get("ownerReferences") or ()
+    return any(reference["uid"] == owner["metadata"]["uid"] for reference in references)
 
 
 def _is_takeback(error: ApiError, plan: Plan) -> bool:

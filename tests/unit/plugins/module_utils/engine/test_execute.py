@@ -13,6 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import
     Plan,
     plan_present,
     plan_priority_class,
+    with_owner,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
@@ -73,6 +74,27 @@ def test_a_paused_job_is_put_back_as_a_paused_one():
         Exchange("GET", JOB, status=404, answer=GONE),
         Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=paused), status=403, answer=refusal("exceeded quota")),
         Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec={**OLD, "suspend": True})),
+    )
+
+
+def test_what_the_former_job_owned_is_put_back_with_it():
+    former, service = live("Job", spec=OLD), live("Service", "svc-train", spec={"clusterIP": "None"})
+    service = with_owner(service, former, former["metadata"]["uid"])
+    plan = plan_present("train", "ml", "training", [wanted("Job", spec=NEW)], [former, service])
+    again = live("Job", spec=OLD)
+    again["metadata"]["uid"] = "another"
+    failed(
+        plan.with_steps([replace(plan.steps[0], action=Action.RECREATE), *plan.steps[1:]]),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=GONE),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=NEW), status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=OLD), answer=again),
+        Exchange(
+            "PATCH",
+            SERVICE,
+            APPLY,
+            sent=with_owner(wanted("Service", "svc-train", spec={"clusterIP": "None"}), again, "another"),
+        ),
     )
 
 
