@@ -9,9 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-@dataclass
+@dataclass(frozen=True)
 class Access:
-    """Certificates and keys are PEM texts, not paths: what a kubeconfig holds as data needs no file then."""
+    """Certificates and keys are PEM texts, not paths: what a kubeconfig holds as data needs no file then.
+
+    ``authorization`` is called for each request, perhaps of several threads: exec plug-ins renew their tokens.
+    """
 
     server: str = ""
     authorization: Callable[[], dict[str, str]] = dict

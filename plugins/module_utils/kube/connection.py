@@ -10,8 +10,8 @@ gives comes from the kubeconfig or, inside a pod, from the service account.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,21 +21,12 @@ from .errors import ConnectionProblem
 
 
 @dataclass(frozen=True)
-class Connection:
-    """How to reach one API server. ``authorization`` is called for each request: exec plug-ins renew their tokens.
+class Connection(Access):
+    """How to reach one API server.
 
-    Certificates and the key are PEM texts.
     ``concurrency`` is the number of requests that it is given at once, and of connections that are kept for them.
     """
 
-    server: str
-    authorization: Callable[[], dict[str, str]]
-    ca_cert: str | None = None
-    client_cert: str | None = None
-    client_key: str | None = None
-    validate_certs: bool = True
-    tls_server_name: str | None = None
-    proxy: str | None = None
     no_proxy: str | None = None
     proxy_headers: Mapping[str, str] = field(default_factory=dict)
     impersonation: tuple[tuple[str, str], ...] = ()
@@ -131,18 +122,10 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
         raise ConnectionProblem(f"concurrency is {concurrency}; give 1 or more.")
     environ = os.environ if environ is None else environ
     options = resolved(params, environ)
-    access = _access(options, environ)
-    _override(access, options)
+    access = _overridden(_access(options, environ), options)
     _check_url(access.server)
     return Connection(
-        server=access.server.rstrip("/"),
-        authorization=access.authorization,
-        ca_cert=access.ca_cert,
-        client_cert=access.client_cert,
-        client_key=access.client_key,
-        validate_certs=access.validate_certs,
-        tls_server_name=access.tls_server_name,
-        proxy=access.proxy,
+        **{**vars(access), "server": access.server.rstrip("/")},
         no_proxy=options.get("no_proxy"),
         proxy_headers=_proxy_headers(options),
         impersonation=_impersonation(options),
@@ -257,21 +240,23 @@ def _cannot_load(kubeconfig: Any, context: str | None, problem: Exception) -> st
     )
 
 
-def _override(access: Access, options: Mapping[str, Any]) -> None:
+def _overridden(access: Access, options: Mapping[str, Any]) -> Access:
     """Options win over what the kubeconfig says."""
+    given: dict[str, Any] = {}
     if options.get("host"):
-        access.server = options["host"]
+        given["server"] = options["host"]
     if options.get("api_key"):
-        access.authorization = partial(bearer, options["api_key"])
+        given["authorization"] = partial(bearer, options["api_key"])
     elif options.get("username") and options.get("password"):
-        access.authorization = partial(basic, options["username"], options["password"])
+        given["authorization"] = partial(basic, options["username"], options["password"])
     for option in ("client_cert", "client_key", "ca_cert"):
         if options.get(option):
-            setattr(access, option, _read(option, options[option]))
+            given[option] = _read(option, options[option])
     if options.get("proxy"):
-        access.proxy = options["proxy"]
+        given["proxy"] = options["proxy"]
     if options.get("validate_certs") is not None:
-        access.validate_certs = options["validate_certs"]
+        given["validate_certs"] = options["validate_certs"]
+    return replace(access, **given)
 
 
 def _read(option: str, path: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -94,12 +94,15 @@ def _access(files: _Files, name: str | None) -> Access:
         tls_server_name=cluster.value.get("tls-server-name"),
         proxy=cluster.value.get("proxy-url"),
     )
-    if access.server.startswith("https"):
-        access.ca_cert = _pem(cluster.value, "certificate-authority", cluster.directory)
+    if not access.server.startswith("https"):
+        return access
+    return replace(
+        access,
+        ca_cert=_pem(cluster.value, "certificate-authority", cluster.directory),
         # From the cluster's directory too: the library's rule.
-        access.client_cert = _pem(user.value, "client-certificate", cluster.directory)
-        access.client_key = _pem(user.value, "client-key", cluster.directory)
-    return access
+        client_cert=_pem(user.value, "client-certificate", cluster.directory),
+        client_key=_pem(user.value, "client-key", cluster.directory),
+    )
 
 
 def _authorization(user: _Entry) -> Callable[[], dict[str, str]]:
