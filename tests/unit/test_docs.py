@@ -4,30 +4,17 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from outside_packages import imported
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCSITE = ROOT / "docs" / "docsite"
 GUIDES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((DOCSITE / "rst").glob("*.rst"))}
-
-
-def imported(path: Path) -> Any:
-    """A Python file outside of packages, as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_all_guides_are_in_the_table_of_contents() -> None:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +11,12 @@ import jsonschema
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS
+from outside_packages import imported
 from referencing import Registry, Resource
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "schemas"
 TABLES = ROOT / "tests" / "unit" / "plugins" / "module_utils" / "manifest"
-
-
-def imported(path: Path) -> Any:
-    """A Python file outside of packages, as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 GENERATED = imported(ROOT / "tools" / "generate_schemas.py").schemas()
