@@ -25,6 +25,7 @@ GPU_NODES = [f"gpu-node-{number}" for number in range(1, 10)]
 CPU_NODES = ["cpu-node-1", "cpu-node-2"]
 # The examples together need one node more than their training pool has.
 ONE_MORE = "  gpu-node-9:\n    gpu-type: A100-100G\n"
+PAUSED = "qwen2-72b-fullft"
 OLD_IMAGE, NEW_IMAGE = "vllm/vllm-serving:v0.5.0", "vllm/vllm-serving:v0.6.0"
 
 
@@ -88,6 +89,11 @@ class Demo:
         self._say("Do it, and wait until the new copies serve:")
         self._submit("gpuctl_wait=true", expect_changed=True)
 
+        self._step(f"Pause the large training, and the one that waits gets its GPUs. Resumed, {PAUSED} waits in turn.")
+        self._check("16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must say what it gives back")
+        self._submit("gpuctl_wait=true", src="evaluation.yaml", expect_changed=False)
+        self._life("resume")
+
         self._step("Delete the jobs again.")
         self._submit("gpuctl_state=absent", "gpuctl_wait=true", src="manifests/,evaluation.yaml", expect_changed=True)
         left = self.cluster.call(lambda: self.cluster.registry.list("Pod", NAMESPACE))
@@ -106,6 +112,11 @@ class Demo:
         given = (f"gpuctl_src={src}", f"gpuctl_namespace={NAMESPACE}", *variables)
         extra = [part for variable in given for part in ("-e", variable)]
         return self._play(SUBMIT, *options, *extra, expect_changed=expect_changed)
+
+    def _life(self, playbook: str, *variables: str) -> str:
+        given = (f"gpuctl_name={PAUSED}", f"gpuctl_namespace={NAMESPACE}", *variables)
+        extra = [part for variable in given for part in ("-e", variable)]
+        return self._play(f"runwhere.gpuctl.{playbook}", *extra, expect_changed=True)
 
     def _play(self, playbook: str, *arguments: str, expect_changed: bool) -> str:
         command = ["ansible-playbook", playbook, *arguments]
