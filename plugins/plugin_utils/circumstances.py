@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -78,6 +79,6 @@ def unfit_library() -> str | None:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
             return f"{name} is not installed for {sys.executable}"
-        if tuple(int(part) for part in version.split(".")[:2]) < lowest:
+        if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < lowest:
             return f"{name} {version} of {sys.executable} is too old"
     return None

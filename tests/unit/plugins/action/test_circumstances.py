@@ -81,7 +81,8 @@ def test_a_task_may_switch_it_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "words"), [(None, "pydantic is not installed for"), ("1.10.13", "pydantic 1.10.13 of"), ("2.10", None)]
+    ("version", "words"),
+    [(None, "pydantic is not installed for"), ("1.10.13", "pydantic 1.10.13 of"), ("2.10", None), ("2.10b1", None)],
 )
 def test_a_library_that_is_missing_or_old_may_be_there_for_another_python(
     monkeypatch: pytest.MonkeyPatch, version: str | None, words: str | None
