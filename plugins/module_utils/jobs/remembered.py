@@ -91,9 +91,9 @@ class Memory:
         metadata = {"name": LEDGER, "namespace": namespace}
         client = self._task.client()
         try:
-            if namespace in self._missing and client.create(_new_ledger(metadata, keys)):
-                self._missing.remove(namespace)
-            else:
+            made = namespace in self._missing and client.create(_new_ledger(metadata, keys))
+            self._missing.discard(namespace)  # by whomever it was made
+            if not made:
                 client.merge_patch(CONFIG_MAP, metadata, {"data": keys})
         except KubeError as error:
             self._close(namespace, error)
