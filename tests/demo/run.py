@@ -90,7 +90,7 @@ class Demo:
         self._submit("gpuctl_wait=true", expect_changed=True)
 
         self._step(f"Pause the large training, and the one that waits gets its GPUs. Resumed, {PAUSED} waits in turn.")
-        self._check("16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must say what it gives back")
+        self._check("16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must tell what it releases")
         self._submit("gpuctl_wait=true", src="evaluation.yaml", expect_changed=False)
         self._life("resume")
 
