@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from ..cluster.status import is_complete, is_ready, is_renewed, pods_wanted, status_of
@@ -63,4 +63,4 @@ def renewed(goal: Goal) -> Goal:
     def reached(workload: Object | None, pods: Sequence[Object]) -> bool:
         return workload is not None and is_renewed(workload) and goal.reached(workload, pods)
 
-    return Goal(goal.word, reached, goal.by_pods, goal.by_running)
+    return replace(goal, reached=reached)
