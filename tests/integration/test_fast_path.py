@@ -269,7 +269,7 @@ def test_a_result_is_no_template(ansible: Ansible, namespace: str) -> None:
     path = ansible.directory / "unsafe.yml"
     play = yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])
     path.write_text(play.replace("description: '!unsafe'", f"description: !unsafe '{text}'"))
-    run = via(ansible, FAST).run("ansible-playbook", str(path))
+    run = via(ansible, FAST).run("ansible-playbook", str(path), "--diff")
     assert run.status == 0, run.output
     assert "{{ 6 * 7 }}" in json.dumps(run.tasks[1].result)
 
