@@ -37,9 +37,9 @@ class Memory:
             if self._task.check_mode or plan.kind != "training" or workload is None or workload["kind"] != "Job":
                 continue
             manifest = plan.manifest
-            if manifest is None:  # A task without manifests; one that is restarted is another run of the same manifest.
+            if manifest is None:  # A task without manifests: what lives is a run of the manifest that was known.
                 known = self._known(plan.namespace).get(plan.name)
-                if known is None or known.uid == workload["metadata"]["uid"]:
+                if known is None:
                     continue
                 manifest = known.manifest
             seen[plan.namespace][plan.name] = entry_of(workload, manifest)

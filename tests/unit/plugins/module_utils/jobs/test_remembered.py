@@ -122,6 +122,18 @@ def test_a_run_without_manifest_is_remembered_with_the_manifest_of_the_one_befor
     )
 
 
+def test_the_end_of_a_run_without_manifest_is_remembered():
+    ended = job("restarted")
+    over = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T01:00:00Z"}
+    ended["status"] = {"conditions": [over]}
+    assert not holds(
+        read(**written("restarted")),
+        patch({"restarted": str(entry_of(ended, "digest"))}, answer={}),
+        record=[Outcome(Plan("restarted", "ml", "training"), {("Job", "restarted"): ended})],
+        times=2,
+    )
+
+
 def test_check_mode_writes_nothing():
     assert not holds(record=submitted("a"), check_mode=True)
 
