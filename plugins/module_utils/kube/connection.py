@@ -117,11 +117,11 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
 
     Raises ConnectionProblem when they lead nowhere, ImportError when the ``kubernetes`` library is missing.
     """
-    concurrency = int(params.get("concurrency", Connection.concurrency))
-    if concurrency < 1:
-        raise ConnectionProblem(f"concurrency is {concurrency}; give 1 or more.")
     environ = os.environ if environ is None else environ
     options = resolved(params, environ)
+    for option, least in _LEAST.items():
+        if options[option] is not None and options[option] < least:
+            raise ConnectionProblem(f"{option} is {options[option]}; give {least} or more.")
     access = _overridden(_access(options, environ), options)
     _check_url(access.server)
     return Connection(
@@ -129,10 +129,11 @@ def connect(params: Mapping[str, Any], environ: Mapping[str, str] | None = None)
         no_proxy=options.get("no_proxy"),
         proxy_headers=_proxy_headers(options),
         impersonation=_impersonation(options),
-        request_timeout=float(options.get("request_timeout") or Connection.request_timeout),
-        retries=Connection.retries if options.get("retries") is None else int(options["retries"]),
-        concurrency=concurrency,
+        **{option: options[option] for option in _LEAST if options[option] is not None},
     )
+
+
+_LEAST = {"request_timeout": 1, "retries": 0, "concurrency": 1}
 
 
 def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -92,6 +92,8 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "another scheme": ({**HOST, "host": "ssh://h"}, {}, "is no URL"),
     "no number": (HOST, {"K8S_AUTH_RETRIES": "many"}, "K8S_AUTH_RETRIES is 'many'; it must be a whole number"),
     "no requests at all": ({**HOST, "concurrency": 0}, {}, "concurrency is 0; give 1 or more"),
+    "no time to answer": ({**HOST, "request_timeout": 0}, {}, "request_timeout is 0; give 1 or more"),
+    "less than no retries": (HOST, {"K8S_AUTH_RETRIES": "-1"}, "retries is -1; give 0 or more"),
 }
 
 
