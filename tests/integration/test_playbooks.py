@@ -205,6 +205,18 @@ def test_a_job_from_pause_to_its_end(ansible: Ansible, api: Api, submitter: Api,
     assert api.get("deployment", "web", namespace) is None
 
 
+def test_a_state_needs_jobs_and_scaling_a_number(ansible: Ansible, api: Api, namespace: str):
+    write(ansible.directory / "jobs", "jobs.yaml", compute("a"))
+    for playbook, given, remedy in (
+        ("pause", {}, "Give its name as gpuctl_name, or manifests as gpuctl_src"),
+        ("scale", {"src": "jobs"}, "Give it as gpuctl_replicas"),
+    ):
+        refused = run(ansible, playbook, namespace=namespace, **given)
+        assert refused.status != 0, refused.output
+        assert remedy in refused.output
+    assert api.list("deployment", namespace) == []
+
+
 def test_all_jobs_of_a_directory_are_paused(ansible: Ansible, api: Api, namespace: str):
     write(ansible.directory / "jobs", "jobs.yaml", compute("a"), compute("b"))
     assert run(ansible, "submit", src="jobs", namespace=namespace).status == 0
