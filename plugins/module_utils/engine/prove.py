@@ -48,7 +48,8 @@ def prove(
     obstacles = _foreign_objects(plans, client)
     # A check mode run sends every write as a dry run anyway, and one that keeps going has nothing to be spared.
     if not check_mode and not keep_going:
-        obstacles += _closed_namespaces(plans, client)
+        taken = {(plan.namespace, plan.name) for plan, _text in obstacles}
+        obstacles += _closed_namespaces((plan for plan in plans if (plan.namespace, plan.name) not in taken), client)
     settled = side_by_side(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
     for one in settled:
         for warning in one.warnings:
@@ -73,7 +74,8 @@ def foreign_workloads(plans: Iterable[Plan], client: Client) -> list[Obstacle]:
     return [
         (
             unknown[namespace][name],
-            f"{resource.kind} {name} exists there and does not belong to gpuctl, so it was left alone.",
+            f"{resource.kind} {name} exists there and does not belong to gpuctl, so it was left alone. Only jobs that "
+            f"were submitted with gpuctl_job can be managed with it.",
         )
         for resource, namespace, name in _foreign_names(client, questions)
     ]
@@ -137,7 +139,7 @@ def _foreign_objects(plans: list[Plan], client: Client) -> list[Obstacle]:
     ]
 
 
-def _closed_namespaces(plans: list[Plan], client: Client) -> list[Obstacle]:
+def _closed_namespaces(plans: Iterable[Plan], client: Client) -> list[Obstacle]:
     """Namespaces in which nothing can be created (missing, terminating, forbidden), found by one dry run in each."""
     first: dict[str, Plan] = {}
     for plan in plans:
