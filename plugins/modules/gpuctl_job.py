@@ -361,7 +361,8 @@ results:
       sample: create
     error:
       description:
-        - Why the job failed; V(none) when all of it was done. RV(results[].action) is what was done before it failed.
+        - Why the job failed, or with O(wait) why it did not get to O(wait_for); V(none) when all of it was done.
+          RV(results[].action) is what was done before it failed.
       type: str
       sample: "exceeded quota: team-a, requested: requests.nvidia.com/gpu=8, used: 24, limited: 24"
     status:

@@ -191,7 +191,21 @@ def test_a_restarted_training_is_remembered_with_its_new_run(ansible: Ansible, a
     assert entry["uid"] == api.get("job", "train", namespace)["metadata"]["uid"]
     assert "result" not in entry
     end(api, namespace)
+    ansible.job(name="train", namespace=namespace, state="paused", wait=True, wait_timeout=90)  # sees that it has ended
+    outlive(api, namespace)
     assert not ansible.job(**options).changed
+
+
+def test_who_waits_for_a_training_that_has_failed_is_told_how_to_run_it_again(
+    ansible: Ansible, api: Api, namespace: str
+):
+    options = {"definition": training(), "namespace": namespace, "wait": True, "wait_timeout": 90}
+    ansible.job(**options)
+    end(api, namespace, exit_code=WRONG_USAGE)
+    result = ansible.job(**options)
+    assert result.failed
+    assert "will not become ready" in result.message
+    assert "rerun=on_failure runs it again" in result.message
 
 
 def test_many_trainings_are_remembered_with_one_request(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):

@@ -176,6 +176,7 @@ def test_one_that_is_lost_ends_the_task_or_is_set_aside(ansible: Ansible, field:
     assert "2 of 3 jobs are not ready after 5 s:\n" in result.message
     assert {name: job["ready"] for name, job in result.jobs.items()} == {"web": "1/1", "lost": "0/1", "slow": "0/1"}
     assert all(job["reason"] for name, job in result.jobs.items() if name != "web")
+    assert [name for name, job in result.jobs.items() if job["error"]] == ["lost", "slow"]
 
 
 def test_a_wait_is_one_list_and_one_watch_of_each_kind(ansible: Ansible, recorder: Recorder, namespace: str):

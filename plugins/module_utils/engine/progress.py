@@ -75,7 +75,7 @@ def problem(goal: Goal, late: Sequence[Late], number: int, timeout: float, *, ke
     """Why a wait for ``number`` jobs was in vain, for a person: first what is hopeless, then what took too long."""
     lost = [one for one in late if one.standing.hopeless]
     slow = [one for one in late if not one.standing.hopeless]
-    lines = [f"{one.job} will not become {goal.word}: {one.reason}{_end_of(one)}" for one in lost[:_LISTED]]
+    lines = [f"{one.job} {_hopeless(goal, one)}{_end_of(one)}" for one in lost[:_LISTED]]
     if len(lost) > _LISTED:
         lines.append(f"The same is true of {len(lost) - _LISTED} more; see results.")
     if lost and not keep_going:
@@ -91,6 +91,19 @@ def problem(goal: Goal, late: Sequence[Late], number: int, timeout: float, *, ke
         if len(slow) > _LISTED:
             lines.append(f"and {len(slow) - _LISTED} more; see results.")
     return "\n".join(lines)
+
+
+def errors(goal: Goal, late: Mapping[JobId, Late], timeout: float, *, keep_going: bool) -> dict[JobId, str]:
+    """The same for each of the jobs that failed. A wait that one of them has cut short says nothing about the slow."""
+    found = {job: _hopeless(goal, one) for job, one in late.items() if one.standing.hopeless}
+    if keep_going or not found:
+        slow = {job: one for job, one in late.items() if not one.standing.hopeless}
+        found |= {job: f"not {goal.word} after {timeout:.0f} s: it {_last_seen(one)}" for job, one in slow.items()}
+    return found
+
+
+def _hopeless(goal: Goal, late: Late) -> str:
+    return f"will not become {goal.word}: {late.reason}"
 
 
 def _state(standing: Standing) -> str:

@@ -47,19 +47,21 @@ def carry_out(task: Task, plans: list[Plan], memory: Memory) -> dict[str, Any]:
     if waited.problem:
         problems.append(waited.problem)
     if task.params["wait"]:
-        problems += [f"{describe(plan)}: {ended.reason}" for plan, ended in _failed_long_ago(done)]
+        for outcome, ended in _failed_long_ago(done):
+            outcome.error = ended.reason
+            problems.append(f"{describe(outcome.plan)}: {ended.reason}")
     result = report(task, begun, waited)
     if problems:
         raise TaskFailed("\n".join(problems), **{name: result[name] for name in ("changed", "results", "diff")})
     return result
 
 
-def _failed_long_ago(outcomes: list[Outcome]) -> Iterator[tuple[Plan, Ended]]:
+def _failed_long_ago(outcomes: list[Outcome]) -> Iterator[tuple[Outcome, Ended]]:
     """Trainings that waiting cannot find any more, because Kubernetes has removed them."""
     for outcome in outcomes:
         ended = outcome.plan.ended
         if ended and ended.status == "Failed" and outcome.workload is None:
-            yield outcome.plan, ended
+            yield outcome, ended
 
 
 def _told(failed: list[Outcome], done: int, number: int) -> str:

@@ -12,8 +12,8 @@ from ..cluster.read import reasons_of
 from ..cluster.status import STUCK, status_of
 from ..engine.execute import Outcome
 from ..engine.goals import COMPLETE, GONE, PAUSED, READY, SCHEDULED, Goal, renewed
-from ..engine.plan import WORKLOAD_KINDS, Action
-from ..engine.progress import Announcer, Late, problem
+from ..engine.plan import WORKLOAD_KINDS, Action, Plan
+from ..engine.progress import Announcer, Late, errors, problem
 from ..engine.remedies import describe
 from ..engine.wait import Awaited, Standing, Wait
 from ..kube.client import Client
@@ -32,7 +32,7 @@ _WAIT_FOR = {goal.word: goal for goal in (SCHEDULED, READY, COMPLETE)}
 
 
 def wait_for(task: Task, outcomes: Sequence[Outcome]) -> Waited:
-    """Wait for what the task asks for. The outcomes get the last workload seen. Raises KubeError."""
+    """Wait for what the task asks for. The outcomes get the last workload seen, and the error. Raises KubeError."""
     goal = _goal(task)
     by_id = {(outcome.plan.namespace, outcome.plan.name): outcome for outcome in outcomes}
     # A training that has run and is gone has nothing to be waited for.
@@ -53,13 +53,20 @@ def wait_for(task: Task, outcomes: Sequence[Outcome]) -> Waited:
             by_id[job].objects[workload["kind"], workload["metadata"]["name"]] = workload
     reasons = _reasons(client, standings)
     logs = _logs(task, standings)
-    late = [
-        Late(describe(by_id[job].plan), standing, reasons.get(job), logs.get(job, ()))
+    late = {
+        job: Late(describe(by_id[job].plan), standing, _why(by_id[job].plan, reasons.get(job)), logs.get(job, ()))
         for job, standing in standings.items()
         if not standing.arrived
-    ]
-    told = problem(goal, late, len(jobs), timeout, keep_going=keep_going) if late else None
+    }
+    for job, error in errors(goal, late, timeout, keep_going=keep_going).items():
+        by_id[job].error = error
+    told = problem(goal, list(late.values()), len(jobs), timeout, keep_going=keep_going) if late else None
     return Waited(standings.keys(), reasons, logs, told)
+
+
+def _why(plan: Plan, reason: str | None) -> str | None:
+    """Why the job is not there, and of a training that failed in an earlier run, why it is not run again."""
+    return " ".join(filter(None, (reason, plan.ended and plan.ended.reason))) or None
 
 
 def _goal(task: Task) -> Goal:

@@ -11,6 +11,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.goals impor
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.progress import (
     Announcer,
     Late,
+    errors,
     problem,
     progress_line,
 )
@@ -166,6 +167,26 @@ PROBLEMS: dict[str, tuple[Goal, list[Late], int, bool, str]] = {
 @pytest.mark.parametrize(("goal", "late", "number", "keep_going", "message"), PROBLEMS.values(), ids=PROBLEMS)
 def test_why_a_wait_was_in_vain(goal: Goal, late: list[Late], number: int, keep_going: bool, message: str) -> None:
     assert problem(goal, late, number, 600, keep_going=keep_going) == message
+
+
+LOST_TEXT = "will not become ready: the image x cannot be pulled; check environment.image."
+SLOW_TEXT = (
+    "not ready after 600 s: it is Partially Running, 1 of 2 pods ready: pod web-1 cannot be placed: none is free."
+)
+
+# who is late, is the task to keep going, what each of them is said to have failed of
+ERRORS: dict[str, tuple[dict[str, Late], bool, dict[str, str]]] = {
+    "nobody": ({}, False, {}),
+    "the slow one": ({"slow": SLOW}, False, {"slow": SLOW_TEXT}),
+    "the lost one, and the slow one was not waited for": ({"slow": SLOW, "lost": HOPELESS}, False, {"lost": LOST_TEXT}),
+    "both": ({"slow": SLOW, "lost": HOPELESS}, True, {"slow": SLOW_TEXT, "lost": LOST_TEXT}),
+}
+
+
+@pytest.mark.parametrize(("late", "keep_going", "texts"), ERRORS.values(), ids=ERRORS)
+def test_who_has_failed(late: dict[str, Late], keep_going: bool, texts: dict[str, str]) -> None:
+    found = errors(READY, {("ml", name): one for name, one in late.items()}, 600, keep_going=keep_going)
+    assert {name: text for (_namespace, name), text in found.items()} == texts
 
 
 def test_of_hundreds_of_jobs_a_few_are_told() -> None:
