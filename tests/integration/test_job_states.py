@@ -204,6 +204,7 @@ def reasons(hpa: dict[str, Any]) -> set[str]:
 def test_what_has_ended_is_neither_paused_nor_resumed(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     running(ansible, namespace, training())
     end(api, namespace)
+    ansible.job(definition=training(), namespace=namespace)  # The first who sees the end writes it down.
     for state in ("paused", "resumed"):
         recorder.clear()
         result = ansible.job(name="train", namespace=namespace, state=state)
@@ -337,8 +338,12 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"definition": inference(autoscaling=SCALING), "replicas": 2},
         ["autoscaling.max_replicas"],
     ),
-    "copies in another state": ({"name": "web", "replicas": 2, "state": "paused"}, ["replicas is 2"]),
-    "a negative number of copies": ({"name": "web", "replicas": -1}, ["replicas is -1"]),
+    "copies in another state": ({"name": "web", "replicas": 2, "state": "paused"}, ["not with state=paused"]),
+    "a negative number of copies": ({"name": "web", "replicas": -1}, ["replicas is -1; give 0 or more"]),
+    "less than no time": (
+        {"name": "web", "state": "paused", "wait_timeout": -1},
+        ["wait_timeout is -1; give 0 or more"],
+    ),
     "a name without anything to do": ({"name": "web"}, ["src", "definition", "replicas"]),
 }
 

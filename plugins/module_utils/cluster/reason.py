@@ -117,11 +117,11 @@ def _phase(pod: Object) -> str:
 
 def _paused(workload: Object) -> str:
     if workload["kind"] != "Job":
-        return "it is scaled to 0 copies"
+        return "it is scaled to 0 copies; state=resumed gives it its copies back"
     queue = (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE)
     if queue:
         return f"it waits in the queue {queue} until Kueue admits it"
-    return "it is suspended (spec.suspend)"
+    return "it is suspended (spec.suspend); state=resumed lets it go on"
 
 
 def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Object]) -> Iterator[Obstacle]:

@@ -96,10 +96,13 @@ def plans_for_transition(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
     nowhere = [plan for plan in missing if (plan.namespace, plan.name) not in taken]
     plans = blocked(
         plans,
-        [*obstacles, *foreign, *((plan, "there is no such job.") for plan in nowhere)],
+        [*obstacles, *foreign, *((plan, _NOWHERE) for plan in nowhere)],
         task.params["continue_on_error"],
     )
     return _proved(task, plans)
+
+
+_NOWHERE = "there is no such job. gpuctl_job_info shows which there are, and state=present with a manifest makes one."
 
 
 def _living(task: Task, jobs: Iterable[RequestedJob]) -> dict[JobId, LiveJob]:
@@ -123,7 +126,7 @@ def _living(task: Task, jobs: Iterable[RequestedJob]) -> dict[JobId, LiveJob]:
 
 def _transition(task: Task, wanted: RequestedJob, job: LiveJob) -> Plan:
     if wanted.kind not in (None, job.kind):
-        raise Impossible(f"the job of that name is of kind {job.kind}.")
+        raise Impossible(f"the job of that name is of kind {job.kind}. Correct the kind, or the name.")
     state, replicas = task.params["state"], task.params["replicas"]
     if state == "restarted":
         return restart(job, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))

@@ -36,11 +36,12 @@ class RequestedJob:
 def requested(task: Task) -> list[RequestedJob]:
     """The jobs that the options name, built; no request has been sent when this fails."""
     default_namespace = task.params["namespace"] or "default"
-    replicas = task.params["replicas"]
-    if replicas is not None and (replicas < 0 or task.params["state"] != "present"):
-        raise TaskFailed(
-            f"replicas is {replicas} with state={task.params['state']}: it takes a number from 0 up, and state=present."
-        )
+    state = task.params["state"]
+    for option in ("replicas", "wait_timeout"):
+        if (task.params[option] or 0) < 0:
+            raise TaskFailed(f"{option} is {task.params[option]}; give 0 or more.")
+    if task.params["replicas"] is not None and state != "present":
+        raise TaskFailed(f"replicas goes with state=present, not with state={state}; leave one of them out.")
     if task.params["name"]:
         return [RequestedJob(default_namespace, task.params["name"], task.params["kind"])]
     return _built(task, default_namespace)

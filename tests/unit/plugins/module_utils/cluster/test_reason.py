@@ -53,8 +53,18 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "it waits in the queue research until Kueue admits it.",
     ),
-    "a training that was suspended": (workload(suspend=True), [], [], "it is suspended (spec.suspend)."),
-    "a service without copies": (workload("Deployment", replicas=0), [], [], "it is scaled to 0 copies."),
+    "a training that was suspended": (
+        workload(suspend=True),
+        [],
+        [],
+        "it is suspended (spec.suspend); state=resumed lets it go on.",
+    ),
+    "a service without copies": (
+        workload("Deployment", replicas=0),
+        [],
+        [],
+        "it is scaled to 0 copies; state=resumed gives it its copies back.",
+    ),
     # -- images
     "an image that is not there": (
         workload(),

@@ -237,7 +237,8 @@ WITHOUT_PODS = {
     ),
     "paused": (
         workload(suspend=True),
-        "the job x in namespace ml is paused, and its pods are gone with their logs: it is suspended (spec.suspend).",
+        "the job x in namespace ml is paused, and its pods are gone with their logs: it is suspended (spec.suspend); "
+        "state=resumed lets it go on.",
     ),
     "not begun": (workload(), "the job x in namespace ml has no pods yet."),
 }
