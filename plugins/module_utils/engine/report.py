@@ -37,7 +37,7 @@ def result_of(
         "action": str(plan.action),
         "error": outcome.error,
         "status": status_of(workload) if workload and not predicted_only else ended.status,
-        "reason": " ".join(filter(None, (reason, ended.reason))) or None,
+        "reason": why(plan, reason),
         "log": list(log),
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
         "released_gpus": plan.released_gpus,
@@ -45,6 +45,11 @@ def result_of(
         "access_urls": access_urls(outcome.objects.values(), node_address if ports_are_real else None),
         "duration": round(outcome.seconds, 3),
     }
+
+
+def why(plan: Plan, reason: str | None) -> str | None:
+    """Why the job does not run, and of a training that ended in an earlier run, why it is not run again."""
+    return " ".join(filter(None, (reason, (plan.ended or Ended()).reason))) or None
 
 
 def _adds_service(plan: Plan) -> bool:

@@ -12,9 +12,10 @@ from ..cluster.read import reasons_of
 from ..cluster.status import STUCK, status_of
 from ..engine.execute import Outcome
 from ..engine.goals import COMPLETE, GONE, PAUSED, READY, SCHEDULED, Goal, renewed
-from ..engine.plan import WORKLOAD_KINDS, Action, Plan
+from ..engine.plan import WORKLOAD_KINDS, Action
 from ..engine.progress import Announcer, Late, errors, problem
 from ..engine.remedies import describe
+from ..engine.report import why
 from ..engine.wait import Awaited, Standing, Wait
 from ..kube.client import Client
 from ..kube.errors import KubeError
@@ -54,7 +55,7 @@ def wait_for(task: Task, outcomes: Sequence[Outcome]) -> Waited:
     reasons = _reasons(client, standings)
     logs = _logs(task, standings)
     late = {
-        job: Late(describe(by_id[job].plan), standing, _why(by_id[job].plan, reasons.get(job)), logs.get(job, ()))
+        job: Late(describe(by_id[job].plan), standing, why(by_id[job].plan, reasons.get(job)), logs.get(job, ()))
         for job, standing in standings.items()
         if not standing.arrived
     }
@@ -62,11 +63,6 @@ def wait_for(task: Task, outcomes: Sequence[Outcome]) -> Waited:
         by_id[job].error = error
     told = problem(goal, list(late.values()), len(jobs), timeout, keep_going=keep_going) if late else None
     return Waited(standings.keys(), reasons, logs, told)
-
-
-def _why(plan: Plan, reason: str | None) -> str | None:
-    """Why the job is not there, and of a training that failed in an earlier run, why it is not run again."""
-    return " ".join(filter(None, (reason, plan.ended and plan.ended.reason))) or None
 
 
 def _goal(task: Task) -> Goal:
