@@ -129,7 +129,7 @@ def _transition(task: Task, wanted: RequestedJob, job: LiveJob) -> Plan:
         raise Impossible(f"the job of that name is of kind {job.kind}. Correct the kind, or the name.")
     state, replicas = task.params["state"], task.params["replicas"]
     if state == "restarted":
-        return restart(job, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return restart(job, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     if state == "present":
         return scale(job, replicas)
     if job.has_ended:

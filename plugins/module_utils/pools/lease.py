@@ -106,8 +106,11 @@ class PoolLease:
             self._return()
 
     def overtaken(self) -> Overtaken:
-        """What to say to a run that finds other pools than it had read, by the Lease as it was observed last."""
-        return overtaken_by(_last_holder_of(self._lease or {}))
+        """What to say to a run that finds other pools than it had read.
+
+        Read anew: who was faster may have taken the Lease after it was observed.
+        """
+        return overtaken_by(_last_holder_of(self._read_quietly() or {}))
 
     def check(self) -> None:
         """Raise LeaseLost when the Lease is not ours any more."""
