@@ -374,9 +374,12 @@ def test_absent_removes_everything_of_the_job_and_nothing_else(
 
 def test_a_job_is_deleted_by_name_at_once_and_only_if_it_is_of_the_kind(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=training(), namespace=namespace, wait=True, wait_timeout=60)
-    wrong = ansible.job(name="train", kind="inference", namespace=namespace, state="absent")
-    assert wrong.failed
-    assert "is of kind training, not inference" in wrong.message
+    for wrong in ({"name": "train", "kind": "inference"}, {"definition": inference("train")}):
+        refused = ansible.job(**wrong, namespace=namespace, state="absent")
+        assert refused.failed
+        assert "inference train" in refused.message
+        assert "is of kind training. Correct the kind, or the name." in refused.message
+    assert api.get("job", "train", namespace)
     right = ansible.job(name="train", kind="training", namespace=namespace, state="absent", force=True, wait=True)
     assert right.changed, right.message
     assert api.list("pod", namespace, "app=train") == []

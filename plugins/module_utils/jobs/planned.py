@@ -15,7 +15,7 @@ from ..engine.plan import WORKLOAD_KINDS, Plan, plan_absent, plan_present, plan_
 from ..engine.prove import blocked, foreign_workloads, prove
 from ..labels import JOB_TYPE
 from ..manifest.secrets import live_secret_values
-from ..task import Task, TaskFailed
+from ..task import Task
 from .remembered import Memory
 from .requested import RequestedJob
 from .rerun import as_remembered
@@ -59,16 +59,15 @@ def _proved(task: Task, plans: list[Plan]) -> list[Plan]:
 def plans_for_absent(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
-    plans = []
+    plans: list[Plan] = []
+    obstacles: list[tuple[Plan, str]] = []
     for job in jobs:
-        found = {obj["metadata"]["labels"].get(JOB_TYPE) for obj in live[job.id]} - {None}
-        if task.params["kind"] and found and task.params["kind"] not in found:
-            raise TaskFailed(
-                f"the job {job.name} in namespace {job.namespace} is of kind {found.pop()}, not {task.params['kind']}; "
-                f"nothing was deleted."
-            )
-        plans.append(plan_absent(job.name, job.namespace, job.kind or "".join(sorted(found)) or None, live[job.id]))
-    obstacles = foreign_workloads((plan for plan in plans if not plan.steps), client)
+        kinds = sorted({obj["metadata"]["labels"].get(JOB_TYPE) for obj in live[job.id]} - {None})
+        plan = plan_absent(job.name, job.namespace, job.kind or "".join(kinds) or None, live[job.id])
+        if job.kind and kinds and job.kind not in kinds:
+            obstacles.append((plan, _of_another_kind(kinds[0])))
+        plans.append(plan)
+    obstacles += foreign_workloads((plan for plan in plans if not plan.steps), client)
     return blocked(plans, obstacles, task.params["continue_on_error"])
 
 
@@ -126,7 +125,7 @@ def _living(task: Task, jobs: Iterable[RequestedJob]) -> dict[JobId, LiveJob]:
 
 def _transition(task: Task, wanted: RequestedJob, job: LiveJob) -> Plan:
     if wanted.kind not in (None, job.kind):
-        raise Impossible(f"the job of that name is of kind {job.kind}. Correct the kind, or the name.")
+        raise Impossible(_of_another_kind(job.kind))
     state, replicas = task.params["state"], task.params["replicas"]
     if state == "restarted":
         return restart(job, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
@@ -135,3 +134,7 @@ def _transition(task: Task, wanted: RequestedJob, job: LiveJob) -> Plan:
     if job.has_ended:
         task.warn(f"{job.kind} {job.name} in namespace {job.namespace} has ended, so it can not be {state}")
     return pause(job) if state == "paused" else resume(job)
+
+
+def _of_another_kind(kind: str) -> str:
+    return f"the job of that name is of kind {kind}. Correct the kind, or the name."
