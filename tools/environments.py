@@ -28,14 +28,15 @@ def main(name: str, arguments: list[str]) -> int:
         sys.exit(f"{name} is not in tests/environments.yml; there are: all, {', '.join(environments)}")
     for each in environments if name == "all" else [name]:
         print(f"--- {each}: {environments[each]['why']}", flush=True)
-        code = run_pytest(make(each, environments[each]["packages"]), arguments)
+        tests = environments[each].get("tests", [])
+        code = run_pytest(make(each, environments[each]["packages"]), [*tests, *arguments])
         if code != 0:
             return code
     return 0
 
 
 def declared() -> dict[str, dict[str, Any]]:
-    """name -> {why: str, packages: [pip requirement]}"""
+    """name -> {why: str, packages: [pip requirement], tests: [path, all if not given]}"""
     text = (ROOT / "tests" / "environments.yml").read_text(encoding="utf-8")
     environments: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return environments
