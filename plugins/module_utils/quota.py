@@ -53,6 +53,7 @@ def run(task: Task) -> dict[str, Any]:
     from .quotas.live import read_live
     from .quotas.plan import plan_absent, plan_present
 
+    task.refuse_negative("wait_timeout")
     declared = _declared(task)
     if not declared and _by_manifest(task):
         return {"changed": False, "results": [], "diff": [], "msg": "0 namespaces: nothing to do"}

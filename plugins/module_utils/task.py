@@ -50,6 +50,12 @@ class Task:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _client: Client | None = None
 
+    def refuse_negative(self, *options: str) -> None:
+        """Raises TaskFailed for one that is below zero, before anything is sent."""
+        for option in options:
+            if (self.params[option] or 0) < 0:
+                raise TaskFailed(f"{option} is {self.params[option]}; give 0 or more.")
+
     def client(self) -> Client:
         """The connection to the cluster, opened at the first call. Raises ConnectionProblem."""
         if self._client is None:

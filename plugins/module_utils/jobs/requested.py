@@ -37,9 +37,7 @@ def requested(task: Task) -> list[RequestedJob]:
     """The jobs that the options name, built; no request has been sent when this fails."""
     default_namespace = task.params["namespace"] or "default"
     state = task.params["state"]
-    for option in ("replicas", "wait_timeout"):
-        if (task.params[option] or 0) < 0:
-            raise TaskFailed(f"{option} is {task.params[option]}; give 0 or more.")
+    task.refuse_negative("replicas", "wait_timeout")
     if task.params["replicas"] is not None and state != "present":
         raise TaskFailed(f"replicas goes with state=present, not with state={state}; leave one of them out.")
     if task.params["name"]:
