@@ -283,16 +283,20 @@ def submitting(namespace: str) -> list[dict[str, Any]]:
 
     scaled = inference(autoscaling={"min_replicas": 1, "max_replicas": 2, "metric": "cpu", "target": 50})
     wide = training("wide", resources={"node_count": 2}, distributed={"backend": "deepspeed"})
-    everything = [*jobs(), scaled, wide, notebook()]
+    never = [kind("never-" + kind.__name__, resources={"gpu-type": "H9"}) for kind in (training, notebook, compute)]
     other = {"image": "registry.example.com/ml:v2"}
     return [
-        job(definition=everything),
+        job(definition=[*jobs(), scaled, wide, notebook()]),
         job(definition=[compute(), scaled, notebook(), wide], wait=True, wait_timeout=60),
+        {  # Watches for certain: what is ready at the first look is not watched, and this one never is.
+            **job(definition=never, wait=True, wait_for_nodes=True, wait_timeout=1),
+            "failed_when": False,
+        },
         job(definition=[compute(environment=other), training("stuck", environment=other)]),
         job(name="web", state="restarted"),
         job(name="web", state="paused"),
         job(name="web", state="resumed", wait=True, wait_timeout=60),
-        job(definition=[scaled, wide, notebook()], state="absent", force=True, wait=True),
+        job(definition=[scaled, wide, notebook(), *never], state="absent", force=True, wait=True),
     ]
 
 
