@@ -18,7 +18,7 @@ from kubesim.cluster import Cluster
 from . import recorder as recording
 from .accounts import account
 from .ansible import Ansible
-from .api import Api, eventually
+from .api import PATHS, Api, eventually
 from .pools import PREFIX, SYSTEM, Field
 from .recorder import Recorder
 
@@ -85,8 +85,10 @@ def namespace(api: Api) -> Iterator[str]:
     name = f"gpuctl-test-{secrets.token_hex(4)}"
     api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
+    # Jobs first: a pod without a node that goes before its Job waits for the pod garbage collector.
+    api.call("DELETE", PATHS["job"].format(name), {"propagationPolicy": "Background"})
     api.delete("namespace", name)
-    eventually(lambda: api.get("namespace", name) is None, 120)
+    eventually(lambda: api.get("namespace", name) is None, 180)
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_the_life_of_a_job(ansible: Ansible, namespace: str, namespaces: dict[st
         for step in steps:
             options = {**step, "namespace": name}
             tasks += [task("gpuctl_job", options, check_mode=True), task("gpuctl_job", options)]
-        tasks[7:7] = [
+        tasks[2:2] = [  # before there are pods of two images
             task("gpuctl_job_info", {"namespaces": [name], "details": True, "pods": True}),
             task("gpuctl_job_log", {"name": "web", "namespace": name, "tail": 1}),
             task("gpuctl_job_log", {"name": "nothing", "namespace": name}),

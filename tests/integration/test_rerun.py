@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from . import kubelet
 from .ansible import Ansible, TaskResult
 from .api import Api, eventually
 from .manifests import training
@@ -16,16 +17,12 @@ from .recorder import Recorder
 
 LEDGER = "gpuctl-ledger"
 OTHER_IMAGE = {"image": "registry.example.com/ml:v2"}
-WRONG_USAGE = "2"  # an exit code that ends a training at once
+WRONG_USAGE = 2  # an exit code that ends a training at once
 
 
-def end(api: Api, namespace: str, name: str = "train", exit_code: str = "0") -> None:
-    """Let the pods of a training end, by the annotations that the kubelets of test clusters go by."""
-    orders = {"metadata": {"annotations": {"lab/run-seconds": "0", "lab/exit-code": exit_code}}}
-    for pod in eventually(lambda: api.list("pod", namespace, f"app={name}")):
-        api.patch("pod", pod["metadata"]["name"], orders, namespace)
-    ended = "Failed" if exit_code != "0" else "Complete"
-    eventually(lambda: ended in conditions(api, namespace, name))
+def end(api: Api, namespace: str, name: str = "train", exit_code: int = 0) -> None:
+    kubelet.ended(api, namespace, name, exit_code)
+    eventually(lambda: ("Failed" if exit_code else "Complete") in conditions(api, namespace, name))
 
 
 def conditions(api: Api, namespace: str, name: str) -> set[str]:

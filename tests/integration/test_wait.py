@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from . import kubelet
 from .ansible import Ansible, TaskResult
 from .api import Api, eventually
 from .manifests import compute, inference, training
@@ -41,20 +42,14 @@ def in_the_background(what: Callable[[], object]) -> Iterator[None]:
         future.result()
 
 
-def order(api: Api, namespace: str, name: str, **orders: str) -> None:
-    """Tell the kubelets of test clusters what becomes of a job's pods: ``run_seconds``, ``exit_code``."""
-    annotations = {f"lab/{key.replace('_', '-')}": value for key, value in orders.items()}
-    for pod in eventually(lambda: api.list("pod", namespace, f"app={name}")):
-        api.patch("pod", pod["metadata"]["name"], {"metadata": {"annotations": annotations}}, namespace)
-
-
 # -- what can never come true ----------------------------------------------------------------------------------------
 
 
-def test_an_image_that_cannot_be_pulled(ansible: Ansible, namespace: str):
-    image = {"image": "registry.example.com/does-not-exist:v1"}
-    result = failed_early(ansible, training(environment=image), namespace=namespace)
-    assert "the image registry.example.com/does-not-exist:v1 of pod train-" in result.message
+def test_an_image_that_cannot_be_pulled(ansible: Ansible, api: Api, namespace: str):
+    job = training(environment={"image": "registry.example.com/ml:typo"})
+    with in_the_background(lambda: kubelet.without_image(api, namespace, "train")):
+        result = failed_early(ansible, job, namespace=namespace, wait_for="complete")
+    assert "the image registry.example.com/ml:typo of pod train-" in result.message
     assert "check environment.image" in result.message
     assert result.jobs["train"]["ready"] == "0/1"
     assert result.jobs["train"]["reason"] in result.message
@@ -94,17 +89,8 @@ def test_more_gpus_than_any_node_has(ansible: Ansible, namespace: str):
 
 def test_a_container_that_ends_again_and_again(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=compute(), namespace=namespace)
-    template = {"metadata": {"annotations": {"lab/crash-seconds": "0", "lab/ready": "false"}}}
-    api.patch("deployment", "web", {"spec": {"template": template}}, namespace)
-
-    def restarts() -> int:
-        statuses = [pod["status"].get("containerStatuses") or () for pod in api.list("pod", namespace, "app=web")]
-        return sum(status["restartCount"] for containers in statuses for status in containers)
-
-    try:
-        eventually(restarts, 10)
-    except AssertionError:
-        pytest.skip("the kubelets of this cluster do not go by the annotation lab/crash-seconds")
+    kubelet.crashed(api, namespace, "web", exit_code=1)
+    eventually(lambda: not api.get("deployment", "web", namespace)["status"].get("readyReplicas"))
     result = failed_early(ansible, compute(), namespace=namespace)
     assert "keeps ending with exit code 1" in result.message
 
@@ -112,7 +98,7 @@ def test_a_container_that_ends_again_and_again(ansible: Ansible, api: Api, names
 def test_a_training_that_fails_shows_the_end_of_its_log_without_secrets(ansible: Ansible, api: Api, namespace: str):
     secret = "hf-4e1d9a7c55"
     job = training(environment={"env": {"HF_TOKEN": secret}})
-    with in_the_background(lambda: order(api, namespace, "train", run_seconds="0", exit_code="2")):
+    with in_the_background(lambda: kubelet.ended(api, namespace, "train", exit_code=2)):
         result = failed_early(ansible, job, namespace=namespace, wait_for="complete")
     assert "ended with exit code 2" in result.message
     assert "The log ends with:" in result.message
@@ -137,7 +123,7 @@ def test_gpus_that_others_use_are_waited_for(ansible: Ansible, api: Api, field: 
     assert "not ready after 4 s: training second" in result.message
     assert "is Pending, 0 of 1 pods ready: pod second-" in result.message
     assert f"none is free on the only node of pool {pool}" in result.message
-    with in_the_background(lambda: order(api, namespace, "first", run_seconds="0")):
+    with in_the_background(lambda: kubelet.ended(api, namespace, "first")):
         assert not ansible.job(definition=second, namespace=namespace, wait=True, wait_timeout=90).failed
 
 
@@ -216,7 +202,7 @@ def test_who_may_not_watch_is_warned_and_waits_all_the_same(
     eventually(lambda: not ansible.job(definition=training("before"), **user).failed)
 
     recorder.clear()
-    with in_the_background(lambda: order(api, namespace, "train", run_seconds="2")):
+    with in_the_background(lambda: kubelet.ended(api, namespace, "train")):
         result = ansible.job(definition=training(), wait=True, wait_for="complete", wait_timeout=90, **user)
     assert not result.failed, result.message
     assert result.jobs["train"]["status"] == "Succeeded"

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What becomes of the containers of a job, said to the API server as a kubelet says it.
+
+The kubelets of test clusters, the simulated ones among them, start pods and let them run. What a test needs beyond it
+happens because the test reports it itself, so it happens on every cluster whose kubelets run no containers.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from .api import Api, eventually
+
+
+def ended(api: Api, namespace: str, job: str, exit_code: int = 0) -> None:
+    """All running pods of a job end."""
+    state = {"terminated": {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", **_times()}}
+    for pod in _running(api, namespace, job):
+        _report(api, pod, "Failed" if exit_code else "Succeeded", state)
+
+
+def crashed(api: Api, namespace: str, job: str, exit_code: int) -> None:
+    """The containers of a job have ended several times, and are not started at once again."""
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}
+    last = {"terminated": {"exitCode": exit_code, "reason": "Error", **_times()}}
+    for pod in _running(api, namespace, job):
+        _report(api, pod, "Running", {"waiting": waiting}, lastState=last, restartCount=3)
+
+
+def without_image(api: Api, namespace: str, job: str) -> None:
+    """The images of a job cannot be pulled."""
+    for pod in _running(api, namespace, job):
+        image = pod["spec"]["containers"][0]["image"]
+        waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}": not found'}
+        _report(api, pod, "Pending", {"waiting": waiting})
+
+
+def _running(api: Api, namespace: str, job: str) -> list[dict[str, Any]]:
+    """Its pods, when all of them run: a kubelet that has yet to start one would take back what is said of it."""
+
+    def running() -> list[dict[str, Any]]:
+        pods = api.list("pod", namespace, f"app={job}")
+        return pods if all(pod["status"]["phase"] == "Running" for pod in pods) else []
+
+    return list(eventually(running))
+
+
+def _report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **more: Any) -> None:
+    """``state`` and ``more`` are of each container (core/v1 ContainerStatus); none is ready."""
+    containers = [
+        {**container, "state": state, "ready": False, "started": False, **more}
+        for container in pod["status"]["containerStatuses"]
+    ]
+    conditions = [{"type": name, "status": "False"} for name in ("Ready", "ContainersReady")]
+    body = {"status": {"phase": phase, "conditions": conditions, "containerStatuses": containers}}
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/status"
+    status, answer = api.call("PATCH", path, body, "application/strategic-merge-patch+json")
+    assert status == 200, answer
+
+
+def _times() -> dict[str, str]:
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"startedAt": now, "finishedAt": now}
