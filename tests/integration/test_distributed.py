@@ -8,7 +8,6 @@ would be given is read from the pods instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
