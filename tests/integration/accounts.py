@@ -6,7 +6,6 @@ Nothing of the cluster's own gpuctl_rbac accounts and roles is touched.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.build import rbac
 
 from .api import PATHS, Api, eventually
+from .namespaces import make_namespace, remove_namespaces
 
 _WEEK = 7 * 24 * 3600  # seconds; the server may grant less
 
@@ -21,8 +21,7 @@ _WEEK = 7 * 24 * 3600  # seconds; the server may grant less
 @contextmanager
 def account(api: Api, level: str, namespaces: Sequence[str] | None = None) -> Iterator[Api]:
     """The cluster as an account of a level sees it; where rights are not enforced, as ``api`` sees it."""
-    prefix = f"gpuctl-test-{secrets.token_hex(4)}"
-    api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": prefix}})
+    prefix = make_namespace(api)
     made: list[dict[str, Any]] = []
     try:
         api.create("serviceaccount", rbac.account("tester", prefix), prefix)
@@ -40,8 +39,7 @@ def account(api: Api, level: str, namespaces: Sequence[str] | None = None) -> It
     finally:
         for obj in reversed(made):
             api.delete(obj["kind"].lower(), obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
-        api.delete("namespace", prefix)
-        eventually(lambda: api.get("namespace", prefix) is None, 120)
+        remove_namespaces(api, prefix)
 
 
 def _token(api: Api, namespace: str) -> str:

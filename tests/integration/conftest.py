@@ -7,7 +7,6 @@ Every test works in a namespace of its own that goes away after it, and through 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from kubesim.cluster import Cluster
 from . import recorder as recording
 from .accounts import account
 from .ansible import Ansible
-from .api import PATHS, Api, eventually
+from .api import Api, eventually
+from .namespaces import make_namespace, remove_namespaces, wait_for_removals
 from .pools import PREFIX, SYSTEM, Field
 from .recorder import Recorder
 
@@ -48,6 +48,7 @@ def api(kubeconfig: Path) -> Iterator[Api]:
     if system is None:
         api.delete("namespace", SYSTEM)  # with the Lease in it
         eventually(lambda: api.get("namespace", SYSTEM) is None, 120)
+    wait_for_removals(api)
 
 
 @pytest.fixture(scope="session")
@@ -82,13 +83,9 @@ def submitter(api: Api, recorder: Recorder, namespace: str) -> Iterator[Api]:
 
 @pytest.fixture
 def namespace(api: Api) -> Iterator[str]:
-    name = f"gpuctl-test-{secrets.token_hex(4)}"
-    api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    name = make_namespace(api)
     yield name
-    # Jobs first: a pod without a node that goes before its Job waits for the pod garbage collector.
-    api.call("DELETE", PATHS["job"].format(name), {"propagationPolicy": "Background"})
-    api.delete("namespace", name)
-    eventually(lambda: api.get("namespace", name) is None, 180)
+    remove_namespaces(api, name)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ import yaml
 from .ansible import BIN, ROOT, Ansible, Run, TaskResult
 from .api import Api, eventually
 from .manifests import compute, training
+from .namespaces import make_namespace, remove_namespaces
 from .pools import Field
 from .recorder import Recorder
 
@@ -44,19 +45,16 @@ def task(module: str, options: dict[str, Any] | None = None, **keywords: Any) ->
 @pytest.fixture
 def namespaces(api: Api) -> Iterator[dict[str, str]]:
     """One for each way, because a result tells what was there before."""
-    names = {way["GPUCTL_FAST_PATH"]: f"gpuctl-test-{secrets.token_hex(4)}" for way in (FAST, MODULE)}
-    for name in names.values():
-        api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    names = {way["GPUCTL_FAST_PATH"]: make_namespace(api) for way in (FAST, MODULE)}
     yield names
-    for name in names.values():
-        api.delete("namespace", name)
+    remove_namespaces(api, *names.values())
 
 
 def seen(result: TaskResult, namespace: str) -> dict[str, Any]:
     """A result without what differs between any two runs."""
     text = json.dumps({"outcome": result.outcome, "diff": result.diff, **result.result}, sort_keys=True, default=str)
     text = text.replace(namespace, "NAMESPACE")
-    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "TIME", text)
     text = re.sub(r'"(age|duration)": ("[^"]*"|[\d.]+)', r'"\1": "…"', text)
     text = re.sub(r"\b3\d{4}\b", "NODE-PORT", text)
     text = re.sub(r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS", text)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from . import kubelet
 from .ansible import Ansible, TaskResult
 from .api import Api, eventually
 from .manifests import compute, inference, notebook, training
@@ -16,7 +17,7 @@ from .recorder import Recorder
 
 # No cluster has a node of that size, no registry that image.
 TOO_LARGE = {"resources": {"gpu": 4000}}
-NO_IMAGE = {"environment": {"image": "registry.example.invalid/does-not-exist:v1"}}
+NO_IMAGE = {"environment": {"image": "registry.example.invalid/ml:v1"}}
 
 
 def rows(result: TaskResult, key: str = "name") -> dict[str, dict[str, Any]]:
@@ -211,8 +212,9 @@ def test_why_the_quota_is_exhausted(ansible: Ansible, api: Api, namespace: str):
     assert jobs(ansible, namespace)["web"]["status"] == "Partially Running"
 
 
-def test_why_the_image_cannot_be_pulled(ansible: Ansible, namespace: str):
+def test_why_the_image_cannot_be_pulled(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=inference("serve", **NO_IMAGE), namespace=namespace)
+    kubelet.without_image(api, namespace, "serve")
     said = reason(ansible, namespace, "serve", "cannot be pulled")
     assert said.startswith(f"the image {NO_IMAGE['environment']['image']} of pod serve-")
     assert said.endswith("check environment.image, and imagePullSecret for a private registry.")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import yaml
 from .ansible import Ansible, Run
 from .api import Api, eventually
 from .manifests import compute, training
+from .namespaces import remove_namespaces, unused_namespace
 from .pools import POOL, Field
 from .pools import manifest as pool
 from .recorder import Recorder
@@ -52,7 +52,7 @@ class Declared:
 
 @pytest.fixture
 def declared(ansible: Ansible, api: Api, field: Field) -> Iterator[Declared]:
-    user = f"gpuctl-test-{secrets.token_hex(4)}"
+    user = unused_namespace()
     found = Declared(
         ansible.directory / "cluster",
         field.pool("a"),
@@ -66,8 +66,7 @@ def declared(ansible: Ansible, api: Api, field: Field) -> Iterator[Declared]:
     write(found.directory, "quotas.yaml", {"kind": "quota", "quota": {"name": found.quota}, "users": limits})
     write(found.directory, "jobs.yaml", compute("web", job={"namespace": user}, resources={"pool": found.pool}))
     yield found
-    api.delete("namespace", user)
-    eventually(lambda: api.get("namespace", user) is None, 120)
+    remove_namespaces(api, user)
 
 
 def test_provision_brings_everything_about_and_then_has_nothing_to_do(

@@ -14,6 +14,7 @@ import pytest
 from .ansible import Ansible, TaskResult
 from .api import Api, eventually
 from .manifests import compute, training
+from .namespaces import remove_namespaces, unused_namespace
 from .recorder import Recorder
 
 QUOTA = "runwhere.gpuctl.gpuctl_quota"
@@ -48,11 +49,9 @@ def quota() -> str:
 @pytest.fixture
 def users(api: Api) -> Iterator[list[str]]:
     """Names for three namespaces; what a test makes of them goes away."""
-    names = [f"gpuctl-test-{secrets.token_hex(4)}" for _ in range(3)]
+    names = [unused_namespace() for _ in range(3)]
     yield names
-    for name in names:
-        api.delete("namespace", name)
-    eventually(lambda: not any(api.get("namespace", name) for name in names), 120)
+    remove_namespaces(api, *names)
 
 
 def hard(api: Api, quota: str, namespace: str) -> dict[str, str]:
