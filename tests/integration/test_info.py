@@ -17,7 +17,7 @@ from .recorder import Recorder
 
 # No cluster has a node of that size, no registry that image.
 TOO_LARGE = {"resources": {"gpu": 4000}}
-NO_IMAGE = {"environment": {"image": "registry.example.invalid/ml:v1"}}
+NO_IMAGE = {"environment": {"image": "registry.example.com/ml:typo"}}
 
 
 def rows(result: TaskResult, key: str = "name") -> dict[str, dict[str, Any]]:
