@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What becomes of the containers of a job, said to the API server as a kubelet says it.
 
-The kubelets of test clusters, the simulated ones among them, start pods and let them run. What a test needs beyond it
-happens because the test reports it itself, so it happens on every cluster whose kubelets run no containers.
+The kubelets of test clusters start pods and let them run. What a test needs beyond it happens because the test reports
+it itself, so it happens on every cluster whose kubelets run no containers. The simulated ones, which do, have to be told
+to leave a pod to the test.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from .api import Api, eventually
+from .api import PATHS, Api, eventually
 
 
 def ended(api: Api, namespace: str, job: str, exit_code: int = 0) -> None:
@@ -29,21 +30,26 @@ def crashed(api: Api, namespace: str, job: str, exit_code: int) -> None:
 
 
 def without_image(api: Api, namespace: str, job: str) -> None:
-    """The images of a job cannot be pulled."""
+    """The images of a job, whose containers are to be started again, cannot be pulled any more."""
     for pod in _running(api, namespace, job):
         image = pod["spec"]["containers"][0]["image"]
         waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}": not found'}
-        _report(api, pod, "Pending", {"waiting": waiting})
+        _report(api, pod, "Running", {"waiting": waiting})
 
 
 def _running(api: Api, namespace: str, job: str) -> list[dict[str, Any]]:
-    """Its pods, when all of them run: a kubelet that has yet to start one would take back what is said of it."""
+    """Its pods, when all of them are ready: a kubelet that is not done with one would take back what is said of it."""
 
     def running() -> list[dict[str, Any]]:
         pods = api.list("pod", namespace, f"app={job}")
-        return pods if all(pod["status"]["phase"] == "Running" for pod in pods) else []
+        return pods if all(_is_ready(pod) for pod in pods) else []
 
     return list(eventually(running))
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
 
 
 def _report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **more: Any) -> None:
@@ -54,7 +60,9 @@ def _report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **
     ]
     conditions = [{"type": name, "status": "False"} for name in ("Ready", "ContainersReady")]
     body = {"status": {"phase": phase, "conditions": conditions, "containerStatuses": containers}}
-    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/status"
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    api.patch("pod", name, {"metadata": {"annotations": {"lab/by-hand": "true"}}}, namespace)
+    path = f"{PATHS['pod'].format(namespace)}/{name}/status"
     status, answer = api.call("PATCH", path, body, "application/strategic-merge-patch+json")
     assert status == 200, answer
 

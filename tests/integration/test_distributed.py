@@ -130,9 +130,9 @@ def test_a_template_that_the_command_names_is_mounted_where_it_is_pointed_to(
 
 @pytest.mark.parametrize("code", [2, 126, 127])
 def test_a_command_that_cannot_work_is_not_tried_again(ansible: Ansible, api: Api, namespace: str, code: int):
-    result = ansible.job(definition=distributed("typo", f"exit {code}"), namespace=namespace)
+    result = ansible.job(definition=distributed("typo", "sleep 600"), namespace=namespace)
     assert not result.failed, result.message
-    ends(api, namespace, "typo", code)
+    kubelet.ended(api, namespace, "typo", code)
     failed = eventually(lambda: [c for c in conditions(api, namespace, "typo") if c["type"] == "Failed"])
     assert failed[0]["reason"] == "PodFailurePolicy"
     assert f"exit code {code}" in failed[0]["message"]
@@ -141,17 +141,11 @@ def test_a_command_that_cannot_work_is_not_tried_again(ansible: Ansible, api: Ap
 
 
 def test_a_crash_is_tried_again(ansible: Ansible, api: Api, namespace: str):
-    ansible.job(definition=distributed("crash", "exit 1"), namespace=namespace)
-    ends(api, namespace, "crash", 1)
+    ansible.job(definition=distributed("crash", "sleep 600"), namespace=namespace)
+    kubelet.ended(api, namespace, "crash", 1)
     eventually(lambda: job_status(api, namespace, "crash").get("failed", 0) >= 3)
     assert api.get("job", "crash", namespace)["spec"]["backoffLimit"] == 9, "a crash of one rank fails all three"
     assert not [c for c in conditions(api, namespace, "crash") if c["type"] in ("Failed", "FailureTarget")]
-
-
-def ends(api: Api, namespace: str, name: str, exit_code: int) -> None:
-    """The command of each rank ends so; where kubelets run commands, by itself."""
-    if not job_status(api, namespace, name).get("failed"):
-        kubelet.ended(api, namespace, name, exit_code)
 
 
 def conditions(api: Api, namespace: str, name: str) -> list[dict[str, Any]]:

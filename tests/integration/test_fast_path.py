@@ -57,6 +57,7 @@ def seen(result: TaskResult, namespace: str) -> dict[str, Any]:
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "TIME", text)
     text = re.sub(r'"(age|duration)": ("[^"]*"|[\d.]+)', r'"\1": "…"', text)
     text = re.sub(r"\b3\d{4}\b", "NODE-PORT", text)
+    text = re.sub(r'"node": "[^"]*"', '"node": "NODE"', text)  # any that is free
     text = re.sub(r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS", text)
     text = re.sub(r"\b(web|train)-[a-z0-9]+(-[a-z0-9]{5})?\b", r"\1-RANDOM", text)
     text = re.sub(r"Valid booleans include: [^\"]*", "", text)  # ansible-core lists a set

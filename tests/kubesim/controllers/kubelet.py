@@ -157,7 +157,7 @@ class Kubelet(Controller):
     def _live(self, key: Key, pod: Object, run: PodRun, orders: Orders, now: datetime) -> None:
         """One step in the life of a pod; when there is a next one, look again at its time."""
         run.untouched = run.untouched and orders == NO_ORDERS
-        if run.untouched:
+        if run.untouched or orders.by_hand:
             return
         delay = self.start_seconds if orders.start_seconds is None else orders.start_seconds
         due = run.seen + timedelta(seconds=delay)

@@ -21,6 +21,7 @@ class Orders:
     """What happens to a pod. Times are seconds; those of containers count from the start of the container."""
 
     start_seconds: float | None = None  #: until it starts, after it got its node
+    by_hand: bool = False  #: somebody else reports what becomes of its containers
     stuck: bool = False  #: never starts: stays Pending, ContainerCreating
     pull_error: str = ""  #: its images cannot be pulled, with this message ("true": the usual one)
     init_seconds: float = 0.0  #: how long each init container runs

@@ -326,6 +326,18 @@ def test_pods_that_are_loaded_as_running_stay_as_they_are() -> None:
     assert condition(sim.get("Pod", "p"), "Ready")["status"] == "False"
 
 
+@pytest.mark.parametrize(("annotations", "reported"), [({"lab/by-hand": "true"}, "False"), ({}, "True")])
+def test_what_others_report_stays_only_when_they_are_to(annotations: dict[str, str], reported: str) -> None:
+    sim, _ = run()
+    sim.registry.modify("Pod", "default", "p", lambda pod: pod["metadata"].update(annotations=annotations))
+    unready = [{"type": "Ready", "status": "False"}]
+    sim.registry.modify(
+        "Pod", "default", "p", lambda pod: pod["status"].update(conditions=unready), subresource="status"
+    )
+    sim.advance(5)
+    assert condition(sim.get("Pod", "p"), "Ready")["status"] == reported
+
+
 def test_a_pod_of_a_node_that_comes_later_starts_then() -> None:
     from kubesim.nodes import fake_node
 
