@@ -2,8 +2,8 @@
 """What becomes of the containers of a job, said to the API server as a kubelet says it.
 
 The kubelets of test clusters start pods and let them run. What a test needs beyond it happens because the test reports
-it itself, so it happens on every cluster whose kubelets run no containers. The simulated ones, which do, have to be told
-to leave a pod to the test.
+it itself, so it happens on every cluster whose kubelets run no containers. The simulated ones, which do, have to be
+told to leave a pod to the test.
 """
 
 from __future__ import annotations
