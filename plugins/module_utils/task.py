@@ -8,9 +8,11 @@ elsewhere than in a module's process too: plugin_utils/local_action.py runs it i
 
 from __future__ import annotations
 
+import gc
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +129,8 @@ def perform(task: Task, core: Core) -> Outcome:
 
     task.hide(connection_secrets(task.params))
     try:
-        return Outcome(core.run(task))
+        with _collecting_rarely():
+            return Outcome(core.run(task))
     except MissingLibrary as problem:
         return _failure(missing_required_lib(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
@@ -148,6 +151,20 @@ def perform(task: Task, core: Core) -> Outcome:
     except BaseException:  # Ansible's timeout of the task, or an interrupt
         task.give_up()
         raise
+
+
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    """Hundreds of jobs are a hundred thousand objects without a cycle among them. Python would look for one at each 700th,
+    and time and again through all that Ansible and the libraries have made before."""
+    threshold = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*threshold)
+        gc.unfreeze()
 
 
 def _failure(message: str, **result: Any) -> Outcome:
