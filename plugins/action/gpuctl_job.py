@@ -9,14 +9,21 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action impor
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
 preload(
+    "build.compute",
+    "build.inference",
     "build.job",
+    "build.notebook",
+    "build.training",
+    "cluster.read",
     "cluster.reason",
     "jobs.carried_out",
     "jobs.planned",
+    "jobs.planned_transitions",
     "jobs.waited_for",
     "manifest.digest",
     "manifest.load",
     "manifest.matrix",
+    "manifest.sources",
     "manifest.together",
 )
 

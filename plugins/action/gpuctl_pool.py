@@ -12,6 +12,7 @@ preload(
     "engine.execute",
     "manifest.load",
     "manifest.matrix",
+    "manifest.sources",
     "manifest.together",
     "pools.lease",
     "pools.membership",

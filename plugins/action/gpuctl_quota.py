@@ -13,6 +13,7 @@ preload(
     "engine.report",
     "manifest.load",
     "manifest.matrix",
+    "manifest.sources",
     "manifest.together",
     "quotas.plan",
     "quotas.live",

@@ -58,7 +58,7 @@ def run(task: Task) -> dict[str, Any]:
     if not jobs:
         return {"changed": False, "results": [], "diff": [], "msg": "0 jobs: nothing to do"}
     from .jobs.carried_out import carry_out
-    from .jobs.planned import plans_for_absent, plans_for_present, plans_for_transition
+    from .jobs.planned import plans_for_absent, plans_for_present
     from .jobs.remembered import Memory
 
     memory = Memory(task)
@@ -67,6 +67,8 @@ def run(task: Task) -> dict[str, Any]:
     elif task.params["state"] == "present" and not task.params["name"]:
         plans = plans_for_present(task, jobs, memory)
     else:
+        from .jobs.planned_transitions import plans_for_transition
+
         plans = plans_for_transition(task, jobs)
     return carry_out(task, plans, memory)
 

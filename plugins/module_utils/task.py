@@ -155,8 +155,8 @@ def perform(task: Task, core: Core) -> Outcome:
 
 @contextmanager
 def _collecting_rarely() -> Iterator[None]:
-    """Hundreds of jobs are a hundred thousand objects without a cycle among them. Python would look for one at each 700th,
-    and time and again through all that Ansible and the libraries have made before."""
+    """Hundreds of jobs are a hundred thousand objects without a cycle among them. Python would look for one at each
+    700th, and time and again through all that Ansible and the libraries have made before."""
     threshold = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000)

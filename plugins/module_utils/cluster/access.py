@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from .jobs import main_container
+from .template import main_container
 
 _TOKEN_VARIABLE = "JUPYTER_TOKEN"
 # The spelling of Jupyter Server 2, of 1, and of the classic notebook; Jupyter still reads all three.
-_TOKEN_FLAG = re.compile(r"--(?:IdentityProvider|ServerApp|NotebookApp)\.token")
-_REFERENCE = re.compile(r"\$(?:\((?P<kubernetes>\w+)\)|\{(?P<braces>\w+)\}|(?P<shell>\w+))")
+_TOKEN_FLAG = r"--(?:IdentityProvider|ServerApp|NotebookApp)\.token"
+_REFERENCE = r"\$(?:\((?P<kubernetes>\w+)\)|\{(?P<braces>\w+)\}|(?P<shell>\w+))"
 
 
 class SecretKey(NamedTuple):
@@ -57,7 +57,7 @@ def notebook_token(workload: Mapping[str, Any]) -> str | SecretKey | None:
     on_the_line = _flag_value([*(container.get("command") or ()), *(container.get("args") or ())])
     if on_the_line is None:
         return _value(variables.get(_TOKEN_VARIABLE))
-    reference = _REFERENCE.fullmatch(on_the_line)
+    reference = re.fullmatch(_REFERENCE, on_the_line)
     return _value(variables.get(reference[reference.lastgroup or 0])) if reference else on_the_line or None
 
 
@@ -67,7 +67,7 @@ def _flag_value(line: Sequence[str]) -> str | None:
     found = None
     for word, following in pairwise([*words, ""]):
         flag, joined, value = word.partition("=")
-        if _TOKEN_FLAG.fullmatch(flag):
+        if re.fullmatch(_TOKEN_FLAG, flag):
             found = value.strip("'\"") if joined else following
     return found
 

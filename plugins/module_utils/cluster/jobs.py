@@ -16,7 +16,6 @@ from ..labels import (
     GPU_MEMORY,
     GPU_TYPE,
     JOB_TYPE,
-    MAIN_CONTAINER,
     MANAGED_BY,
     POOL,
     PRIORITY,
@@ -26,6 +25,7 @@ from .events import is_about_pod, is_about_workload
 from .reason import pod_status
 from .requests import amount_of
 from .status import pods_ready, pods_wanted, status_of
+from .template import main_container
 
 
 def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -107,12 +107,6 @@ def age(since: str, now: datetime) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
-
-
-def main_container(containers: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Our container; of other tools' workloads the first one."""
-    containers = list(containers)
-    return next((container for container in containers if container["name"] == MAIN_CONTAINER), containers[0])
 
 
 def _finished_at(status: Mapping[str, Any]) -> str | None:

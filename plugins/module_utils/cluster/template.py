@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..labels import MAIN_CONTAINER
+
 Object = Mapping[str, Any]
 
 # What is compared of a container. Volumes and ports say nothing that these would not, for a job's pods.
@@ -34,6 +36,12 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
         },
     }
     return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
+
+
+def main_container(containers: Iterable[Object]) -> Object:
+    """Our container; of other tools' workloads the first one."""
+    containers = list(containers)
+    return next((container for container in containers if container["name"] == MAIN_CONTAINER), containers[0])
 
 
 def _told(container: Object) -> dict[str, Any]:

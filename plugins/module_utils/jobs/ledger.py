@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 RERUN = ("never", "on_change", "on_failure", "always")
@@ -129,6 +129,9 @@ def _ending_of(job: Mapping[str, Any]) -> Ending | None:
 
 def _earliest_removal(entry: Entry) -> datetime | None:
     """When Kubernetes removes the Job, if it ends at once; None for never."""
-    # As the API server writes times (metav1.Time: RFC 3339 in UTC); fromisoformat of Python 3.10 does not read the Z.
-    submitted = datetime.strptime(entry.submitted_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    # As the API server writes times (metav1.Time: RFC 3339 in UTC). fromisoformat of Python 3.10 does not read the Z;
+    # strptime would load what it knows of languages first, which takes longer than a request.
+    submitted = datetime.fromisoformat(entry.submitted_at.replace("Z", "+00:00"))
+    if submitted.tzinfo is None:
+        raise ValueError(f"{entry.submitted_at} is no time of an API server")
     return None if entry.ttl_seconds is None else submitted + timedelta(seconds=entry.ttl_seconds)

@@ -8,7 +8,6 @@ from collections import Counter
 from typing import Any
 
 from ..cluster.live import JobId
-from ..cluster.read import node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.execute import Outcome
 from ..engine.plan import Action
@@ -59,6 +58,10 @@ def _reasons(task: Task, outcomes: list[Outcome], waited: Waited) -> dict[JobId,
         settled = task.params["wait"] or outcome.plan.action is Action.UNCHANGED
         if outcome.workload and settled and job not in waited.jobs and status_of(outcome.workload) in STUCK:
             stuck[job] = outcome.workload
+    if not stuck:
+        return dict(waited.reasons)
+    from ..cluster.read import read_reasons  # Here, and below: of most tasks nothing is stuck.
+
     return {**waited.reasons, **read_reasons(task.client(), stuck)}
 
 
@@ -67,4 +70,6 @@ def _node_address(task: Task, outcomes: list[Outcome]) -> str | None:
     services = [obj for outcome in outcomes for obj in outcome.objects.values() if obj["kind"] == "Service"]
     if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
         return None
+    from ..cluster.read import node_address
+
     return node_address(task.client())

@@ -51,7 +51,6 @@ def _built(task: Task, default_namespace: str) -> list[RequestedJob]:
     from ..manifest.load import load
     from ..manifest.models import Compute, Inference, Pool, Quota, Training
     from ..manifest.secrets import secret_values
-    from .transitions import why_not_scalable
 
     replicas = task.params["replicas"]
     jobs, others, unscalable = [], [], []
@@ -66,6 +65,8 @@ def _built(task: Task, default_namespace: str) -> list[RequestedJob]:
             jobs.append(RequestedJob(namespace, model.job.name, model.kind))
             continue
         if replicas is not None:
+            from .transitions import why_not_scalable
+
             autoscaled = isinstance(model, Inference) and model.autoscaling is not None
             why_not = why_not_scalable(model.kind, autoscaled=autoscaled)
             if why_not is None and isinstance(model, (Inference, Compute)):

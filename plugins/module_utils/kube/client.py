@@ -22,7 +22,6 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # public, but not in typeshed
 
 from ..labels import FIELD_MANAGER
 from .connection import Connection
@@ -488,13 +487,21 @@ def _open_pool(connection: Connection) -> Any:
         "retries": False,  # This module decides what may be sent again.
         **tls,
     }
-    host = urlsplit(connection.server).hostname or ""
-    if connection.proxy and not proxy_bypass_environment(host, {"no": connection.no_proxy or ""}):
+    if connection.proxy and not _is_direct(connection):
         # Trusted like the server, but the client certificate is for the server alone.
         trust = tls_context(connection, with_client_cert=False) if connection.proxy.startswith("https") else None
         headers = dict(connection.proxy_headers)
         return urllib3.ProxyManager(connection.proxy, proxy_headers=headers, proxy_ssl_context=trust, **options)
     return urllib3.PoolManager(**options)
+
+
+def _is_direct(connection: Connection) -> bool:
+    """Whether ``no_proxy`` names the server."""
+    # Here: most connections have no proxy. Public, but not in typeshed.
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+    host = urlsplit(connection.server).hostname or ""
+    return bool(proxy_bypass_environment(host, {"no": connection.no_proxy or ""}))
 
 
 def _twice_if_expired(read: Callable[[], T]) -> T:

@@ -14,12 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..labels import DEFAULT_NAMESPACE
-from . import yaml_text
 from .document import Document, Origin, Written
 from .problems import DEFINITION, ManifestError, ManifestErrors, MissingLibrary, joined
-from .sources import read_sources
 from .tree import ListNode, MapNode, Node, ScalarNode, UnfitValueError, from_python
-from .yaml_text import read_yaml
 
 __all__ = ["Document", "ManifestError", "ManifestErrors", "MissingLibrary", "Origin", "load"]
 
@@ -31,7 +28,7 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
     is where jobs without a namespace go; it decides which of them are the same job.
     Raises ManifestErrors with every error of every document, and MissingLibrary. Reads files and does nothing else.
     """
-    _require_libraries()
+    _require_pydantic()
     # Here and not above: the models and pydantic take time to import, and most modules' calls load no manifest.
     from .matrix import validate_each, written_secrets
     from .together import check_together
@@ -49,15 +46,18 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
     return [each.document for each in checked if each.document is not None]
 
 
-def _require_libraries() -> None:
+def _require_pydantic() -> None:
     from . import _pydantic
 
-    for name, error in (("pydantic", _pydantic.IMPORT_ERROR), ("PyYAML", yaml_text.IMPORT_ERROR)):
-        if error is not None:
-            raise MissingLibrary(name, error)
+    if _pydantic.IMPORT_ERROR is not None:
+        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
 
 
 def _from_files(paths: Sequence[str]) -> tuple[list[Written], list[ManifestError]]:
+    if not paths:
+        return [], []
+    from .sources import read_sources
+
     sources, errors = read_sources(paths)
     manifests: list[Written] = []
     for source in sources:
@@ -68,7 +68,11 @@ def _from_files(paths: Sequence[str]) -> tuple[list[Written], list[ManifestError
 
 
 def _from_text(text: str, file: str, first_number: int) -> tuple[list[Written], list[ManifestError]]:
-    documents, errors = read_yaml(text, file, first_number)
+    from . import yaml_text  # Here: the definition of a task mostly comes as data.
+
+    if yaml_text.IMPORT_ERROR is not None:
+        raise MissingLibrary("PyYAML", yaml_text.IMPORT_ERROR)
+    documents, errors = yaml_text.read_yaml(text, file, first_number)
     if not documents and not errors:
         return [], [ManifestError(file, None, "", "holds no manifest; write one or leave it out")]
     return [

@@ -8,7 +8,6 @@ of data came from is kept, so that what the model refuses later is told in the u
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import shlex
@@ -107,6 +106,8 @@ def quoted(text: str, plain: bool = False) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
+    import difflib  # Here: most manifests have nothing wrong.
+
     lower = {candidate.lower(): candidate for candidate in known}
     matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.7)
     return lower[matches[0]] if matches else None

@@ -98,12 +98,10 @@ def _version(value: str) -> str:
 
 
 def _matching(pattern: str, problem: str, remedy: str, longest: int) -> AfterValidator:
-    compiled = re.compile(pattern)
-
     def check(value: str) -> str:
         if len(value) > longest:
             raise refuse(f"has {len(value)} characters", f"use at most {longest}")
-        if compiled.fullmatch(value) is None:
+        if re.fullmatch(pattern, value) is None:
             raise refuse(problem, remedy)
         return value
 

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The same as ``planned`` for jobs that are to be paused, resumed, restarted or scaled: from what lives to plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from ..cluster.kueue import read_admissions
+from ..cluster.live import JobId, read_jobs, read_pods
+from ..engine.pause import is_admitted_by_kueue
+from ..engine.plan import WORKLOAD_KINDS, Plan, staying
+from ..engine.prove import blocked, foreign_workloads
+from ..manifest.secrets import live_secret_values
+from ..task import Task
+from .planned import of_another_kind, proved
+from .requested import RequestedJob
+from .transitions import Impossible, LiveJob, pause, restart, resume, scale
+
+
+def plans_for_transition(task: Task, jobs: list[RequestedJob]) -> list[Plan]:
+    """What pausing, resuming, restarting or scaling needs.
+
+    Raises Refused with all that stands in the way (or blocks those plans, told to continue on errors), and KubeError
+    for jobs in a Kueue queue where there is no Kueue.
+    """
+    living = _living(task, jobs)
+    task.hide(value for found in living.values() for obj in found.objects for value in live_secret_values(obj))
+    plans: list[Plan] = []
+    obstacles: list[tuple[Plan, str]] = []
+    for job in jobs:
+        plan, found = Plan(job.name, job.namespace, job.kind), living.get(job.id)
+        if found is not None:
+            try:
+                plan = _transition(task, job, found)
+            except Impossible as problem:
+                obstacles.append((plan, str(problem)))
+        plans.append(plan)
+    missing = [plan for job, plan in zip(jobs, plans, strict=True) if job.id not in living]
+    foreign = foreign_workloads(missing, task.client())
+    taken = {(plan.namespace, plan.name) for plan, _text in foreign}
+    nowhere = [plan for plan in missing if (plan.namespace, plan.name) not in taken]
+    plans = blocked(
+        plans,
+        [*obstacles, *foreign, *((plan, _NOWHERE) for plan in nowhere)],
+        task.params["continue_on_error"],
+    )
+    return proved(task, plans)
+
+
+_NOWHERE = "there is no such job. gpuctl_job_info shows which there are, and state=present with a manifest makes one."
+
+
+def _living(task: Task, jobs: Iterable[RequestedJob]) -> dict[JobId, LiveJob]:
+    """Those of the jobs that are there and not about to go."""
+    client = task.client()
+    objects = {job: staying(found) for job, found in read_jobs(client, (job.id for job in jobs)).items()}
+    living = {
+        job: LiveJob(*job, workload=found[0], around=tuple(found[1:]))
+        for job, found in objects.items()
+        if found and found[0]["kind"] in WORKLOAD_KINDS
+    }
+    queued = {
+        job: one.workload for job, one in living.items() if is_admitted_by_kueue(one.workload) and not one.has_ended
+    }
+    admissions = read_admissions(client, queued)
+    pods = read_pods(client, living) if task.params["state"] in ("paused", "restarted") else {}
+    return {
+        job: replace(one, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, one in living.items()
+    }
+
+
+def _transition(task: Task, wanted: RequestedJob, job: LiveJob) -> Plan:
+    if wanted.kind not in (None, job.kind):
+        raise Impossible(of_another_kind(job.kind))
+    state, replicas = task.params["state"], task.params["replicas"]
+    if state == "restarted":
+        return restart(job, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    if state == "present":
+        return scale(job, replicas)
+    if job.has_ended:
+        task.warn(f"{job.kind} {job.name} in namespace {job.namespace} has ended, so it can not be {state}")
+    return pause(job) if state == "paused" else resume(job)
