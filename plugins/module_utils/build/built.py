@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(NamedTuple):
     """The Kubernetes objects of one job, as they are applied.
 
     ``dependents`` are in the order in which they are applied after the workload. ``priority_class`` is cluster-wide

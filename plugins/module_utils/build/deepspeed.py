@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..manifest.models import Training
 from . import metadata
@@ -27,8 +26,7 @@ _NAME = "|".join(re.escape(name) for name in _TEMPLATES)
 _MENTION = re.compile(rf"(?<![^\s'\"])({_OPTION}(?:=|\s+))({_NAME})(?![\w./-])")
 
 
-@dataclass(frozen=True)
-class Configured:
+class Configured(NamedTuple):
     """The words of command and args with our configurations put in, and the names of those that are used."""
 
     words: list[str]

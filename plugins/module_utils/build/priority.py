@@ -4,15 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..labels import FIELD_MANAGER, MANAGED_BY, priority_class_name
 from .built import Object, sparse
 
 
-@dataclass(frozen=True)
-class _Class:
+class _Class(NamedTuple):
     value: int
     description: str
     preemption_policy: str | None = None  # None: the default, which makes room by evicting pods of less priority

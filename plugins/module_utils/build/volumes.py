@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import posixpath
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..manifest.models import Resources, Storage, Workdir
 from ..quantity import canonical, parse
@@ -43,8 +43,7 @@ _FILE_ENDINGS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Volume:
+class Volume(NamedTuple):
     """A volume and the one place where it is mounted."""
 
     name: str

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..kube.client import Client
@@ -33,7 +32,7 @@ def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> 
     uids: dict[str, dict[str, JobId]] = defaultdict(dict)
     for job, workload in jobs.items():
         uids[job[0]][workload["metadata"]["uid"]] = job
-    resource = replace(KUEUE_WORKLOAD, api_version=version)
+    resource = KUEUE_WORKLOAD._replace(api_version=version)
     found = {}
     for namespace, wanted in sorted(uids.items()):
         for admission in client.select(resource, namespace, labels=KUEUE_JOB_UID):

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..quantity import QuantityError, parse
 
@@ -23,8 +22,7 @@ Key = tuple[tuple[str, Any], ...]
 Path = tuple["str | Key", ...]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One field: where it is, what it was and what it becomes. ``ABSENT`` stands for "not there"."""
 
     path: Path

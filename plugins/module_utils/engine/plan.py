@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..labels import FIELD_MANAGER
 from .fields import Change, changes, path_text
@@ -141,8 +141,7 @@ class Step:
         return f"{self.action} {self.kind} {self.name}{detail}"
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """A job that has ended and is left so: its last status, None where nobody saw it, and why it is left."""
 
     status: str | None = None

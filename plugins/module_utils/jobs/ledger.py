@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 RERUN = ("never", "on_change", "on_failure", "always")
 
@@ -24,16 +23,14 @@ MAX_ENTRIES = 2000
 _RESULTS = {"Complete": "Succeeded", "Failed": "Failed"}  # by the condition of the Job
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(NamedTuple):
     """How a run ended: ``Succeeded`` or ``Failed``, and when (RFC 3339). None for what nobody saw."""
 
     result: str | None = None
     finished_at: str | None = None
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """The last run of a training. ``manifest`` is the digest of what was asked for, "" where that is not known."""
 
     manifest: str
@@ -45,7 +42,7 @@ class Entry:
 
     def __str__(self) -> str:
         """The value of the training's key in the ledger."""
-        return json.dumps({name: value for name, value in asdict(self).items() if value is not None})
+        return json.dumps({name: value for name, value in self._asdict().items() if value is not None})
 
 
 def read_entries(data: Mapping[str, str]) -> dict[str, Entry]:

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class KubeError(Exception):
@@ -34,8 +33,7 @@ class Unauthorized(ConnectionProblem):
         return False
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """One entry of ``status.details.causes``."""
 
     field: str

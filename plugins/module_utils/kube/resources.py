@@ -8,12 +8,10 @@ for them would cost three requests per task and tell nothing new.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Resource:
+class Resource(NamedTuple):
     """One kind: its group and version, its plural in URLs and whether it lives in a namespace."""
 
     kind: str
@@ -89,4 +87,4 @@ _BY_KIND = {
 
 def resource_of(obj: dict[str, Any]) -> Resource:
     """The resource of a Kubernetes object, in its own version. Raises KeyError for a kind that is not used here."""
-    return replace(_BY_KIND[obj["kind"]], api_version=obj["apiVersion"])
+    return _BY_KIND[obj["kind"]]._replace(api_version=obj["apiVersion"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .problems import ManifestError
 from .tree import Node
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from .reading import Spot
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a manifest came from: the file as it was named ("definition" for none), and its number in it from 1."""
 
     file: str

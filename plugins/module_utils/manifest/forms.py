@@ -7,7 +7,6 @@ The reader brings each form to the field's own before the model sees it; the JSO
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 
@@ -25,26 +24,24 @@ class Also:
         self.names = names
 
 
-@dataclass(frozen=True)
 class OneOrMany:
     """A list that may be written as its only item."""
 
 
-@dataclass(frozen=True)
 class MapForm:
     """A list of blocks that may be written as a map from one of their fields to another."""
 
-    key: str
-    value: str
+    def __init__(self, key: str, value: str) -> None:
+        self.key = key
+        self.value = value
 
 
-@dataclass(frozen=True)
 class NamesForm:
     """A map of blocks that may be written as a list of its keys, the blocks empty."""
 
 
-@dataclass(frozen=True)
 class DefaultEntry:
     """A map one entry of which may stand beside it, as a key of the block that has the map."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name

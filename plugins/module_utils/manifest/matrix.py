@@ -20,8 +20,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from .document import Checked, Written
 from .problems import ManifestError
@@ -93,8 +93,7 @@ def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class _Use:
+class _Use(NamedTuple):
     """A text with placeholders: where it stands, and the parameters that it names."""
 
     path: str
@@ -149,7 +148,7 @@ def _expanded(manifest: MapNode, base: str, matrix: Mapping[str, Sequence[str]])
             for key, value in manifest.entries
             if key.text != "matrix"
         ]
-        yield _with_values(replace(manifest, entries=tuple(entries)), combination)
+        yield _with_values(manifest._replace(entries=tuple(entries)), combination)
 
 
 def _named(job: Node, name: str, base: str) -> Node:
@@ -157,11 +156,11 @@ def _named(job: Node, name: str, base: str) -> Node:
     if not isinstance(job, MapNode):
         return job
     entries = tuple(
-        (key, replace(value, text=name) if key.text == "name" and isinstance(value, ScalarNode) else value)
+        (key, value._replace(text=name) if key.text == "name" and isinstance(value, ScalarNode) else value)
         for key, value in job.entries
     )
     sweep = (ScalarNode("sweep", job.place), ScalarNode(base, job.place))
-    return replace(job, entries=entries if any(key.text == "sweep" for key, dummy in entries) else (*entries, sweep))
+    return job._replace(entries=entries if any(key.text == "sweep" for key, dummy in entries) else (*entries, sweep))
 
 
 def _with_values(node: AnyNode, combination: Combination) -> AnyNode:
@@ -169,10 +168,10 @@ def _with_values(node: AnyNode, combination: Combination) -> AnyNode:
         if _BEGINNING not in node.text:
             return node
         text = _PLACEHOLDER.sub(lambda match: combination.get(match["parameter"], match[0]), node.text)
-        return replace(node, text=text)
+        return node._replace(text=text)
     if isinstance(node, ListNode):
-        return replace(node, items=tuple(_with_values(item, combination) for item in node.items))
-    return replace(node, entries=tuple((key, _with_values(value, combination)) for key, value in node.entries))
+        return node._replace(items=tuple(_with_values(item, combination) for item in node.items))
+    return node._replace(entries=tuple((key, _with_values(value, combination)) for key, value in node.entries))
 
 
 def _without_repetitions(manifests: list[Checked]) -> list[Checked]:

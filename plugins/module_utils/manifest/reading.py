@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .forms import MapForm, NamesForm, OneOrMany
 from .models import Block
@@ -45,16 +45,14 @@ _LONGEST_SHOWN = 60
 _LONGEST_LIST = 12
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     path: str
     message: str
     node: Node
     value: str | None = None
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(NamedTuple):
     """Where a piece of data was written."""
 
     path: str

@@ -8,32 +8,28 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from .forms import Also, DefaultEntry
 from .models import KINDS, Block
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """One value, handed to the model as the text it was written; `annotation` is its type in the model."""
 
     annotation: Any = str
 
 
-@dataclass(frozen=True)
-class ListOf:
+class ListOf(NamedTuple):
     item: Shape
 
 
-@dataclass(frozen=True)
-class MapOf:
+class MapOf(NamedTuple):
     item: Shape
     name: Text
 
 
-@dataclass(frozen=True)
-class BlockOf:
+class BlockOf(NamedTuple):
     model: type[Block]
 
 

@@ -8,8 +8,7 @@ Looks at manifests that have other errors as well, so that all errors are told a
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .document import Checked
 from .problems import ManifestError
@@ -27,8 +26,7 @@ def check_together(manifests: Sequence[Checked], namespace: str) -> list[Manifes
     return errors
 
 
-@dataclass(frozen=True)
-class _Claim:
+class _Claim(NamedTuple):
     """What only one manifest may say: its identity, where it is said, and the words for who says it again.
 
     ``owner`` is how those words name who said it first, before its place.

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 MAX_DEPTH = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a node stands: line and column from 1 (None outside of YAML text), and its rank in reading order."""
 
     line: int | None
@@ -25,8 +23,7 @@ class Place:
     rank: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
+class ScalarNode(NamedTuple):
     text: str
     place: Place
     is_null: bool = False
@@ -34,14 +31,12 @@ class ScalarNode:
     """Written without quotes, so that 4 is a number and not a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListNode:
+class ListNode(NamedTuple):
     items: tuple[Node, ...]
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class MapNode:
+class MapNode(NamedTuple):
     entries: tuple[tuple[ScalarNode, Node], ...]
     place: Place
 

@@ -12,7 +12,7 @@ import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .problems import ManifestError
 from .syntax import Fault, excerpt, explain, lines_of
@@ -37,8 +37,7 @@ _SEPARATOR = re.compile(r"---(\s|$)")
 _COLUMNS = 10_000
 
 
-@dataclass(frozen=True)
-class TextDocument:
+class TextDocument(NamedTuple):
     """A document of a YAML text: its number in the text, from 1, and its tree."""
 
     number: int

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -51,9 +50,9 @@ SEEN = {
     "suspended": (job(("Suspended", "True")), ENTRY),
     "succeeded": (
         job(("SuccessCriteriaMet", "True"), ("Complete", "True")),
-        replace(ENTRY, result="Succeeded", finished_at="2026-01-01T00:10:00Z"),
+        ENTRY._replace(result="Succeeded", finished_at="2026-01-01T00:10:00Z"),
     ),
-    "failed": (job(("Failed", "True")), replace(ENTRY, result="Failed", finished_at="2026-01-01T00:10:00Z")),
+    "failed": (job(("Failed", "True")), ENTRY._replace(result="Failed", finished_at="2026-01-01T00:10:00Z")),
 }
 
 
@@ -69,8 +68,8 @@ NO_ENTRIES = [
     "{}",
     "null",
     '{"uid": 1}',
-    str(replace(ENTRY, submitted_at="yesterday")),
-    str(replace(ENTRY, submitted_at="2026-01-01")),
+    str(ENTRY._replace(submitted_at="yesterday")),
+    str(ENTRY._replace(submitted_at="2026-01-01")),
     str(ENTRY).replace("3600", '"an hour"'),
     str(ENTRY).replace("3600", "1e300"),
 ]
@@ -84,12 +83,12 @@ def test_what_is_no_entry_is_left_out(text: str) -> None:
 ENDINGS = {
     "nothing is known": (None, None, None),
     "it is live and runs": (job(), ENTRY, None),
-    "it runs anew, and its last run failed": (job(), replace(ENTRY, result="Failed"), None),
+    "it runs anew, and its last run failed": (job(), ENTRY._replace(result="Failed"), None),
     "it is live and has failed": (job(("Failed", "True")), None, FAILED),
-    "its end was seen": (None, replace(ENTRY, result="Succeeded", finished_at=SUCCEEDED.finished_at), SUCCEEDED),
-    "it has gone before its time": (None, replace(ENTRY, submitted_at="2026-01-01T11:00:01Z"), None),
+    "its end was seen": (None, ENTRY._replace(result="Succeeded", finished_at=SUCCEEDED.finished_at), SUCCEEDED),
+    "it has gone before its time": (None, ENTRY._replace(submitted_at="2026-01-01T11:00:01Z"), None),
     "its time to live can have passed": (None, ENTRY, UNSEEN),
-    "it has gone and had no time to live": (None, replace(ENTRY, ttl_seconds=None), None),
+    "it has gone and had no time to live": (None, ENTRY._replace(ttl_seconds=None), None),
 }
 
 
@@ -150,15 +149,15 @@ def test_the_sentence_says_what_to_do(case: tuple[str, Ending, bool], sentence: 
 
 
 def test_only_what_is_new_is_written() -> None:
-    newer = replace(ENTRY, result="Failed")
+    newer = ENTRY._replace(result="Failed")
     entries = {"a": ENTRY, "b": ENTRY}
     assert ledger_changes(entries, {"a": ENTRY, "b": newer, "c": ENTRY}) == {"b": str(newer), "c": str(ENTRY)}
     assert ledger_changes(entries, {"a": ENTRY}) == {}
 
 
 def test_the_oldest_go_when_there_are_too_many() -> None:
-    full = {f"t{number}": replace(ENTRY, submitted_at=f"20{number:04}-01-01") for number in range(MAX_ENTRIES)}
-    new = replace(ENTRY, submitted_at="209999-01-01")
+    full = {f"t{number}": ENTRY._replace(submitted_at=f"20{number:04}-01-01") for number in range(MAX_ENTRIES)}
+    new = ENTRY._replace(submitted_at="209999-01-01")
     assert ledger_changes(full, {"x": new, "y": new}) == {"x": str(new), "y": str(new), "t0": None, "t1": None}
     assert ledger_changes(full, {"t5": full["t5"]}) == {}
 
