@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..quantity import QuantityError, parse
@@ -42,7 +43,10 @@ ABSENT = _Absent()
 
 
 def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -> tuple[Change, ...]:
-    """What an apply of ``desired`` by ``manager`` would change in ``live``, in the order of the desired object."""
+    """What an apply of ``desired`` by ``manager`` would change in ``live``, in the order of the desired object.
+
+    Both are plain data, as JSON has it.
+    """
     found = list(_differences(desired, live, ()))
     found += _dropped(owned_fields(live, manager), desired, live, ())
     return tuple(found)
@@ -68,7 +72,7 @@ def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
 def value_at(obj: Any, path: Path) -> Any:
     """What an object has at a path of plain names; ABSENT where it has nothing."""
     for name in path:
-        obj = obj.get(name, ABSENT) if isinstance(obj, Mapping) else ABSENT
+        obj = obj.get(name, ABSENT) if isinstance(obj, dict) else ABSENT
     return obj
 
 
@@ -110,7 +114,7 @@ _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
 
 
 def _merge_keys(field: str | Key, item: Any) -> tuple[str, ...]:
-    if not isinstance(item, Mapping) or not isinstance(field, str):
+    if not isinstance(item, dict) or not isinstance(field, str):
         return ()
     if field == "ports":
         return ("containerPort", "protocol") if "containerPort" in item else ("port", "protocol")
@@ -122,9 +126,11 @@ def _key(keys: tuple[str, ...], item: Mapping[str, Any]) -> Key:
 
 
 def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
-    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+    if isinstance(desired, dict) and isinstance(live, dict):
         for name, value in desired.items():
-            yield from _differences(value, live.get(name, ABSENT), (*path, name))
+            theirs = live.get(name, ABSENT)
+            if not (isinstance(value, str) and value == theirs):  # Most of an object are texts that are the same.
+                yield from _differences(value, theirs, (*path, name))
         if path and path[-1] in _COMPLETE_MAPS:
             yield from (Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys())
     elif isinstance(desired, list) and isinstance(live, list) and desired and _merge_keys(path[-1], desired[0]):
@@ -173,7 +179,7 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
             yield Change((*path, name), theirs, ABSENT)
         elif below:
             yield from _dropped(below, ours, theirs, (*path, name))
-        elif isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        elif isinstance(ours, dict) and isinstance(theirs, dict):
             yield from _dropped_from_atomic(ours, theirs, (*path, name))
 
 
@@ -191,14 +197,21 @@ def _descend(step: str, desired: Any, live: Any, path: Path) -> tuple[str | Key 
         name = step[2:]
         return name, _member(desired, name), _member(live, name)
     if step.startswith("k:"):
-        wanted = json.loads(step[2:])
+        wanted = _key_of(step)
         key = tuple(wanted.items())
         return key, _entry(desired, wanted), _entry(live, wanted)
     return None, ABSENT, ABSENT
 
 
+@lru_cache(maxsize=1024)
+def _key_of(step: str) -> Mapping[str, Any]:
+    """``k:{"name":"main"}``, which every job has."""
+    key: dict[str, Any] = json.loads(step[2:])
+    return key
+
+
 def _member(value: Any, name: str) -> Any:
-    return value.get(name, ABSENT) if isinstance(value, Mapping) else ABSENT
+    return value.get(name, ABSENT) if isinstance(value, dict) else ABSENT
 
 
 def _entry(value: Any, wanted: Mapping[str, Any]) -> Any:
@@ -216,7 +229,7 @@ def _extract(fields: Mapping[str, Any], live: Any) -> Any:
         return live
     if isinstance(live, list):
         # In the order of the list, not of the tree: a variable may only refer to those before it.
-        held = [(json.loads(step[2:]), children) for step, children in below.items()]
+        held = [(_key_of(step), children) for step, children in below.items()]
         return [
             {**keys, **_extract(children, item)} if children else item
             for item in live
