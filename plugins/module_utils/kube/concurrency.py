@@ -32,29 +32,36 @@ def side_by_side_until(
     from concurrent.futures import ThreadPoolExecutor, wait
 
     items = list(items)
-    stopped = False
+    results: list[R | None] = [None] * len(items)
+    problems: dict[int, BaseException] = {}
+    to_begin, stopped = iter(range(len(items))), False
 
-    def begin(item: T) -> R | None:
+    def take_turns() -> None:
+        """Begin one item after the other: to hand each to the pool by itself costs more than many an item takes.
+
+        Threads do not get the same item, because ``next`` of a range is one step of the interpreter.
+        """
         nonlocal stopped
-        if stopped:
-            return None
-        try:
-            result = work(item)
-        except BaseException:
-            stopped = True
-            raise
-        stopped = stopped or stops(result)
-        return result
+        while not stopped and (number := next(to_begin, None)) is not None:
+            try:
+                result = results[number] = work(items[number])
+            except BaseException as problem:
+                problems[number], stopped = problem, True
+            else:
+                stopped = stopped or stops(result)
 
-    if len(items) < 2 or concurrency == 1:
-        return [begin(item) for item in items]
-    pool = ThreadPoolExecutor(max_workers=min(concurrency, len(items)))
-    try:
-        futures = [pool.submit(begin, item) for item in items]
-        wait(futures)
-    except BaseException:  # Not of ``work``, whose are in the futures: the task's time is over, or somebody ends it.
-        stopped = True
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-    return [future.result() for future in futures]
+    threads = min(concurrency, len(items))
+    if threads < 2:
+        take_turns()
+    else:
+        pool = ThreadPoolExecutor(max_workers=threads)
+        try:
+            wait([pool.submit(take_turns) for _thread in range(threads)])
+        except BaseException:  # The task's time is over, or somebody ends it; those of ``work`` are in ``problems``.
+            stopped = True
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        pool.shutdown()
+    if problems:
+        raise problems[min(problems)]
+    return results
