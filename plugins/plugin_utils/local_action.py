@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -121,11 +121,12 @@ class LocalAction(ActionBase):  # type: ignore[misc]
         return message
 
 
-def _without(secrets: Iterable[str], result: dict[str, Any]) -> dict[str, Any]:
+def _without(secrets: set[str], result: dict[str, Any]) -> dict[str, Any]:
     """The result as a module's would come back: without secrets, and plain after its way through JSON."""
     # A short secret may be spelt like a truth value, which says nothing of it (AnsibleModule spares them too).
     spared = {name: value for name, value in result.items() if value is None or isinstance(value, bool)}
-    received: dict[str, Any] = json.loads(json.dumps(remove_values(result, secrets) | spared))
+    shown = remove_values(result, secrets) | spared if secrets else result
+    received: dict[str, Any] = json.loads(json.dumps(shown))
     return received
 
 
