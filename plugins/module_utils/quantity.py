@@ -12,6 +12,7 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 Format = Literal["binary", "decimal", "exponent"]
@@ -62,7 +63,11 @@ def parse(text: str | int | float) -> Quantity:
 
     Raises QuantityError for anything else. Numbers are read by their shortest decimal notation.
     """
-    written = str(text).strip()
+    return _parsed(str(text).strip())
+
+
+@lru_cache(maxsize=1024)  # A folder of jobs, and the pods of a cluster, ask for the same few amounts.
+def _parsed(written: str) -> Quantity:
     match = _SYNTAX.fullmatch(written)
     if match is None:
         raise QuantityError(f"{written!r} is not a quantity")
