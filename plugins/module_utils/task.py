@@ -112,6 +112,8 @@ class Outcome:
 
 def run_module(module: AnsibleModule, core: Core) -> None:
     """Run a task's core as the module and exit: with its result, or with one message that says what to do."""
+    # They watch long-lived programs, and to find them pydantic would read the metadata of all that is installed.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     task = Task(
         module.params, module.check_mode, module.warn, module.no_log_values.update, diff_mode=bool(module._diff)
     )
