@@ -172,7 +172,7 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
     """What we hold by an earlier apply and the desired object does not name any more."""
     held_keys = {key[0] for key in path[-1]} if path and isinstance(path[-1], tuple) else set()
     for step, below in fields.items():
-        name, ours, theirs = _descend(step, desired, live, path)
+        name, ours, theirs = _descend(step, desired, live)
         if name is None or theirs is ABSENT or name in held_keys:
             continue
         if ours is ABSENT:
@@ -191,11 +191,13 @@ def _dropped_from_atomic(ours: Mapping[str, Any], theirs: Mapping[str, Any], pat
             yield Change((*path, name), value, ABSENT)
 
 
-def _descend(step: str, desired: Any, live: Any, path: Path) -> tuple[str | Key | None, Any, Any]:
+def _descend(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any, Any]:
     """Follow one step of a ``fieldsV1`` tree: ``f:<field>`` or ``k:<key of an entry>`` (we apply no ``v:`` sets)."""
     if step.startswith("f:"):
         name = step[2:]
-        return name, _member(desired, name), _member(live, name)
+        ours = desired.get(name, ABSENT) if isinstance(desired, dict) else ABSENT
+        theirs = live.get(name, ABSENT) if isinstance(live, dict) else ABSENT
+        return name, ours, theirs
     if step.startswith("k:"):
         wanted = _key_of(step)
         key = tuple(wanted.items())
@@ -208,10 +210,6 @@ def _key_of(step: str) -> Mapping[str, Any]:
     """``k:{"name":"main"}``, which every job has."""
     key: dict[str, Any] = json.loads(step[2:])
     return key
-
-
-def _member(value: Any, name: str) -> Any:
-    return value.get(name, ABSENT) if isinstance(value, dict) else ABSENT
 
 
 def _entry(value: Any, wanted: Mapping[str, Any]) -> Any:
@@ -238,7 +236,7 @@ def _extract(fields: Mapping[str, Any], live: Any) -> Any:
         ]
     extracted = {}
     for step, children in below.items():
-        name, _ours, value = _descend(step, None, live, ())
+        name, _ours, value = _descend(step, None, live)
         if isinstance(name, str) and value is not ABSENT:
             extracted[name] = _extract(children, value)
     return extracted

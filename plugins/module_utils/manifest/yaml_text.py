@@ -144,14 +144,14 @@ class _Composer:
 
     def read(self, events: Iterator[Any]) -> None:
         for event in events:
-            if isinstance(event, yaml.DocumentStartEvent):
+            if isinstance(event, yaml.ScalarEvent):  # first, as most of them are
+                self._add(self._scalar(event), 1, 1, event.anchor)
+            elif isinstance(event, yaml.DocumentStartEvent):
                 self._begin_document(event)
             elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
                 self._open(event)
             elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
                 self._close()
-            elif isinstance(event, yaml.ScalarEvent):
-                self._add(self._scalar(event), 1, 1, event.anchor)
             elif isinstance(event, yaml.AliasEvent):
                 self._add_alias(event)
 
