@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compare with what people use otherwise, in one run on one machine: what `make bench` does.
 
-GPUCTL_BENCH_ROUNDS=3 is how often each is measured; the large ones once, which takes ten minutes. GPUCTL_BENCH_FULL=1
-measures them as often too, and a cluster of 5,000 nodes, which takes an hour. GPUCTL_BENCH_ONLY=jobs,nodes takes some
-of the groups. GPUCTL_BENCH_KUBECONFIG=/path measures on that cluster what can be measured there: a task, and many jobs.
+GPUCTL_BENCH_ROUNDS=3 is how often each is measured; the folder once. That takes a quarter of an hour.
+GPUCTL_BENCH_FULL=1 measures the folder as often too, and a cluster of 5,000 nodes, which takes an hour.
+GPUCTL_BENCH_ONLY=jobs,nodes takes some of the groups. GPUCTL_BENCH_KUBECONFIG=/path measures on that cluster what can
+be measured there: a task, and many jobs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ JOBS = (1, 10, 100, 500)
 NODES = (10, 100, 1_000)
 INFO = (100, 1_000, 5_000) if FULL else (100, 1_000)
 FOLDER = 200
-LARGE = 100  # from so many on, a round takes a minute
+FOLDER_ROUNDS = ROUNDS if FULL else 1  # its loop takes two minutes
 
 
 def main() -> None:
@@ -69,24 +70,20 @@ def _measured(directory: Path) -> Iterator[Group]:
     if "jobs" in ONLY or "folder" in ONLY:
         with nullcontext(given) if given else simulated(directory, nodes=4) as cluster, _namespaces(cluster):
             for jobs in JOBS if "jobs" in ONLY else ():
-                yield measure(scenarios.job_group(directory, jobs), cluster, _rounds(jobs), warm_up=jobs == JOBS[0])
+                yield measure(scenarios.job_group(directory, jobs), cluster, ROUNDS, warm_up=jobs == JOBS[0])
             if "folder" in ONLY:
-                yield measure(scenarios.folder_group(directory, FOLDER), cluster, _rounds(FOLDER), warm_up=False)
+                yield measure(scenarios.folder_group(directory, FOLDER), cluster, FOLDER_ROUNDS, warm_up=False)
     if given:
         print("Labels of nodes and information are measured on simulated clusters only: their size is what counts.")
         return
     for nodes in NODES if "nodes" in ONLY else ():
         with simulated(directory, nodes=nodes) as cluster:
             group = scenarios.node_group(directory, nodes, cluster.environment["KUBECONFIG"])
-            yield measure(group, cluster, _rounds(nodes), warm_up=nodes == NODES[0])
+            yield measure(group, cluster, ROUNDS, warm_up=nodes == NODES[0])
     for nodes in INFO if "info" in ONLY else ():
         with simulated(directory, nodes=nodes, pods=10 * nodes) as cluster:
             group = scenarios.info_group(directory, nodes, 10 * nodes)
-            yield measure(group, cluster, _rounds(nodes), warm_up=nodes == INFO[0])
-
-
-def _rounds(size: int) -> int:
-    return ROUNDS if FULL or size < LARGE else 1
+            yield measure(group, cluster, ROUNDS, warm_up=nodes == INFO[0])
 
 
 @contextmanager
@@ -107,7 +104,7 @@ def _namespaces(cluster: Served) -> Iterator[None]:
 
 
 def _conditions() -> str:
-    rounds = f"{ROUNDS} rounds" if FULL else f"{ROUNDS} rounds, of {LARGE} and more things one"
+    rounds = f"{ROUNDS} rounds" if FOLDER_ROUNDS == ROUNDS else f"{ROUNDS} rounds, of the folder {FOLDER_ROUNDS}"
     where = f"the cluster of {KUBECONFIG}" if KUBECONFIG else "a simulated API server on the same machine"
     command = f"make bench{' GPUCTL_BENCH_FULL=1' if FULL else ''}"
     tools = [_said("ansible-playbook", "--version"), _said("kubectl", "version", "--client")]
