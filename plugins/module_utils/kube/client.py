@@ -349,7 +349,7 @@ class Client:
             if self._given_up:
                 raise ConnectionProblem(f"{method} {path} was not sent: the task was ended before")
             try:
-                response = self._pool.urlopen(
+                response = self._pool.request(
                     method,
                     url,
                     body=payload,
