@@ -77,14 +77,12 @@ def split(requests: list[Any], mark: str) -> list[list[Any]]:
 def concerns(request: Any, job: str) -> bool:
     """A write of an object of the job. Only for the training the creation of another object is tried.
 
-    What is refused because a controller came between is sent again, and counts once.
+    A patch that is refused because a controller came between is sent again, and counts once.
     """
     last = request.path.rpartition("/")[2]
-    return (
-        request.method != "GET"
-        and request.status != 409
-        and job == ("train" if last == "jobs" else last.removeprefix("svc-"))
-    )
+    if request.method == "GET" or (request.method == "PATCH" and request.status == 409):
+        return False
+    return job == ("train" if last == "jobs" else last.removeprefix("svc-"))
 
 
 def told(request: Any) -> str:
