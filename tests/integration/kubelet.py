@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from .api import PATHS, Api, eventually
+from .api import Api, eventually
 
 
 def ended(api: Api, namespace: str, job: str, exit_code: int = 0) -> None:
@@ -62,9 +62,7 @@ def _report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **
     body = {"status": {"phase": phase, "conditions": conditions, "containerStatuses": containers}}
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     api.patch("pod", name, {"metadata": {"annotations": {"lab/by-hand": "true"}}}, namespace)
-    path = f"{PATHS['pod'].format(namespace)}/{name}/status"
-    status, answer = api.call("PATCH", path, body, "application/strategic-merge-patch+json")
-    assert status == 200, answer
+    api.patch("pod", f"{name}/status", body, namespace)
 
 
 def _times() -> dict[str, str]:
