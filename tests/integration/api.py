@@ -83,12 +83,12 @@ class Api:
         assert status == 201, answer
         return dict(answer)
 
-    def patch(self, kind: str, name: str, body: dict[str, Any], namespace: str = "") -> dict[str, Any]:
-        """A strategic merge patch, as ``kubectl edit`` and ``kubectl set image`` send it."""
+    def patch(self, kind: str, name: str, body: dict[str, Any], namespace: str = "", missing_ok: bool = False) -> bool:
+        """A strategic merge patch, as ``kubectl edit`` and ``kubectl set image`` send it; is there such an object?"""
         path = f"{PATHS[kind].format(namespace)}/{name}"
         status, answer = self.call("PATCH", path, body, "application/strategic-merge-patch+json")
-        assert status == 200, answer
-        return dict(answer)
+        assert status == 200 or (status == 404 and missing_ok), answer
+        return bool(status == 200)
 
     def delete(self, kind: str, name: str, namespace: str = "") -> None:
         self.call("DELETE", f"{PATHS[kind].format(namespace)}/{name}", {"propagationPolicy": "Background"})

@@ -42,9 +42,17 @@ def _running(api: Api, namespace: str, job: str) -> list[dict[str, Any]]:
 
     def running() -> list[dict[str, Any]]:
         pods = api.list("pod", namespace, f"app={job}")
-        return pods if all(_is_ready(pod) for pod in pods) else []
+        return pods if len(pods) == _wanted(api, namespace, job) and all(_is_ready(pod) for pod in pods) else []
 
     return list(eventually(running))
+
+
+def _wanted(api: Api, namespace: str, job: str) -> int:
+    """How many pods its workload asks for; 0 while there is none."""
+    for kind, field in (("job", "parallelism"), ("deployment", "replicas"), ("statefulset", "replicas")):
+        if workload := api.get(kind, job, namespace):
+            return int(workload["spec"][field])
+    return 0
 
 
 def _is_ready(pod: dict[str, Any]) -> bool:
@@ -53,16 +61,21 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 
 
 def _report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **more: Any) -> None:
-    """``state`` and ``more`` are of each container (core/v1 ContainerStatus); none is ready."""
+    """``state`` and ``more`` are of each container (core/v1 ContainerStatus); none is ready.
+
+    A Job that has failed for good with its first pod removes the others, of which nothing is left to be said.
+    """
     containers = [
         {**container, "state": state, "ready": False, "started": False, **more}
         for container in pod["status"]["containerStatuses"]
     ]
     conditions = [{"type": name, "status": "False"} for name in ("Ready", "ContainersReady")]
-    body = {"status": {"phase": phase, "conditions": conditions, "containerStatuses": containers}}
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-    api.patch("pod", name, {"metadata": {"annotations": {"lab/by-hand": "true"}}}, namespace)
-    api.patch("pod", f"{name}/status", body, namespace)
+    by_hand = {"metadata": {"annotations": {"lab/by-hand": "true"}}}
+    said = {"status": {"phase": phase, "conditions": conditions, "containerStatuses": containers}}
+    for path, body in ((name, by_hand), (f"{name}/status", said)):
+        if not api.patch("pod", path, body, namespace, missing_ok=True):
+            return
 
 
 def _times() -> dict[str, str]:
