@@ -120,7 +120,8 @@ options:
     description:
       - What to do when Kubernetes cannot make a change in place, such as another image for a training.
       - V(recreate) proves with a dry run that the new object is valid, deletes the old one, waits until it is gone and creates
-        the new one. When that fails, the old one is put back. A running training starts over.
+        the new one. When that fails, the old one is put back. A running training starts over when its manifest has changed,
+        never because a new version of this collection would build it otherwise.
       - V(fail) changes nothing and names the fields.
       - A training that has ended is run again as O(rerun) says, whatever this says.
     type: str

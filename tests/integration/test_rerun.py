@@ -153,6 +153,39 @@ def test_a_running_training_is_left_alone_whatever_rerun_says(
     assert recorder.writes == []
 
 
+def test_a_running_training_is_not_interrupted_by_a_version_that_builds_it_otherwise(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str
+):
+    options = {"definition": training(), "namespace": namespace}
+    ansible.job(**options)
+    built_by_another_version(api, namespace)
+
+    recorder.clear()
+    result = ansible.job(**options)
+    assert not result.changed
+    assert recorder.writes == recorder.dry_runs == []
+    assert "It runs on as it was submitted: its manifest is the same" in result.jobs["train"]["reason"]
+    assert "spec.template.spec.terminationGracePeriodSeconds" in result.jobs["train"]["reason"]
+    changed = {**options, "definition": training(environment=OTHER_IMAGE)}
+    assert ansible.job(**changed).jobs["train"]["action"] == "recreate"
+
+
+def built_by_another_version(api: Api, namespace: str, name: str = "train") -> None:
+    """In the place of a training's Job one that differs from it, which the ledger takes for the training's run."""
+    job = api.get("job", name, namespace)
+    api.delete("job", name, namespace)
+    eventually(lambda: api.get("job", name, namespace) is None)
+    metadata = {
+        field: job["metadata"][field] for field in ("name", "labels", "annotations") if field in job["metadata"]
+    }
+    spec = {field: value for field, value in job["spec"].items() if field not in ("selector", "manualSelector")}
+    spec["template"]["metadata"]["labels"] = job["metadata"]["labels"]
+    spec["template"]["spec"]["terminationGracePeriodSeconds"] += 1
+    made = api.create("job", {"metadata": metadata, "spec": spec}, namespace)
+    entry = {**json.loads(remembered(api, namespace)[name]), "uid": made["metadata"]["uid"]}
+    api.patch("configmap", LEDGER, {"data": {name: json.dumps(entry)}}, namespace)
+
+
 def test_a_training_that_somebody_deleted_before_its_end_is_made_anew(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=training(), namespace=namespace, wait=True, wait_timeout=90)
     api.delete("job", "train", namespace)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from ..kube.times import read_time
 from ..labels import (
     DEFAULT_POOL,
     DESCRIPTION,
@@ -102,7 +103,7 @@ def event_rows(
 
 def age(since: str, now: datetime) -> str:
     """Time passed, in the largest unit of which there are two: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
-    seconds = max(0, int((now - datetime.fromisoformat(since.replace("Z", "+00:00"))).total_seconds()))
+    seconds = max(0, int((now - read_time(since)).total_seconds()))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"

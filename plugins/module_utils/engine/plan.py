@@ -156,7 +156,7 @@ class Plan:
     (PriorityClasses). ``kind`` is the manifest's; unknown when a job is deleted by name and was not there. With an
     ``obstacle``, a sentence that says why it cannot be carried out, there are no steps. ``held_gpus`` is the number of
     GPUs that the job's pods hold, where that is of interest. ``manifest`` is the digest by which a training is
-    remembered.
+    remembered. ``kept`` is why a run that would be built otherwise now goes on as it is.
     """
 
     name: str
@@ -168,6 +168,7 @@ class Plan:
     held_gpus: int = 0
     manifest: str | None = None
     ended: Ended | None = None
+    kept: str = ""
 
     @property
     def action(self) -> Action:

@@ -48,8 +48,8 @@ def result_of(
 
 
 def why(plan: Plan, reason: str | None) -> str | None:
-    """Why the job does not run, and of a training that ended in an earlier run, why it is not run again."""
-    return " ".join(filter(None, (reason, (plan.ended or Ended()).reason))) or None
+    """Why the job does not run, and of a training that is left as an earlier run of the task made it, why."""
+    return " ".join(filter(None, (reason, (plan.ended or Ended()).reason, plan.kept))) or None
 
 
 def _adds_service(plan: Plan) -> bool:

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from ..kube.times import read_time
+
 RERUN = ("never", "on_change", "on_failure", "always")
 
 # A ConfigMap holds 1 MiB (pkg/apis/core/validation, ValidateConfigMap). An entry has some 250 bytes, and the server
@@ -126,9 +128,5 @@ def _ending_of(job: Mapping[str, Any]) -> Ending | None:
 
 def _earliest_removal(entry: Entry) -> datetime | None:
     """When Kubernetes removes the Job, if it ends at once; None for never."""
-    # As the API server writes times (metav1.Time: RFC 3339 in UTC). fromisoformat of Python 3.10 does not read the Z;
-    # strptime would load what it knows of languages first, which takes longer than a request.
-    submitted = datetime.fromisoformat(entry.submitted_at.replace("Z", "+00:00"))
-    if submitted.tzinfo is None:
-        raise ValueError(f"{entry.submitted_at} is no time of an API server")
+    submitted = read_time(entry.submitted_at)
     return None if entry.ttl_seconds is None else submitted + timedelta(seconds=entry.ttl_seconds)

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timezone
 
 from ..cluster.kueue import read_admissions
 from ..cluster.live import JobId, read_jobs, read_pods
 from ..engine.pause import is_admitted_by_kueue
 from ..engine.plan import WORKLOAD_KINDS, Plan, staying
 from ..engine.prove import blocked, foreign_workloads
+from ..kube.times import now_as_text
 from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .planned import of_another_kind, proved
@@ -77,7 +77,7 @@ def _transition(task: Task, wanted: RequestedJob, job: LiveJob) -> Plan:
         raise Impossible(of_another_kind(job.kind))
     state, replicas = task.params["state"], task.params["replicas"]
     if state == "restarted":
-        return restart(job, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+        return restart(job, now_as_text())
     if state == "present":
         return scale(job, replicas)
     if job.has_ended:

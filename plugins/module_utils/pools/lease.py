@@ -35,12 +35,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from typing import Any
 
 from ..kube.client import Client
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import LEASE, NAMESPACE
+from ..kube.times import now_as_text
 from ..labels import CHANGED_BY, FIELD_MANAGER, MANAGED_BY, POOLS_LEASE, SYSTEM_NAMESPACE
 
 ABANDONED_AFTER = 15.0  # seconds
@@ -198,7 +198,7 @@ class PoolLease:
             return None
 
     def _patch(self, lease: dict[str, Any], *, holder: str | None) -> dict[str, Any]:
-        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if holder else None
+        now = now_as_text() if holder else None
         seconds = math.ceil(ABANDONED_AFTER) if holder else None
         # For people: nothing here decides by these times.
         spec = {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": seconds}

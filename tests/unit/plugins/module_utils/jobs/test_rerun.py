@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What becomes of the plan for a training whose last run has ended."""
+"""What becomes of the plan for a training that runs or has ended."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_present
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.rerun import as_remembered
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PRIORITY
 
 from ..engine.objects import live, wanted
 
@@ -36,6 +37,10 @@ def entry(manifest: str = "a", uid: str = "uid-of-train", result: str | None = N
 SERVICE = live("Service", "svc-train", spec={"clusterIP": "None"})
 FORMER = live("Deployment", spec=image("a"))
 LEAVING = job("Complete", leaving=True)
+PAUSED = job()
+PAUSED["spec"]["suspend"] = True
+URGENT = job()
+URGENT["metadata"]["labels"][PRIORITY] = "high"
 
 # wanted image (its digest is the same letter), what is live, the entry, rerun:
 # the plan's steps, the digest to remember, the last status if the training is left as it is (None: it is not left)
@@ -43,6 +48,14 @@ CASES = {
     "never run": ("a", [], None, "on_change", ["create Job train"], "a", None),
     "running": ("a", [job()], entry(), "always", ["unchanged Job train"], "a", None),
     "running, changed": ("b", [job()], entry(), "never", ["update Job train"], "b", None),
+    "running, not in the ledger, built otherwise": ("b", [job()], None, "never", ["update Job train"], "b", None),
+    "running, built otherwise by another version": (
+        "b", [job()], entry("b"), "always", ["unchanged Job train"], "b", None,
+    ),
+    "paused, built otherwise by another version": (
+        "b", [PAUSED], entry("b"), "on_change", ["update Job train"], "b", None,
+    ),
+    "running, of another priority": ("b", [URGENT], entry("b"), "on_change", ["update Job train"], "b", None),
     "done": ("a", [job("Complete")], entry(), "on_change", ["unchanged Job train"], "a", "Succeeded"),
     "done, always": ("a", [job("Complete")], entry(), "always", ["recreate Job train"], "a", None),
     "done, changed": ("b", [job("Complete")], entry(), "on_change", ["recreate Job train"], "b", None),
