@@ -9,7 +9,7 @@ time, and ``_write`` for the way back when something is refused halfway.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,15 +58,19 @@ def run(task: Task) -> dict[str, Any]:
     lease = PoolLease(task.client())
     overtaken: Overtaken | None = None
     former: _Plan | None = None  # what was planned before somebody else may have changed the pools
+
+    def faster() -> Overtaken:
+        """Asked for once their changes have been read: before that, they may not have taken the Lease."""
+        return overtaken or lease.overtaken()
+
     while True:
         established = _observed(task, lease)
-        faster = (overtaken or lease.overtaken()) if former else None
-        plan = _planned(task, requests, faster)
+        plan = _planned(task, requests, faster if former else None)
         if not plan.changed:
             return _result(task, plan)
         # Whoever changed other pools than ours at the same time is in nobody's way: then the plan is still the same.
         if former and former.membership != plan.membership:
-            raise TaskFailed(f"{faster}. This run changed nothing; run it again to have its pools instead.")
+            raise TaskFailed(f"{faster()}. This run changed nothing; run it again to have its pools instead.")
         if task.check_mode:
             _predict(task, plan, established)
             return _result(task, plan)
@@ -170,7 +174,7 @@ _RIGHTS = (
 )
 
 
-def _planned(task: Task, requests: list[Any], overtaken: Exception | None) -> _Plan:
+def _planned(task: Task, requests: list[Any], faster: Callable[[], Exception] | None) -> _Plan:
     from .build.pool import pool_config_map
     from .engine.plan import Action, Plan, Step, step_for
     from .labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
@@ -181,7 +185,7 @@ def _planned(task: Task, requests: list[Any], overtaken: Exception | None) -> _P
     membership = plan_membership(requests, now, force=task.params["force"])
     obstacles = [*membership.obstacles, *_jobs_in_the_way(task, membership)]
     if obstacles:
-        before = f"{overtaken}, and now:\n" if overtaken else ""
+        before = f"{faster()}, and now:\n" if faster else ""
         raise TaskFailed(before + "\n".join([*obstacles, "Nothing was changed."]))
     steps = []
     for name, declaration in membership.declarations.items():

@@ -103,6 +103,28 @@ def test_of_two_hosts_that_have_read_the_same_one_wins_and_the_other_is_told(
     assert "changed nothing" in loser.message or "Nothing was changed" in loser.message
 
 
+def test_who_was_faster_is_known_also_when_it_was_after_the_lease_was_made(
+    ansible: Ansible, api: Api, field: Field, recorder: Recorder
+):
+    """The very first run makes the Lease and reads everything again; the other one comes in just before that."""
+    one, two, three = field.nodes[:3]
+    api.call("DELETE", LEASE)
+    readings = itertools.count(1)
+    others: list[TaskResult] = []
+
+    def come_in_between(request: Request) -> None:
+        if (request.method, request.path) == ("GET", "/api/v1/nodes") and next(readings) == 2:
+            others.extend(at_the_same_time(ansible, field, [{"q": (two, three)}]))
+
+    recorder.before = come_in_between
+    result = ansible.module("gpuctl_pool", name=field.pool("p"), nodes=[one, two])
+    assert [(other.failed, other.changed) for other in others] == [(False, True)]
+    assert result.failed
+    assert "another run changed the pools at the same time: process " in result.message
+    assert "changed nothing" in result.message or "Nothing was changed" in result.message
+    assert state(field, ("p", "q")) == {"q": (two, three)}
+
+
 def test_two_hosts_that_want_the_same_both_succeed(ansible: Ansible, field: Field, recorder: Recorder):
     one, two, three = field.nodes[:3]
     ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
