@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.basic import missing_required_lib
 
+from .zipped import compile_once
+
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
@@ -112,6 +114,7 @@ class Outcome:
 
 def run_module(module: AnsibleModule, core: Core) -> None:
     """Run a task's core as the module and exit: with its result, or with one message that says what to do."""
+    compile_once()
     # They watch long-lived programs, and to find them pydantic would read the metadata of all that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     task = Task(

@@ -75,9 +75,14 @@ def named(directory: Path, kubeconfig: Path) -> Served:
     return Served(_environment(directory, kubeconfig))
 
 
+# Settings of whoever measures that would be measured too: with PYTHONUNBUFFERED a module that comes over standard input
+# is read byte by byte.
+_SETTINGS = ("K8S_AUTH_", "GPUCTL_", "PYTHON")
+
+
 def _environment(directory: Path, kubeconfig: Path) -> dict[str, str]:
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH_", "GPUCTL_"))},
+        **{name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)},
         "ANSIBLE_COLLECTIONS_PATH": f"{ROOT / '.cache' / 'collections'}:{kubernetes_core()}",
         "ANSIBLE_LOCALHOST_WARNING": "false",
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
