@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from .tree import ListNode, MapNode, Node, ScalarNode
@@ -47,6 +47,7 @@ _WHOLE = re.compile(r".+", re.DOTALL)
 _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.\-]*://[^/\s:@]*:(?P<value>[^/\s@]+)@", re.IGNORECASE)
 
 
+@lru_cache(maxsize=4096)  # The jobs of a task have most of their names in common.
 def looks_secret(name: str) -> bool:
     """Whether a variable, flag or key of that name holds a secret: HF_TOKEN, --api-key, dbPassword."""
     words = _words(name)
@@ -119,7 +120,7 @@ def redact_arguments(arguments: Sequence[str]) -> list[str]:
 
 def _secrets_among(variables: Sequence[tuple[str, str | None]], line: Sequence[str]) -> set[str]:
     named = {value for name, value in variables if value and looks_secret(name)}
-    in_urls = {text for dummy, value in variables if value for text in _url_passwords(value)}
+    in_urls = {value[start:end] for dummy, value in variables if value for start, end in _url_passwords(value)}
     on_the_line = {line[position][start:end] for position, start, end in _secret_spans(line)}
     return {text for text in named | in_urls | on_the_line if len(text) >= _SHORTEST and text.lower() not in _COMMON}
 
@@ -161,16 +162,16 @@ def _secret_spans(arguments: Sequence[str]) -> set[tuple[int, int, int]]:
             elif joined and looks_secret(joined["flag"]):
                 spans.add((position, word.start() + joined.start("value"), word.end()))
             else:
-                urls = _URL_PASSWORD.finditer(word[0])
                 spans |= {
-                    (position, word.start() + url.start("value"), word.start() + url.end("value")) for url in urls
+                    (position, word.start() + start, word.start() + end) for start, end in _url_passwords(word[0])
                 }
             flagged = is_flag and looks_secret(word[0])
     return {span for span in spans if span[1] < span[2]}
 
 
-def _url_passwords(text: str) -> set[str]:
-    return {match["value"] for match in _URL_PASSWORD.finditer(text)}
+def _url_passwords(text: str) -> list[tuple[int, int]]:
+    """Where they stand."""
+    return [match.span("value") for match in _URL_PASSWORD.finditer(text)] if "://" in text else []
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
