@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
@@ -51,6 +52,19 @@ def holder(client: Client) -> str | None:
     return (lease.get("spec") or {}).get("holderIdentity")
 
 
+def version(client: Client) -> str:
+    lease = client.get(LEASE, "gpuctl-system", "pools")
+    assert lease
+    return str(lease["metadata"]["resourceVersion"])
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_it_is_held_during_the_block_and_returned_after_it(client: Client) -> None:
     with observed(client).held():
         assert holder(client)
@@ -72,23 +86,29 @@ def test_who_read_before_another_one_wrote_does_not_get_it(client: Client) -> No
 
 
 def test_who_comes_while_it_is_held_waits_and_is_told(client: Client) -> None:
-    released: list[float] = []
-    first, holding = observed(client), threading.Event()
+    released: list[str] = []
+    first, holding, waiting = observed(client), threading.Event(), threading.Event()
 
     def hold() -> None:
         with first.held():
             holding.set()
-            time.sleep(0.6)
-        released.append(time.monotonic())
+            waiting.wait(10)
+            released.append("by now")
+
+    def sleep(seconds: float) -> None:
+        waiting.set()
+        time.sleep(seconds)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    holding.wait(10)
-    with pytest.raises(Overtaken), observed(client).held():
+    assert holding.wait(10)
+    second = PoolLease(client, sleep)
+    second.observe()
+    with pytest.raises(Overtaken), second.held():
         pytest.fail("somebody else holds it")
-    seen = time.monotonic()
+    assert waiting.is_set()
+    assert released, "until it was returned"
     thread.join()
-    assert seen > released[0] - 0.1
 
 
 def test_of_many_that_read_the_same_exactly_one_gets_it(client: Client) -> None:
@@ -141,24 +161,40 @@ def test_it_is_taken_from_a_run_that_does_not_live(client: Client, monkeypatch: 
 
 
 def test_it_is_renewed_so_that_nobody_takes_it(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits sees it renewed at each look, however long this machine takes for that."""
     monkeypatch.setattr(lease_module, "ABANDONED_AFTER", 1.0)
     monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 0.2)
     monkeypatch.setattr(lease_module, "_PATIENCE", 2.5)
-    with observed(client).held(), pytest.raises(Busy, match="is changing the pools"), observed(client).held():
-        pytest.fail("its holder lives")
+
+    def until_renewed(seconds: float) -> None:
+        before = version(client)
+        until(lambda: version(client) != before)
+
+    with observed(client).held():
+        second = PoolLease(client, until_renewed)
+        second.observe()
+        with pytest.raises(Busy, match="is changing the pools"), second.held():
+            pytest.fail("its holder lives")
 
 
-def test_who_lost_it_does_not_write_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_lost_it_does_not_write_on(cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 0.2)
     lease = observed(client)
-    with lease.held():
-        lease.check()
-        now = client.get(LEASE, "gpuctl-system", "pools")
-        assert now
-        client.merge_patch(LEASE, now["metadata"], {"spec": {"holderIdentity": "elsewhere/1/x"}})
-        time.sleep(0.8)
-        with pytest.raises(LeaseLost):
+
+    def hand_over(obj: dict[str, Any]) -> None:
+        obj["spec"]["holderIdentity"] = "elsewhere/1/x"
+
+    def is_lost() -> bool:
+        try:
             lease.check()
+        except LeaseLost:
+            return True
+        return False
+
+    with lease.held():
+        assert not is_lost()
+        cluster.call(lambda: cluster.registry.modify("Lease", "gpuctl-system", "pools", hand_over))
+        until(is_lost)
     assert holder(client) == "elsewhere/1/x", "what is somebody else's is not returned"
 
 
