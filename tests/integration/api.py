@@ -94,8 +94,8 @@ class Api:
         self.call("DELETE", f"{PATHS[kind].format(namespace)}/{name}", {"propagationPolicy": "Background"})
 
 
-def eventually(what: Callable[[], Any], seconds: float = 30) -> Any:
-    """Ask until the answer is true, and return it."""
+def eventually(what: Callable[[], Any], seconds: float = 60) -> Any:
+    """Ask until the answer is true, and return it. On a busy machine a playbook alone takes half a minute to begin."""
     deadline = time.monotonic() + seconds
     while not (answer := what()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {answer!r}"
