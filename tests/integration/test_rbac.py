@@ -223,6 +223,8 @@ def test_read_allows_what_the_info_modules_use(
             {"runwhere.gpuctl.gpuctl_pool": {"name": field.pool("a"), "nodes": [field.nodes[0]]}},
             {"runwhere.gpuctl.gpuctl_quota": {"definition": quota}},
             {"runwhere.gpuctl.gpuctl_job": {"definition": jobs(), "namespace": namespace}},
+            # What has not started has no log to read.
+            {"runwhere.gpuctl.gpuctl_job": {"definition": compute(), "namespace": namespace, "wait": True}},
         ]
     )
     assert not any(task.failed for task in submitted.tasks), submitted.output
