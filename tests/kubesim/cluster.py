@@ -210,9 +210,10 @@ class Cluster:
         }
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch(0o600)
-        target.write_text(json.dumps(content, indent=2) + "\n")  # JSON is YAML
-        return target
+        fresh = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+        fresh.touch(0o600)
+        fresh.write_text(json.dumps(content, indent=2) + "\n")  # JSON is YAML
+        return fresh.replace(target)  # in one step: who waits for the file reads it as soon as it is there
 
 
 def _complete(obj: Object, moment: str) -> Object:
