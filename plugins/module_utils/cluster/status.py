@@ -14,6 +14,9 @@ from typing import Any
 STUCK = ("Pending", "Partially Running", "Paused", "Failed")
 """The words that ask for a reason."""
 
+# FailureTarget (since 1.31) says it while the last pods still end, Failed when they have.
+_FAILED = frozenset({"Failed", "FailureTarget"})
+
 
 def status_of(workload: Mapping[str, Any]) -> str:
     """``Pending``, ``Running``, ``Partially Running``, ``Paused``, ``Succeeded`` or ``Failed``."""
@@ -64,8 +67,7 @@ def failure_of(workload: Mapping[str, Any]) -> str | None:
     if _is_outdated(workload):
         return None
     for condition in workload.get("status", {}).get("conditions") or ():
-        # FailureTarget (since 1.31) says it while the last pods still end, Failed when they have.
-        failed = condition["type"] in ("Failed", "FailureTarget") and condition["status"] == "True"
+        failed = condition["type"] in _FAILED and condition["status"] == "True"
         late = condition["type"] == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded"
         if failed or (late and condition["status"] == "False"):
             return str(condition.get("message") or condition.get("reason"))
@@ -97,7 +99,7 @@ def _job_status(job: Mapping[str, Any]) -> str:
     completions = job["spec"].get("completions")
     if "Complete" in true or (completions and status.get("succeeded", 0) >= completions):
         return "Succeeded"
-    if "Failed" in true:
+    if true & _FAILED:
         return "Failed"
     # What is asked for: the condition Suspended follows when the controller has seen it.
     if job["spec"].get("suspend"):
