@@ -79,7 +79,14 @@ class Recorder:
         self.before = lambda request: None
 
 
-def start(api: Api, directory: Path) -> tuple[Recorder, ThreadingHTTPServer]:
+class Server(ThreadingHTTPServer):
+    """Takes all connections that a task opens at once: of those beyond its queue the client tries again in a second."""
+
+    request_queue_size = 128  # of socketserver: 5
+    block_on_close = False
+
+
+def start(api: Api, directory: Path) -> tuple[Recorder, Server]:
     """Serve on a free port of this machine. ``api`` is for requests that impersonate: no other account may."""
     recorder = Recorder(directory / "recorded.kubeconfig", "", api)
 
@@ -146,8 +153,7 @@ def start(api: Api, directory: Path) -> tuple[Recorder, ThreadingHTTPServer]:
         def log_message(self, format: str, *args: object) -> None:
             """The record is the log."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.block_on_close = False
+    server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     recorder.url = f"http://127.0.0.1:{server.server_port}"
     recorder.kubeconfig.write_text(
