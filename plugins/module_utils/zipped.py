@@ -17,7 +17,7 @@ def compile_once() -> None:
     """
     sys.path_hooks[:] = [_Importer if hook is zipimporter else hook for hook in sys.path_hooks]
     for path, importer in list(sys.path_importer_cache.items()):
-        if type(importer) is zipimporter:
+        if isinstance(importer, zipimporter):
             del sys.path_importer_cache[path]
 
 

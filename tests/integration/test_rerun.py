@@ -181,8 +181,9 @@ def built_by_another_version(api: Api, namespace: str, name: str = "train") -> N
     spec = {field: value for field, value in job["spec"].items() if field not in ("selector", "manualSelector")}
     spec["template"]["metadata"]["labels"] = job["metadata"]["labels"]
     spec["template"]["spec"]["terminationGracePeriodSeconds"] += 1
-    made = api.create("job", {"metadata": metadata, "spec": spec}, namespace)
-    entry = {**json.loads(remembered(api, namespace)[name]), "uid": made["metadata"]["uid"]}
+    made = api.create("job", {"metadata": metadata, "spec": spec}, namespace)["metadata"]
+    run = {"uid": made["uid"], "submitted_at": made["creationTimestamp"]}
+    entry = {**json.loads(remembered(api, namespace)[name]), **run}
     api.patch("configmap", LEDGER, {"data": {name: json.dumps(entry)}}, namespace)
 
 
