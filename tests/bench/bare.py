@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The least that labelling all nodes can cost: python -m bench.bare KUBECONFIG CONCURRENCY VALUE
+"""The least that labelling all nodes can cost: python bare.py KUBECONFIG CONCURRENCY VALUE
 
 The PATCHes that gpuctl_pool sends, by threads that keep their connections and look at nothing but the status. Prints
 the seconds that the PATCHes took; without VALUE the label is removed.

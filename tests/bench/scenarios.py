@@ -162,7 +162,7 @@ def node_group(directory: Path, nodes: int, kubeconfig: str) -> Group:
     }
     core = {CORE: {"state": "patched", "definition": patch}, "loop": names[:looped]}
     part = f" (extrapolated from {looped})" if looped < nodes else ""
-    bare = [sys.executable, "-m", "bench.bare", kubeconfig, "10"]
+    bare = [sys.executable, str(Path(__file__).with_name("bare.py")), kubeconfig, "10"]
     loop = f"{CORE}, a loop{part}"
     gone_pool = [{"runwhere.gpuctl.gpuctl_pool": {"name": "bench", "state": "absent"}}]
     return Group(
