@@ -11,6 +11,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
+from kubesim.clock import rfc3339
+
 from .api import Api, eventually
 
 
@@ -79,5 +81,5 @@ def _report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **
 
 
 def _times() -> dict[str, str]:
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = rfc3339(datetime.now(timezone.utc))
     return {"startedAt": now, "finishedAt": now}

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubesim import resources
+from kubesim.clock import parse_time
 from kubesim.kinds.pod import qos_class
 from kubesim.kinds.pod_resources import Amounts, pod_limits, pod_requests
 from kubesim.kinds.resources import HUGE_PAGES, REQUESTS, is_extended, is_native
@@ -122,7 +123,7 @@ def _is_charged(pod: Object, now: datetime | None) -> bool:
         return False
     deleted, grace = (pod["metadata"].get(key) for key in ("deletionTimestamp", "deletionGracePeriodSeconds"))
     if now is not None and deleted and grace is not None:
-        return now <= datetime.fromisoformat(deleted.replace("Z", "+00:00")) + timedelta(seconds=grace)
+        return now <= parse_time(deleted) + timedelta(seconds=grace)
     return True
 
 

@@ -88,7 +88,9 @@ def test_nothing_is_left_of_it_when_it_ends(cluster: Cluster) -> None:
         assert len(followers()) == 2
         put(cluster, "a")
         until(following, lambda: names(following) == {"a"})  # it is watched by now, and silent from here on
+        began = monotonic()
     assert followers() == []
+    assert monotonic() - began < 1, "silent watches are ended, not waited for"
 
 
 def followers() -> list[str]:
