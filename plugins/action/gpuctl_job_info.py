@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.job_info import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_info import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("cluster.jobs", "cluster.reason", "cluster.live", "cluster.read", "manifest.secrets")
+preload("jobs.job_rows", "cluster.reason", "cluster.live_jobs", "cluster.read", "manifest.secrets")
 
 
 class ActionModule(LocalAction):
-    core = CORE
+    core = MODULE

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.node_info import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
@@ -12,4 +12,4 @@ preload("cluster.read")
 
 
 class ActionModule(LocalAction):
-    core = CORE
+    core = MODULE

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.node_label import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_label import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("engine.report", "pools.lease", "pools.membership", "pools.node_writer")
+preload("engine.results", "pools.lease", "pools.membership", "nodes.node_writer")
 
 
 class ActionModule(LocalAction):
-    core = CORE
+    core = MODULE

@@ -4,21 +4,21 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pool import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
 preload(
-    "engine.execute",
+    "engine.apply",
     "manifest.load",
     "manifest.matrix",
     "manifest.sources",
-    "manifest.together",
+    "manifest.cross_document",
     "pools.lease",
     "pools.membership",
-    "pools.node_writer",
+    "nodes.node_writer",
 )
 
 
 class ActionModule(LocalAction):
-    core = CORE
+    core = MODULE

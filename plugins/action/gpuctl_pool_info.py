@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pool_info import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_info import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("cluster.pools", "cluster.read")
+preload("pools.pool_rows", "cluster.read")
 
 
 class ActionModule(LocalAction):
-    core = CORE
+    core = MODULE

@@ -4,21 +4,21 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
 preload(
     "cluster.read",
-    "engine.report",
+    "engine.results",
     "manifest.load",
     "manifest.matrix",
     "manifest.sources",
-    "manifest.together",
-    "quotas.plan",
-    "quotas.live",
+    "manifest.cross_document",
+    "quotas.quota_plan",
+    "quotas.live_quotas",
 )
 
 
 class ActionModule(LocalAction):
-    core = CORE
+    core = MODULE

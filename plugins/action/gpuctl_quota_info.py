@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota_info import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("cluster.quotas", "kube.concurrency")
+preload("quotas.usage", "kube.concurrency")
 
 
 class ActionModule(LocalAction):
-    core = CORE
+    core = MODULE

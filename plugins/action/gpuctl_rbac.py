@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.rbac import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("engine.report", "pools.lease")
+preload("engine.results", "pools.lease")
 
 
 class ActionModule(LocalAction):
-    core = CORE
+    core = MODULE

@@ -103,13 +103,13 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleParserError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, node_row, shrink_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, node_row, slim_node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
     connection_argument_spec,
     connection_identity,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import KubeError
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.node_info import wanted_nodes
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import wanted_nodes
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
     def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         task = Task({**params, "nodes": None}, False, self.display.warning, lambda secrets: None)
         try:
-            nodes = wanted_nodes(task, shrink_node)
+            nodes = wanted_nodes(task, slim_node)
         except ImportError as problem:
             raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
         except KubeError as problem:

@@ -47,14 +47,14 @@ class Task:
     params: Mapping[str, Any]
     check_mode: bool
     warn: Callable[[str], None]
-    on_hide: Callable[[Iterable[str]], None]
-    hidden: set[str] = field(default_factory=set)
+    on_mask: Callable[[Iterable[str]], None]
+    masked: set[str] = field(default_factory=set)
     progress: Callable[[str], None] = lambda line: None
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _client: Client | None = None
 
-    def refuse_negative(self, *options: str) -> None:
+    def require_non_negative(self, *options: str) -> None:
         """Raises TaskFailed for one that is below zero, before anything is sent."""
         for option in options:
             if (self.params[option] or 0) < 0:
@@ -63,31 +63,31 @@ class Task:
     def client(self) -> Client:
         """The connection to the cluster, opened at the first call. Raises ConnectionProblem."""
         if self._client is None:
-            from .kube.opened import opened
+            from .kube.client_cache import cached_client
 
-            self._client = opened(self.params, self.environ)
+            self._client = cached_client(self.params, self.environ)
         return self._client
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Let what the core has begun come to its end, and nothing new begin."""
         if self._client is not None:
-            from .kube.opened import give_up
+            from .kube.client_cache import abort
 
-            give_up(self._client)
+            abort(self._client)
 
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
         """Ansible's ``diff`` entries, made only when they are looked at."""
         return list(parts()) if self.diff_mode else []
 
-    def hide(self, values: Iterable[str]) -> None:
+    def mask(self, values: Iterable[str]) -> None:
         """Keep the values out of results, diffs, warnings and messages."""
         values = set(values)
-        self.hidden |= values
-        self.on_hide(values)
+        self.masked |= values
+        self.on_mask(values)
 
 
 @dataclass(frozen=True)
-class Core:
+class ModuleSpec:
     """What stands behind one module: its own options, what holds between them, and the function that does the task.
 
     The module and the action plugin of the same name both take it from here.
@@ -105,14 +105,14 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskResult:
     """What a task returns. A failed one has ``msg``, and ``exception`` where a traceback helps."""
 
     result: dict[str, Any]
     failed: bool = False
 
 
-def run_module(module: AnsibleModule, core: Core) -> None:
+def run_module(module: AnsibleModule, core: ModuleSpec) -> None:
     """Run a task's core as the module and exit: with its result, or with one message that says what to do."""
     compile_once()
     # They watch long-lived programs, and to find them pydantic would read the metadata of all that is installed.
@@ -120,22 +120,22 @@ def run_module(module: AnsibleModule, core: Core) -> None:
     task = Task(
         module.params, module.check_mode, module.warn, module.no_log_values.update, diff_mode=bool(module._diff)
     )
-    outcome = perform(task, core)
+    outcome = run_task(task, core)
     if outcome.failed:
         module.fail_json(**outcome.result)
     module.exit_json(**outcome.result)
 
 
-def perform(task: Task, core: Core) -> Outcome:
+def run_task(task: Task, core: ModuleSpec) -> TaskResult:
     """Run a task's core; every failure becomes a message. What the task has hidden may stand in the result."""
     from .kube.connection import connection_secrets
     from .kube.errors import KubeError
     from .manifest.problems import ManifestErrors, MissingLibrary
 
-    task.hide(connection_secrets(task.params))
+    task.mask(connection_secrets(task.params))
     try:
-        with _collecting_rarely():
-            return Outcome(core.run(task))
+        with _infrequent_gc():
+            return TaskResult(core.run(task))
     except MissingLibrary as problem:
         return _failure(missing_required_lib(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
@@ -143,7 +143,7 @@ def perform(task: Task, core: Core) -> Outcome:
     except TaskFailed as problem:
         return _failure(str(problem), **problem.result)
     except ManifestErrors as problem:
-        task.hide(problem.secrets)  # Ansible returns the options beside the message, the refused definition too.
+        task.mask(problem.secrets)  # Ansible returns the options beside the message, the refused definition too.
         return _failure(str(problem))
     except KubeError as problem:
         return _failure(str(problem))
@@ -154,12 +154,12 @@ def perform(task: Task, core: Core) -> Outcome:
             exception=traceback.format_exc(),
         )
     except BaseException:  # Ansible's timeout of the task, or an interrupt
-        task.give_up()
+        task.abort()
         raise
 
 
 @contextmanager
-def _collecting_rarely() -> Iterator[None]:
+def _infrequent_gc() -> Iterator[None]:
     """Hundreds of jobs are a hundred thousand objects without a cycle among them. Python would look for one at each
     700th, and time and again through all that Ansible and the libraries have made before."""
     threshold = gc.get_threshold()
@@ -172,5 +172,5 @@ def _collecting_rarely() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _failure(message: str, **result: Any) -> Outcome:
-    return Outcome({**result, "msg": message}, failed=True)
+def _failure(message: str, **result: Any) -> TaskResult:
+    return TaskResult({**result, "msg": message}, failed=True)

@@ -154,12 +154,12 @@ results:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.node_info import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:
-    run_module(AnsibleModule(**CORE.arguments(), supports_check_mode=True), CORE)
+    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
 
 
 if __name__ == "__main__":

@@ -274,12 +274,12 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quota import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:
-    run_module(AnsibleModule(**CORE.arguments(), supports_check_mode=True), CORE)
+    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
 
 
 if __name__ == "__main__":

@@ -180,12 +180,12 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac import CORE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.rbac import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:
-    run_module(AnsibleModule(**CORE.arguments(), supports_check_mode=True), CORE)
+    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
 
 
 if __name__ == "__main__":

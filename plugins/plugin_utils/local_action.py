@@ -23,15 +23,15 @@ from ansible.module_utils.common.parameters import remove_values
 from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Core, Outcome, Task, perform
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.circumstances import Circumstances, why_as_module
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.wire import as_received
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, TaskResult, run_task
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import ExecutionContext, module_process_reason
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.serialization import module_params
 
 
 class LocalAction(ActionBase):  # type: ignore[misc]
     """The action plugin of a module: ``core`` is what stands behind both."""
 
-    core: ClassVar[Core]
+    core: ClassVar[ModuleSpec]
 
     _supports_async = True  # by the module
 
@@ -39,7 +39,7 @@ class LocalAction(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         environment = self._environment()
-        reason = why_as_module(self._circumstances(variables, environment))
+        reason = module_process_reason(self._execution_context(variables, environment))
         if reason is None:
             return self._unseen(result | self._run_here(variables, environment))
         Display().vvv(f"{self._task.action} runs as a module: {reason}", host=variables.get("inventory_hostname"))
@@ -56,8 +56,8 @@ class LocalAction(ActionBase):  # type: ignore[misc]
                 entry["_ansible_no_log"] = True
         return result
 
-    def _circumstances(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> Circumstances:
-        return Circumstances(
+    def _execution_context(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> ExecutionContext:
+        return ExecutionContext(
             transport=self._connection.transport,
             becomes=self._connection.become is not None,
             is_async=bool(self._task.async_val),
@@ -80,7 +80,7 @@ class LocalAction(ActionBase):  # type: ignore[misc]
 
     def _run_here(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
         """What AnsibleModule does with a task: validate, run, report without secrets."""
-        given = as_received(self._task.args)
+        given = module_params(self._task.args)
         validation = ArgumentSpecValidator(**self.core.arguments()).validate(given)
         params = given | validation.validated_parameters
         secrets: set[str] = set(validation._no_log_values)
@@ -94,7 +94,7 @@ class LocalAction(ActionBase):  # type: ignore[misc]
                 Display().display(f"[{where}] {remove_values(line, secrets)}")
 
         if validation.error_messages:
-            outcome = Outcome({"msg": self._refusal(validation)}, failed=True)
+            outcome = TaskResult({"msg": self._refusal(validation)}, failed=True)
         else:
             task = Task(
                 params,
@@ -106,7 +106,7 @@ class LocalAction(ActionBase):  # type: ignore[misc]
                 environ={**os.environ, **environment},
             )
             with _working_directory(self._loader.get_basedir()):
-                outcome = perform(task, self.core)
+                outcome = run_task(task, self.core)
         result = {**outcome.result, "invocation": {"module_args": params}}
         if warnings:
             result["warnings"] = list(dict.fromkeys(warnings))

@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from importlib import import_module
 
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.circumstances import switched_off, unfit_library
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import switched_off, unfit_library
 
 _MODULE_UTILS = "ansible_collections.runwhere.gpuctl.plugins.module_utils"
 
@@ -23,7 +23,7 @@ def preload(*parts: str) -> None:
     """``parts`` are names below module_utils. Every core but those that fail early talks to a cluster besides."""
     if switched_off(os.environ):
         return
-    for part in ("kube.kubeconfig", "kube.opened", "kube.tls", "manifest.problems", *parts):
+    for part in ("kube.kubeconfig", "kube.client_cache", "kube.tls", "manifest.problems", *parts):
         import_module(f"{_MODULE_UTILS}.{part}")
     unfit_library()  # Its answer is kept.
     with suppress(ImportError):  # Tasks that need it say so.

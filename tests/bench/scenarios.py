@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.job import build
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.build import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 from bench.measure import Contender, Group, Step
 
 BIN = Path(sys.executable).parent
 IMAGE = "registry.example.com/ml:v1"
 AS_MODULE = {"GPUCTL_FAST_PATH": "0"}
-CORE = "kubernetes.core.k8s"
+MODULE = "kubernetes.core.k8s"
 LOOPED = 50  # nodes that kubernetes.core labels one by one; the time of all is extrapolated
 LOOPED_MANIFESTS = 20
 NAMESPACES = ("bench-ours", "bench-module", "bench-core", "bench-kubectl")
@@ -31,14 +31,14 @@ def task_group(directory: Path, tasks: int) -> Group:
     """One job that is unchanged: the price of a task."""
     _write_objects(directory / "peer.yaml", [_job(1)], "default")
     ours = {"runwhere.gpuctl.gpuctl_job": {"definition": _job(1)}}
-    core = {CORE: {"src": str(directory / "peer.yaml")}}
+    core = {MODULE: {"src": str(directory / "peer.yaml")}}
     contenders = [
         Contender(
             "ansible.builtin.ping", _playbook(directory, f"ping-{tasks}", [{"ansible.builtin.ping": {}}] * tasks)
         ),
         Contender("gpuctl_job", _playbook(directory, f"ours-{tasks}", [ours] * tasks)),
         Contender("gpuctl_job as a module", _playbook(directory, f"ours-{tasks}", [ours] * tasks), AS_MODULE),
-        Contender(CORE, _playbook(directory, f"core-{tasks}", [core] * tasks)),
+        Contender(MODULE, _playbook(directory, f"core-{tasks}", [core] * tasks)),
     ]
     for contender in contenders:
         contender.times = tasks
@@ -46,7 +46,7 @@ def task_group(directory: Path, tasks: int) -> Group:
         "tasks",
         f"{tasks} unchanged {'task' if tasks == 1 else 'tasks'}, seconds for each, over an empty playbook",
         tasks,
-        [Step("unchanged", contenders, CORE)],
+        [Step("unchanged", contenders, MODULE)],
         Contender("empty playbook", _playbook(directory, "empty", [])),
     )
 
@@ -67,7 +67,7 @@ def job_group(directory: Path, jobs: int) -> Group:
         ours = {"runwhere.gpuctl.gpuctl_job": {"src": str(directory / f"jobs-{jobs}-{version}"), **state}}
         module = {"runwhere.gpuctl.gpuctl_job": {**ours["runwhere.gpuctl.gpuctl_job"], "namespace": "bench-module"}}
         ours["runwhere.gpuctl.gpuctl_job"]["namespace"] = "bench-ours"
-        core = {CORE: {"src": str(directory / f"bench-core-{jobs}-{version}.yaml"), **state}}
+        core = {MODULE: {"src": str(directory / f"bench-core-{jobs}-{version}.yaml"), **state}}
         objects = str(directory / f"bench-kubectl-{jobs}-{version}.yaml")
         kubectl = ["kubectl", "delete", "--wait=false", "-f"] if state else ["kubectl", "apply", "--server-side", "-f"]
         label = f"{jobs}-{name}"
@@ -76,10 +76,10 @@ def job_group(directory: Path, jobs: int) -> Group:
             [
                 Contender("gpuctl_job", _playbook(directory, f"jobs-ours-{label}", [ours])),
                 Contender("gpuctl_job as a module", _playbook(directory, f"jobs-module-{label}", [module]), AS_MODULE),
-                Contender(f"{CORE}, one list", _playbook(directory, f"jobs-core-{label}", [core])),
+                Contender(f"{MODULE}, one list", _playbook(directory, f"jobs-core-{label}", [core])),
                 Contender("kubectl", [*kubectl, objects]),
             ],
-            f"{CORE}, one list",
+            f"{MODULE}, one list",
         )
 
     return Group(
@@ -105,10 +105,10 @@ def folder_group(directory: Path, manifests: int) -> Group:
         _write_objects(directory / f"single-{number}.yaml", [job], "bench-core")
     ours = {"src": str(directory / "folder"), "namespace": "bench-ours"}
     loop = {
-        CORE: {"src": str(directory / "single-{{ item }}.yaml")},
+        MODULE: {"src": str(directory / "single-{{ item }}.yaml")},
         "loop": list(range(LOOPED_MANIFESTS)),
     }
-    one = f"{CORE}, one list"
+    one = f"{MODULE}, one list"
     core = {"src": str(directory / "folder.yaml")}
     return Group(
         "folder",
@@ -126,7 +126,7 @@ def folder_group(directory: Path, manifests: int) -> Group:
                         ),
                     ),
                     Contender(
-                        f"{CORE}, a loop (extrapolated from {LOOPED_MANIFESTS})",
+                        f"{MODULE}, a loop (extrapolated from {LOOPED_MANIFESTS})",
                         _playbook(directory, "folder-loop", [loop]),
                         times=LOOPED_MANIFESTS,
                         out_of=manifests,
@@ -134,7 +134,7 @@ def folder_group(directory: Path, manifests: int) -> Group:
                     ),
                     Contender(
                         one,
-                        _playbook(directory, "folder-core", [{CORE: core}]),
+                        _playbook(directory, "folder-core", [{MODULE: core}]),
                         after=["kubectl", "delete", "--wait=false", "-f", core["src"]],
                     ),
                 ],
@@ -160,10 +160,10 @@ def node_group(directory: Path, nodes: int, kubeconfig: str) -> Group:
         "kind": "Node",
         "metadata": {"name": "{{ item }}", "labels": {"runwhere.ai/bench": "a"}},
     }
-    core = {CORE: {"state": "patched", "definition": patch}, "loop": names[:looped]}
+    core = {MODULE: {"state": "patched", "definition": patch}, "loop": names[:looped]}
     part = f" (extrapolated from {looped})" if looped < nodes else ""
     bare = [sys.executable, str(Path(__file__).with_name("bare.py")), kubeconfig, "10"]
-    loop = f"{CORE}, a loop{part}"
+    loop = f"{MODULE}, a loop{part}"
     gone_pool = [{"runwhere.gpuctl.gpuctl_pool": {"name": "bench", "state": "absent"}}]
     return Group(
         "nodes",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.build import rbac
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac import levels
 
 from .api import PATHS, Api, eventually
 from .namespaces import make_namespace, remove_namespaces
@@ -24,14 +24,14 @@ def account(api: Api, level: str, namespaces: Sequence[str] | None = None) -> It
     prefix = make_namespace(api)
     made: list[dict[str, Any]] = []
     try:
-        api.create("serviceaccount", rbac.account("tester", prefix), prefix)
+        api.create("serviceaccount", levels.account("tester", prefix), prefix)
         own = api.with_token(_token(api, prefix))
         place = PATHS["pod"].format(namespaces[0]) if namespaces else PATHS["node"]
         status, _answer = own.call("GET", place)
         if status != 403:
             yield api
             return
-        for obj in (*rbac.cluster_roles(level), *rbac.bindings("tester", prefix, level, namespaces)):
+        for obj in (*levels.cluster_roles(level), *levels.bindings("tester", prefix, level, namespaces)):
             made.append(_renamed(obj, prefix))
             api.create(obj["kind"].lower(), made[-1], obj["metadata"].get("namespace", ""))
         eventually(lambda: own.call("GET", place)[0] == 200)  # the authorizer has its own caches

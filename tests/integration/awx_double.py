@@ -25,7 +25,7 @@ DEFAULT_TYPES = {"integer": int, "float": (float, int)}  # of a question; all ot
 QUESTION_TYPES = ("text", "textarea", "password", "multiplechoice", "multiselect", "integer", "float")
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """What AWX answers with 400."""
 
 
@@ -121,7 +121,7 @@ def check_credential(awx: Awx, given: Mapping[str, Any]) -> None:
     fields = awx.objects["credential_types"][given["credential_type"]]["inputs"]
     known, needed = {entry["id"] for entry in fields["fields"]}, set(fields["required"])
     if not needed <= given["inputs"].keys() <= known:
-        raise Refused(f"inputs are {sorted(given['inputs'])}, fields are {sorted(known)}, needed are {sorted(needed)}")
+        raise Rejected(f"inputs are {sorted(given['inputs'])}, fields are {sorted(known)}, needed are {sorted(needed)}")
 
 
 def check_credential_type(awx: Awx, given: Mapping[str, Any]) -> None:
@@ -135,25 +135,25 @@ def check_credential_type(awx: Awx, given: Mapping[str, Any]) -> None:
     templates = [*injectors.get("env", {}).values(), *injectors.get("file", {}).values()]
     spoken = {name for text in templates for name in re.findall(r"{{ ([\w.]+)", text)}
     if unknown or not spoken <= ids | files or not set(inputs["required"]) <= ids:
-        raise Refused(f"unknown keys {unknown}, unknown variables {spoken - ids - files}")
+        raise Rejected(f"unknown keys {unknown}, unknown variables {spoken - ids - files}")
 
 
 def check_job_template(awx: Awx, given: Mapping[str, Any]) -> None:
     if not (awx.project / given["playbook"]).is_file():
-        raise Refused("Playbook not found for project.")
+        raise Rejected("Playbook not found for project.")
     if "{{" in given["extra_vars"]:
-        raise Refused("Jinja in extra variables")
+        raise Rejected("Jinja in extra variables")
 
 
 def check_inventory_source(awx: Awx, given: Mapping[str, Any]) -> None:
     if not (awx.project / given["source_path"]).is_file():
-        raise Refused("source_path is not in the project")
+        raise Rejected("source_path is not in the project")
 
 
 def check_schedule(awx: Awx, given: Mapping[str, Any]) -> None:
     """awx/api/serializers.py, validate_rrule: a start with a time zone, and an interval."""
     if not re.fullmatch(r"DTSTART(;TZID=\S+)?:\d{8}T\d{6}Z? RRULE:\S*INTERVAL=\d+\S*", given["rrule"]):
-        raise Refused(f"rrule {given['rrule']}")
+        raise Rejected(f"rrule {given['rrule']}")
 
 
 CHECKS: dict[str, Callable[[Awx, Mapping[str, Any]], None]] = {
@@ -168,25 +168,25 @@ CHECKS: dict[str, Callable[[Awx, Mapping[str, Any]], None]] = {
 def check_survey(spec: Mapping[str, Any]) -> None:
     """JobTemplateSurveySpec: what the questions of a survey have to be."""
     if not (isinstance(spec.get("name"), str) and isinstance(spec.get("description"), str) and spec.get("spec")):
-        raise Refused("name, description and spec are needed")
+        raise Rejected("name, description and spec are needed")
     variables = [question.get("variable") for question in spec["spec"]]
     if len(variables) != len(set(variables)):
-        raise Refused(f"variables twice: {variables}")
+        raise Rejected(f"variables twice: {variables}")
     for question in spec["spec"]:
         texts = all(isinstance(question.get(key), str) for key in ("type", "question_name", "variable"))
         if not texts or not isinstance(question.get("required"), bool) or question["type"] not in QUESTION_TYPES:
-            raise Refused(f"not a question: {question}")
+            raise Rejected(f"not a question: {question}")
         for key in ("min", "max"):
             if not isinstance(question.get(key), int | None):
-                raise Refused(f"{key} of {question['variable']} is no whole number")
+                raise Rejected(f"{key} of {question['variable']} is no whole number")
         default = question.get("default", "")
         if default != "" and not isinstance(default, DEFAULT_TYPES.get(question["type"], str)):
-            raise Refused(f"default of {question['variable']} is {default!r}")
+            raise Rejected(f"default of {question['variable']} is {default!r}")
         if question["type"] in ("multiplechoice", "multiselect"):
             if "choices" not in question or any(item not in question["choices"] for item in default.splitlines()):
-                raise Refused(f"choices of {question['variable']}")
+                raise Rejected(f"choices of {question['variable']}")
             if not all(isinstance(choice, str) for choice in question["choices"]):
-                raise Refused(f"a choice of {question['variable']} is no text")
+                raise Rejected(f"a choice of {question['variable']} is no text")
 
 
 @contextmanager
@@ -202,7 +202,7 @@ def running(awx: Awx) -> Iterator[str]:
                 status, answer = awx.answer(
                     self.command, split.path.removeprefix("/api/v2/"), dict(parse_qsl(split.query)), body
                 )
-            except Refused as refusal:
+            except Rejected as refusal:
                 status, answer = 400, {"error": str(refusal)}
             data = b"" if answer is None else json.dumps(answer).encode()
             self.send_response(status)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.rbac import ADMINISTER, SUBMIT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import ADMINISTER, SUBMIT
 from kubesim.cluster import Cluster
 
 from . import recorder as recording

@@ -14,7 +14,7 @@ import pytest
 from tools.peers import awx_awx
 
 from .ansible import ROOT, Ansible, Run
-from .awx_double import Awx, Refused, check_survey, running
+from .awx_double import Awx, Rejected, check_survey, running
 
 PROJECT = ROOT / "awx" / "project"
 
@@ -118,5 +118,5 @@ QUESTION = {"type": "text", "question_name": "q", "variable": "v", "required": T
     ],
 )
 def test_the_double_refuses_what_awx_refuses(questions: list[dict[str, Any]]):
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         check_survey({"name": "", "description": "", "spec": questions})

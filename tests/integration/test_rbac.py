@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.rbac import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import (
     ADMINISTER,
     LEVELS,
     READ,

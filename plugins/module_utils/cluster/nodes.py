@@ -21,7 +21,7 @@ from ..labels import (
     PREFIX,
     job_name_of,
 )
-from .requests import Amounts, amount_of, pod_requests
+from .pod_requests import Amounts, amount_of, pod_requests
 
 COUNTED = (GPU, GPU_MEMORY, "cpu", "memory")
 
@@ -90,7 +90,7 @@ class Node:
         return max(0, self.allocatable.get(resource, 0) - self.used.get(resource, 0))
 
 
-def shrink_pod(pod: Mapping[str, Any]) -> PodUse:
+def slim_pod(pod: Mapping[str, Any]) -> PodUse:
     """A pod as accounting sees it."""
     labels = pod["metadata"].get("labels") or {}
     return PodUse(
@@ -103,7 +103,7 @@ def shrink_pod(pod: Mapping[str, Any]) -> PodUse:
     )
 
 
-def shrink_node(node: Mapping[str, Any]) -> Node:
+def slim_node(node: Mapping[str, Any]) -> Node:
     """A node as accounting sees it."""
     status = node.get("status", {})
     allocatable = status.get("allocatable") or {}

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import NODE, POD, SECRET
-from .access import SecretKey
-from .live import JobId, read_events, read_pods
-from .nodes import Node, PodUse, shrink_node, shrink_pod, with_use
+from .endpoints import SecretKey
+from .live_jobs import JobId, read_events, read_pods
+from .nodes import Node, PodUse, slim_node, slim_pod, with_use
 
 Job = TypeVar("Job")
 
@@ -22,12 +22,12 @@ Job = TypeVar("Job")
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-def read_nodes(
-    client: Client, shrink: Callable[[dict[str, Any]], Node] = shrink_node
+def read_nodes_with_usage(
+    client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node
 ) -> tuple[list[Node], list[PodUse]]:
     """All nodes with what is used of them, and the unfinished pods that use it or wait: two lists, in pages."""
-    uses = client.select_as(POD, shrink_pod, fields=UNFINISHED)
-    return with_use(client.select_as(NODE, shrink), uses), uses
+    uses = client.select_as(POD, slim_pod, fields=UNFINISHED)
+    return with_use(client.select_as(NODE, slim), uses), uses
 
 
 def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, str]:
@@ -71,7 +71,7 @@ def reasons_of(
 def node_address(client: Client) -> str | None:
     """An address at which node ports answer: any node's will do. None for who may not look at nodes."""
     try:
-        nodes = [shrink_node(node) for node in client.first(NODE, limit=5)]
+        nodes = [slim_node(node) for node in client.first(NODE, limit=5)]
     except ApiError as error:
         if error.is_forbidden:
             return None
@@ -99,7 +99,7 @@ def _nodes_if_needed(client: Client, pods: Sequence[Mapping[str, Any]]) -> list[
     if all(pod["spec"].get("nodeName") for pod in pods):
         return None
     try:
-        return read_nodes(client)[0]
+        return read_nodes_with_usage(client)[0]
     except ApiError as error:
         if error.is_forbidden:
             return None

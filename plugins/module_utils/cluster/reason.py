@@ -23,7 +23,7 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Obstacle:
+class PendingReason:
     """One thing that stands in a job's way. ``final``: without somebody's help it always will.
 
     ``refusal`` is the server's text where it does not let pods be made, ``log`` the pod and container that ended and
@@ -48,15 +48,15 @@ def reason_for(
     nodes: Sequence[Node] | None = None,
 ) -> str | None:
     """The sentence of the most telling obstacle, or None when nothing stands in the way (yet)."""
-    return next((obstacle.sentence for obstacle in obstacles(workload, pods, events, nodes)), None)
+    return next((blocker.sentence for blocker in pending_reasons(workload, pods, events, nodes)), None)
 
 
-def obstacles(
+def pending_reasons(
     workload: Object,
     pods: Iterable[Object],
     events: Iterable[Object],
     nodes: Sequence[Node] | None = None,
-) -> Iterator[Obstacle]:
+) -> Iterator[PendingReason]:
     """What stands in the way of a workload, the most telling first.
 
     What keeps a container from running counts most, then what ended the workload, then what keeps a pod from being
@@ -65,7 +65,7 @@ def obstacles(
     used of them allow to say what is short; without them the scheduler's own words are given.
     """
     if status_of(workload) == "Paused":
-        yield Obstacle(_paused(workload))
+        yield PendingReason(_paused(workload))
         return
     events = list(events)
     pods = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
@@ -79,7 +79,7 @@ def obstacles(
         yield from unplaced
     else:  # A service whose pods wait for a node may miss its deadline, and runs all the same when they have one.
         yield from unplaced
-        yield from (replace(obstacle, final=False) for obstacle in gave_up)
+        yield from (replace(blocker, final=False) for blocker in gave_up)
     yield from _each(_mount_problem(pod, events) for pod in pods)
     yield from _each(_not_ready(pod, events) for pod in pods)
     yield from _each([_replica_failure(workload)])
@@ -104,7 +104,7 @@ def pod_status(pod: Object) -> str:
     return str(status.get("reason") or _phase(pod))
 
 
-def _each(candidates: Iterable[Obstacle | None]) -> Iterator[Obstacle]:
+def _each(candidates: Iterable[PendingReason | None]) -> Iterator[PendingReason]:
     return (candidate for candidate in candidates if candidate)
 
 
@@ -124,7 +124,7 @@ def _paused(workload: Object) -> str:
     return "it is suspended (spec.suspend); state=resumed lets it go on"
 
 
-def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Object]) -> Iterator[Obstacle]:
+def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Object]) -> Iterator[PendingReason]:
     """The end of a workload, told by the pods that failed where there are any."""
     message = failure_of(workload)
     if not message:
@@ -132,7 +132,7 @@ def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Obje
     for told in _each(_container_problem(pod, events) for pod in finished):
         yield replace(told, final=True)
     what = "the training has failed" if workload["kind"] == "Job" else "its pods did not become ready in time"
-    yield Obstacle(f"{what}: {_short(message)}", final=True)
+    yield PendingReason(f"{what}: {_short(message)}", final=True)
 
 
 # -- containers ------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def _containers(pod: Object) -> list[Object]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _container_problem(pod: Object, events: Iterable[Object]) -> Obstacle | None:
+def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason | None:
     name = pod["metadata"]["name"]
     for container in _containers(pod):
         state = container.get("state") or {}
@@ -170,27 +170,27 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> Obstacle | None
                 f"the image {container.get('image')} of pod {name} cannot be pulled{f' ({cause})' if cause else ''}; "
                 f"check environment.image, and imagePullSecret for a private registry"
             )
-            return Obstacle(text, final=reason in _PULL_FAILED and not _PASSING.search(cause))
+            return PendingReason(text, final=reason in _PULL_FAILED and not _PASSING.search(cause))
         if reason == "CreateContainerConfigError":
-            return Obstacle(
+            return PendingReason(
                 f"the container of pod {name} cannot be started: {_short(message) or reason}; "
                 f"create what is missing in the namespace, or correct environment.env"
             )
         if reason in ("CreateContainerError", "RunContainerError"):
-            return Obstacle(
+            return PendingReason(
                 f"the container of pod {name} cannot be started: {_short(message) or reason}; check environment.command"
             )
         if ended and (ended.get("exitCode") or ended.get("reason") == "OOMKilled"):
             # It has ended twice when Kubernetes calls it a crash loop: the first restart follows at once.
             loops = reason == "CrashLoopBackOff"
             text = f"the container of pod {name} {_ending(ended, 'keeps ending' if loops else 'ended')}"
-            return Obstacle(text, final=loops, log=(name, container["name"]))
+            return PendingReason(text, final=loops, log=(name, container["name"]))
         if reason and reason not in _HARMLESS:
-            return Obstacle(f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}")
+            return PendingReason(f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}")
     if _phase(pod) == "Failed":
         status = pod["status"]
         causes = filter(None, (status.get("reason"), _short(status.get("message") or "")))
-        return Obstacle(f"pod {name} failed: {': '.join(causes) or 'no cause was given'}")
+        return PendingReason(f"pod {name} failed: {': '.join(causes) or 'no cause was given'}")
     return None
 
 
@@ -241,28 +241,28 @@ def refused_condition(pod: Object) -> Mapping[str, Any] | None:
     return next((one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"), None)
 
 
-def _unschedulable(pod: Object, nodes: Sequence[Node] | None) -> Obstacle | None:
+def _unschedulable(pod: Object, nodes: Sequence[Node] | None) -> PendingReason | None:
     spec, name = pod["spec"], pod["metadata"]["name"]
     condition = refused_condition(pod)
     if condition:
         return _not_placed(pod, condition, nodes)
     scheduler = spec.get("schedulerName") or _OWN_SCHEDULER
     if not spec.get("nodeName") and scheduler != _OWN_SCHEDULER:
-        return Obstacle(
+        return PendingReason(
             f"pod {name} waits for the scheduler {scheduler}, which has not looked at it; check that it is installed"
         )
     return None
 
 
-def _not_placed(pod: Object, condition: Mapping[str, Any], nodes: Sequence[Node] | None) -> Obstacle:
+def _not_placed(pod: Object, condition: Mapping[str, Any], nodes: Sequence[Node] | None) -> PendingReason:
     name = pod["metadata"]["name"]
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
-        return Obstacle(f"pod {name} is held back until {' and '.join(gates)} lets it go")
+        return PendingReason(f"pod {name} is held back until {' and '.join(gates)} lets it go")
     said = _PREEMPTION.sub("", condition.get("message") or "").rstrip(". ")
     claim = _NO_CLAIM.search(said)
     if claim:
-        return Obstacle(
+        return PendingReason(
             f"pod {name} cannot be placed: the claim {claim[1]} does not exist; create it, or correct storage.workdirs"
         )
     about_claims = "persistentvolumeclaim" in said.lower()  # said first, whatever the nodes have free
@@ -270,14 +270,14 @@ def _not_placed(pod: Object, condition: Mapping[str, Any], nodes: Sequence[Node]
     if not shortage:
         text = f"pod {name} cannot be placed: {said or 'the scheduler gave no reason'}"
         lasting = nodes is None and _NO_NODE_MATCHES.search(said) is not None
-        return Obstacle(text, final=lasting, needs_other_nodes=lasting)
+        return PendingReason(text, final=lasting, needs_other_nodes=lasting)
     # What we work out can be held against what the scheduler counted.
     counts = said.partition(" nodes are available: ")[2]
     text = f"pod {name} cannot be placed: {shortage.text}{f' (scheduler: {counts})' if counts else ''}"
-    return Obstacle(text, final=shortage.lasting, needs_other_nodes=shortage.lasting)
+    return PendingReason(text, final=shortage.lasting, needs_other_nodes=shortage.lasting)
 
 
-def _mount_problem(pod: Object, events: Iterable[Object]) -> Obstacle | None:
+def _mount_problem(pod: Object, events: Iterable[Object]) -> PendingReason | None:
     """A pod that waits for a volume shows it in events alone."""
     metadata = pod["metadata"]
     if _phase(pod) != "Pending" or not pod["spec"].get("nodeName"):
@@ -285,11 +285,11 @@ def _mount_problem(pod: Object, events: Iterable[Object]) -> Obstacle | None:
     for event in events:
         if event.get("reason") in ("FailedMount", "FailedAttachVolume") and _is_of(event, metadata):
             message = _short(event.get("message") or "")
-            return Obstacle(f"pod {metadata['name']} waits for a volume: {message}; check storage.workdirs")
+            return PendingReason(f"pod {metadata['name']} waits for a volume: {message}; check storage.workdirs")
     return None
 
 
-def _not_ready(pod: Object, events: Sequence[Object]) -> Obstacle | None:
+def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
     """A container that runs, but whose health check does not (yet) succeed."""
     metadata = pod["metadata"]
     starting = [c for c in _containers(pod) if "running" in (c.get("state") or {}) and not c.get("ready")]
@@ -297,8 +297,8 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> Obstacle | None:
         return None
     told = [event for event in events if event.get("reason") == "Unhealthy" and _is_of(event, metadata)]
     if told:
-        return Obstacle(f"pod {metadata['name']} runs, but is not ready: {_short(told[-1].get('message') or '')}")
-    return Obstacle(f"pod {metadata['name']} runs, but is not ready yet")
+        return PendingReason(f"pod {metadata['name']} runs, but is not ready: {_short(told[-1].get('message') or '')}")
+    return PendingReason(f"pod {metadata['name']} runs, but is not ready yet")
 
 
 def _is_of(event: Object, metadata: Mapping[str, Any]) -> bool:
@@ -308,14 +308,14 @@ def _is_of(event: Object, metadata: Mapping[str, Any]) -> bool:
 # -- pods that were not made -----------------------------------------------------------------------------------------
 
 
-def _replica_failure(workload: Object) -> Obstacle | None:
+def _replica_failure(workload: Object) -> PendingReason | None:
     for condition in workload.get("status", {}).get("conditions") or ():
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
             return _refused(condition.get("message") or "")
     return None
 
 
-def _failed_create(event: Object, workload: Object) -> Obstacle | None:
+def _failed_create(event: Object, workload: Object) -> PendingReason | None:
     """A refusal to create pods, told by the workload's own controller."""
     if event.get("reason") != "FailedCreate" or not is_about_workload(event, workload):
         return None
@@ -327,7 +327,7 @@ class QuotaRefusal:
     """A pod that a ResourceQuota did not let in, with the quantities by resource as the server told them."""
 
     quota: str
-    requested: Mapping[str, str]
+    select_jobs: Mapping[str, str]
     used: Mapping[str, str]
     limited: Mapping[str, str]
 
@@ -344,7 +344,7 @@ class QuotaRefusal:
             resource in hard
             and parse(hard[resource]) == parse(self.limited[resource])
             and parse(used.get(resource, "0")).value + parse(asked).value > parse(hard[resource]).value
-            for resource, asked in self.requested.items()
+            for resource, asked in self.select_jobs.items()
         )
 
 
@@ -361,21 +361,21 @@ def quota_refusal(message: str) -> QuotaRefusal | None:
     return QuotaRefusal(found[1], *amounts)
 
 
-def _refused(message: str) -> Obstacle:
+def _refused(message: str) -> PendingReason:
     quota = quota_refusal(message)
     if not quota:
         lasting = _LASTING_REFUSAL.search(message) is not None
-        return Obstacle(f"pods cannot be created: {_short(message)}", final=lasting, refusal=message)
+        return PendingReason(f"pods cannot be created: {_short(message)}", final=lasting, refusal=message)
     each = "; ".join(
         f"{resource.removeprefix('requests.')}: {asked} more asked for, "
         f"{quota.used.get(resource, '?')} of {quota.limited.get(resource, '?')} in use"
-        for resource, asked in quota.requested.items()
+        for resource, asked in quota.select_jobs.items()
     )
     text = (
         f"the quota {quota.quota} of the namespace is exhausted ({each}); "
         f"delete a job, ask for less, or have the quota raised"
     )
-    return Obstacle(text, final=True, refusal=message)
+    return PendingReason(text, final=True, refusal=message)
 
 
 # What admission or validation has against the pod itself. A namespace that is seconds old may lack its service account.

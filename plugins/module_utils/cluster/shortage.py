@@ -15,7 +15,7 @@ from typing import Any
 
 from ..labels import DEFAULT_POOL, GPU, GPU_MEMORY, GPU_TYPE, JOB_TYPE, POOL
 from .nodes import ACTIVE, COUNTED, FAULTY, MAINTAINING, Node, Taint, cores, gibibytes
-from .requests import pod_requests
+from .pod_requests import pod_requests
 
 
 @dataclass(frozen=True)

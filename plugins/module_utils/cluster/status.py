@@ -49,7 +49,7 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
     return all(status.get(count, 0) == wanted for count in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
-def is_renewed(workload: Mapping[str, Any]) -> bool:
+def is_rolled_out(workload: Mapping[str, Any]) -> bool:
     """As many pods as wanted were made from the present template, ready or not. Of a Job all are."""
     if workload["kind"] == "Job":
         return True

@@ -141,7 +141,7 @@ class Step:
         return f"{self.action} {self.kind} {self.name}{detail}"
 
 
-class Ended(NamedTuple):
+class Completion(NamedTuple):
     """A job that has ended and is left so: its last status, None where nobody saw it, and why it is left."""
 
     status: str | None = None
@@ -164,10 +164,10 @@ class Plan:
     kind: str | None
     steps: tuple[Step, ...] = ()
     prerequisites: tuple[Step, ...] = ()
-    obstacle: str | None = None
+    blocker: str | None = None
     held_gpus: int = 0
     manifest: str | None = None
-    ended: Ended | None = None
+    ended: Completion | None = None
     kept: str = ""
 
     @property
@@ -191,9 +191,9 @@ class Plan:
     def with_steps(self, steps: Iterable[Step]) -> Plan:
         return replace(self, steps=tuple(steps))
 
-    def blocked(self, obstacle: str) -> Plan:
+    def blocked_by(self, blocker: str) -> Plan:
         """The plan that does nothing, because of the obstacle."""
-        return replace(self, steps=(), prerequisites=(), obstacle=obstacle)
+        return replace(self, steps=(), prerequisites=(), blocker=blocker)
 
     def __str__(self) -> str:
         lines = [f"{self.action} {self.kind} {self.namespace}/{self.name}"]
@@ -201,7 +201,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan_present(
+def plan_job(
     name: str,
     namespace: str,
     kind: str,
@@ -218,8 +218,8 @@ def plan_present(
     by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
     former = by_identity.pop((workload["kind"], name), None)
     if former is None:
-        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not _is_leaving(obj)), None)
-    if former is not None and not _is_leaving(former):
+        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not _is_terminating(obj)), None)
+    if former is not None and not _is_terminating(former):
         workload = stay_paused(workload, former)
     steps = [step_for(workload, former)]
     # The garbage collector takes a training's services and files along when its TTL removes the Job.
@@ -233,14 +233,14 @@ def plan_present(
             step = replace(step, action=Action.UPDATE)  # Its owner is yet to come.
         steps.append(step)
     steps += [
-        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not _is_leaving(obj)
+        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not _is_terminating(obj)
     ]
     return Plan(name, namespace, kind, tuple(steps))
 
 
-def plan_absent(name: str, namespace: str, kind: str | None, live: Iterable[dict[str, Any]]) -> Plan:
+def plan_deletion(name: str, namespace: str, kind: str | None, live: Iterable[dict[str, Any]]) -> Plan:
     """The steps that remove all live objects of a job, the workload first."""
-    return Plan(name, namespace, kind, tuple(Step(Action.DELETE, {}, obj) for obj in staying(live)))
+    return Plan(name, namespace, kind, tuple(Step(Action.DELETE, {}, obj) for obj in active_objects(live)))
 
 
 def recreated(plan: Plan) -> Plan:
@@ -258,18 +258,18 @@ def recreated(plan: Plan) -> Plan:
 
 def unchanged(plan: Plan, live: Iterable[dict[str, Any]]) -> Plan:
     """The plan that leaves what is live as it is."""
-    return plan.with_steps(Step(Action.UNCHANGED, {}, obj) for obj in staying(live))
+    return plan.with_steps(Step(Action.UNCHANGED, {}, obj) for obj in active_objects(live))
 
 
-def staying(live: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def active_objects(live: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The objects of a job that are not about to go, the workload first."""
-    return sorted((obj for obj in live if not _is_leaving(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
+    return sorted((obj for obj in live if not _is_terminating(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
 
 
 def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:
     """What one object needs: nothing, an update, a creation, or a recreation where the live one is of another kind."""
     desired, live = dict(desired), dict(live or {})
-    if not live or (_is_leaving(live) and live["kind"] == desired["kind"]):
+    if not live or (_is_terminating(live) and live["kind"] == desired["kind"]):
         return Step(Action.CREATE, desired, live)
     if live["kind"] != desired["kind"]:
         return Step(Action.RECREATE, desired, live)
@@ -293,6 +293,6 @@ def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) ->
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
 
 
-def _is_leaving(obj: Mapping[str, Any]) -> bool:
+def _is_terminating(obj: Mapping[str, Any]) -> bool:
     """Deleted, but still there until its finalizers or dependents are done."""
     return "deletionTimestamp" in obj["metadata"]

@@ -25,7 +25,7 @@ MAX_ENTRIES = 2000
 _RESULTS = {"Complete": "Succeeded", "Failed": "Failed"}  # by the condition of the Job
 
 
-class Ending(NamedTuple):
+class RunResult(NamedTuple):
     """How a run ended: ``Succeeded`` or ``Failed``, and when (RFC 3339). None for what nobody saw."""
 
     result: str | None = None
@@ -62,12 +62,12 @@ def read_entries(data: Mapping[str, str]) -> dict[str, Entry]:
 
 def entry_of(job: Mapping[str, Any], manifest: str) -> Entry:
     """The entry for a live Job that was made from a manifest with that digest."""
-    metadata, ending = job["metadata"], _ending_of(job) or Ending()
+    metadata, last_run = job["metadata"], _ending_of(job) or RunResult()
     ttl = job["spec"].get("ttlSecondsAfterFinished")
-    return Entry(manifest, metadata["uid"], metadata["creationTimestamp"], ttl, ending.result, ending.finished_at)
+    return Entry(manifest, metadata["uid"], metadata["creationTimestamp"], ttl, last_run.result, last_run.finished_at)
 
 
-def last_ending(job: Mapping[str, Any] | None, entry: Entry | None, now: datetime) -> Ending | None:
+def last_run_result(job: Mapping[str, Any] | None, entry: Entry | None, now: datetime) -> RunResult | None:
     """How the last run of a training ended. None: it has not, or somebody deleted it before, or there was none.
 
     ``job`` is its live Job. A Job that went without that its end was seen has finished, if its time to live can have
@@ -78,12 +78,12 @@ def last_ending(job: Mapping[str, Any] | None, entry: Entry | None, now: datetim
     if entry is None:
         return None
     if entry.result is not None:
-        return Ending(entry.result, entry.finished_at)
+        return RunResult(entry.result, entry.finished_at)
     removal = _earliest_removal(entry)
-    return Ending() if removal and removal <= now else None
+    return RunResult() if removal and removal <= now else None
 
 
-def is_run_again(rerun: str, ending: Ending, *, changed: bool) -> bool:
+def is_run_again(rerun: str, last_run: RunResult, *, changed: bool) -> bool:
     """Whether a training that has ended is run again; ``changed`` is its manifest's state since then.
 
     ``on_failure`` is ``on_change``, and runs again what is known to have failed. An end that nobody saw is none: to
@@ -91,17 +91,21 @@ def is_run_again(rerun: str, ending: Ending, *, changed: bool) -> bool:
     """
     if rerun in ("never", "always"):
         return rerun == "always"
-    return changed or (rerun == "on_failure" and ending.result == "Failed")
+    return changed or (rerun == "on_failure" and last_run.result == "Failed")
 
 
-def why_not_again(rerun: str, ending: Ending, *, changed: bool) -> str:
+def why_not_again(rerun: str, last_run: RunResult, *, changed: bool) -> str:
     """The sentences for a training that is not run again: how it ended, and what to do to run it all the same."""
-    ended = f"It {ending.result.lower()} at {ending.finished_at}" if ending.result else "It has ended, nobody saw how,"
+    ended = (
+        f"It {last_run.result.lower()} at {last_run.finished_at}"
+        if last_run.result
+        else "It has ended, nobody saw how,"
+    )
     manifest = "its manifest has changed since" if changed else "its manifest is the same"
     remedy = "always"
     if changed:
         remedy = "on_change"
-    elif ending.result == "Failed" and rerun == "on_change":
+    elif last_run.result == "Failed" and rerun == "on_change":
         remedy = "on_failure"
     return f"{ended} and is not run again: {manifest}, and rerun is {rerun}. rerun={remedy} runs it again."
 
@@ -119,10 +123,10 @@ def ledger_changes(entries: Mapping[str, Entry], seen: Mapping[str, Entry]) -> d
     return {name: value for name, value in written.items() if value is not None or name in entries}
 
 
-def _ending_of(job: Mapping[str, Any]) -> Ending | None:
+def _ending_of(job: Mapping[str, Any]) -> RunResult | None:
     for condition in job.get("status", {}).get("conditions") or ():
         if condition["type"] in _RESULTS and condition["status"] == "True":
-            return Ending(_RESULTS[condition["type"]], condition.get("lastTransitionTime"))
+            return RunResult(_RESULTS[condition["type"]], condition.get("lastTransitionTime"))
     return None
 
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..engine.plan import WORKLOAD_KINDS, Ended, Plan, recreated, unchanged
+from ..engine.plan import WORKLOAD_KINDS, Completion, Plan, recreated, unchanged
 from ..labels import PRIORITY
-from .ledger import Entry, is_run_again, last_ending, why_not_again
+from .ledger import Entry, is_run_again, last_run_result, why_not_again
 
 
-def as_remembered(
+def plan_rerun(
     plan: Plan, manifest: str, live: Sequence[dict[str, Any]], entry: Entry | None, rerun: str, now: datetime
 ) -> Plan:
     """The plan for a training, in the light of its last run.
@@ -23,18 +23,18 @@ def as_remembered(
     ledger says of it. The digest that the ledger has to know is in the plan that comes back.
     """
     workload = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS), None)
-    ending = last_ending(workload, entry, now) if workload is None or workload["kind"] == "Job" else None
+    last_run = last_run_result(workload, entry, now) if workload is None or workload["kind"] == "Job" else None
     known = entry if workload is None or (entry and entry.uid == workload["metadata"]["uid"]) else None
-    if ending is None:
+    if last_run is None:
         if workload is not None and known and known.manifest == manifest and _would_be_interrupted(plan, workload):
             plan = replace(unchanged(plan, live), kept=_why_kept(plan))
         return replace(plan, manifest=manifest)
     # A run that the ledger does not know: what Kubernetes could not change in place was changed in the manifest.
     changed = known.manifest != manifest if known else bool(plan.steps[0].immutable)
-    if is_run_again(rerun, ending, changed=changed):
+    if is_run_again(rerun, last_run, changed=changed):
         return replace(recreated(plan), manifest=manifest)
     recorded = manifest if not changed else known.manifest if known else ""
-    ended = Ended(ending.result, why_not_again(rerun, ending, changed=changed))
+    ended = Completion(last_run.result, why_not_again(rerun, last_run, changed=changed))
     return replace(unchanged(plan, live), manifest=recorded, ended=ended)
 
 

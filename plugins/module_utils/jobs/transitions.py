@@ -20,11 +20,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..cluster.requests import pod_requests
+from ..cluster.pod_requests import pod_requests
 from ..cluster.status import status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
 from ..engine.pause import is_admitted_by_kueue, is_held, is_paused, kept_replicas
-from ..engine.plan import Action, Plan, Step, plan_present, recreated
+from ..engine.plan import Action, Plan, Step, plan_job, recreated
 from ..labels import FIELD_MANAGER, GPU, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
 
 _SUSPEND = ("spec", "suspend")
@@ -34,7 +34,7 @@ _KEPT = ("metadata", "annotations", PAUSED_REPLICAS)
 _RESTARTED = ("spec", "template", "metadata", "annotations", RESTARTED_AT)
 
 
-class Impossible(Exception):
+class TransitionRefused(Exception):
     """The job cannot go there; the text says why and what to do instead."""
 
 
@@ -103,9 +103,9 @@ def restart(job: LiveJob, now: str) -> Plan:
     Raises Impossible for what is paused.
     """
     if is_paused(job.workload) or (job.admission is not None and _is_inactive(job.admission)):
-        raise Impossible("it is paused, and restarting would not let it run. Resume it with state=resumed.")
+        raise TransitionRefused("it is paused, and restarting would not let it run. Resume it with state=resumed.")
     if job.workload["kind"] == "Job":
-        return _made_anew(job)
+        return _recreation(job)
     plan = _changed(job, Action.RESTART, [(_RESTARTED, now)])
     if job.workload["spec"].get("updateStrategy", {}).get("type") != "OnDelete":
         return plan
@@ -116,7 +116,7 @@ def scale(job: LiveJob, replicas: int) -> Plan:
     """Let the job have so many copies; a paused one when it is resumed. Raises Impossible for what has no copies."""
     why_not = why_not_scalable(job.kind, autoscaled=job.autoscaler is not None)
     if why_not is not None:
-        raise Impossible(why_not)
+        raise TransitionRefused(why_not)
     if is_held(job.workload):
         return _changed(job, Action.SCALE, [(_KEPT, str(replicas))])
     return _changed(job, Action.SCALE, [(_REPLICAS, replicas)])
@@ -149,7 +149,7 @@ def _changed(job: LiveJob, action: Action, wanted: Iterable[tuple[tuple[str, ...
 def _admitted(job: LiveJob, action: Action, *, active: bool) -> Plan:
     """The plan that tells Kueue whether the job may run; Kueue then sets ``suspend`` itself."""
     if job.admission is None:
-        raise Impossible(
+        raise TransitionRefused(
             "it is in a Kueue queue, and there is no Workload of Kueue for it. Kueue makes one as soon as it sees the "
             "job; does its controller run?"
         )
@@ -158,13 +158,13 @@ def _admitted(job: LiveJob, action: Action, *, active: bool) -> Plan:
     return _plan_of(job, _setting(job.admission, action, [(_ACTIVE, active)]), *(_keeping(obj) for obj in job.objects))
 
 
-def _made_anew(job: LiveJob) -> Plan:
+def _recreation(job: LiveJob) -> Plan:
     """The plan that deletes a Job and makes it again, with what goes with it, as we applied it the last time.
 
     What controllers and admission have added since belongs to the former run.
     """
     as_applied = [applied_by(FIELD_MANAGER, obj) for obj in job.objects]
-    first, *around = recreated(plan_present(job.name, job.namespace, job.kind, as_applied, job.objects)).steps
+    first, *around = recreated(plan_job(job.name, job.namespace, job.kind, as_applied, job.objects)).steps
     uid = Change(("metadata", "uid"), job.workload["metadata"]["uid"], "another one")
     return _plan_of(job, replace(first, action=Action.RESTART, changes=(uid,)), *around)
 

@@ -58,7 +58,7 @@ class Client:
         self._connection = connection
         self._sleep = sleep
         self._pool, self._root = _open_pool(connection)
-        self._brake = _Brake(sleep, clock)
+        self._brake = _RateLimiter(sleep, clock)
         self._given_up = False
 
     @property
@@ -66,7 +66,7 @@ class Client:
         """How many requests the server is given at once."""
         return self._connection.concurrency
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Send nothing more, from no thread: nobody waits for the answers."""
         self._given_up = True
 
@@ -88,7 +88,7 @@ class Client:
     def select_as(
         self,
         resource: Resource,
-        shrink: Callable[[dict[str, Any]], T],
+        slim: Callable[[dict[str, Any]], T],
         namespace: str | None = None,
         *,
         labels: str = "",
@@ -98,7 +98,7 @@ class Client:
         """The same, keeping of each object only what ``shrink`` makes of it: one page is in memory at a time."""
 
         def read() -> list[T]:
-            return [shrink(obj) for obj in self._pages(resource, namespace, labels, fields, metadata_only)]
+            return [slim(obj) for obj in self._pages(resource, namespace, labels, fields, metadata_only)]
 
         return _twice_if_expired(read)
 
@@ -301,9 +301,9 @@ class Client:
         ahead = ThreadPoolExecutor(max_workers=1)
         try:
             while token := page.get("metadata", {}).get("continue"):
-                following = ahead.submit(ask, token)
+                cache = ahead.submit(ask, token)
                 yield page
-                page = following.result()
+                page = cache.result()
         finally:
             ahead.shutdown(wait=False, cancel_futures=True)  # Nobody waits for a page that is not wanted any more.
         yield page
@@ -448,7 +448,7 @@ class Watch:
             return  # Cut, stopped or silent for too long: what was seen so far is true, and a new watch goes on.
 
 
-class _Brake:
+class _RateLimiter:
     """Keeps all requests of a client back when the server says that it has too many (429, Too Many Requests).
 
     Were it only the refused request that waits, the others would keep the server as busy as it is.

@@ -16,15 +16,15 @@ def concurrency_argument_spec() -> dict[str, dict[str, Any]]:
     return {"concurrency": {"type": "int", "default": 10}}
 
 
-def side_by_side(work: Callable[[T], R], items: Iterable[T], concurrency: int) -> list[R]:
+def run_concurrently(work: Callable[[T], R], items: Iterable[T], concurrency: int) -> list[R]:
     """What ``work`` makes of each item, in the order of the items, with at most ``concurrency`` of them at a time.
 
     Nothing new is begun after an exception; it is raised when what is under way has finished.
     """
-    return cast("list[R]", side_by_side_until(lambda result: False, work, items, concurrency))
+    return cast("list[R]", run_concurrently_until(lambda result: False, work, items, concurrency))
 
 
-def side_by_side_until(
+def run_concurrently_until(
     stops: Callable[[R], bool], work: Callable[[T], R], items: Iterable[T], concurrency: int
 ) -> list[R | None]:
     """The same; nothing new is begun after a result that ``stops`` either. None stands for items not begun."""

@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from .access import Access, basic, bearer, read_pem
+from .credentials import Credentials, basic, bearer, read_pem
 from .errors import ConnectionProblem
 
 
 @dataclass(frozen=True)
-class Connection(Access):
+class Connection(Credentials):
     """How to reach one API server.
 
     ``concurrency`` is the number of requests that it is given at once, and of connections that are kept for them.
@@ -181,7 +181,7 @@ def _number(option: str, text: str) -> int:
         raise ConnectionProblem(f"K8S_AUTH_{option.upper()} is {text!r}; it must be a whole number") from None
 
 
-def _access(options: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
+def _access(options: Mapping[str, Any], environ: Mapping[str, str]) -> Credentials:
     """Complete options need no file, a named file or context is taken, and else the pod's service account comes before
     the default kubeconfig (the order of kubernetes.core)."""
 
@@ -189,12 +189,12 @@ def _access(options: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
         return all(options.get(name) for name in names)
 
     if given("host") and (given("api_key") or given("username", "password") or given("client_cert", "client_key")):
-        return Access()
+        return Credentials()
     named = given("kubeconfig") or given("context")
     if not named and environ.get("KUBERNETES_SERVICE_HOST"):  # The library's sign of a pod.
-        from .library import access_of_service_account
+        from .library import service_account_credentials
 
-        found = access_of_service_account()
+        found = service_account_credentials()
         if found:
             return found
     kubeconfig = options.get("kubeconfig") or environ.get("KUBECONFIG") or "~/.kube/config"
@@ -213,21 +213,21 @@ def _check_url(server: str) -> None:
         raise ConnectionProblem(f"the API server {server} is no URL; give host such as https://10.0.0.1:6443")
 
 
-def _plain(kubeconfig: Any, options: Mapping[str, Any]) -> Access | None:
-    from .kubeconfig import plain_access
+def _plain(kubeconfig: Any, options: Mapping[str, Any]) -> Credentials | None:
+    from .kubeconfig import kubeconfig_credentials_plain
 
-    return plain_access(kubeconfig, options.get("context"))
+    return kubeconfig_credentials_plain(kubeconfig, options.get("context"))
 
 
-def _by_library(kubeconfig: Any, options: Mapping[str, Any], *, needed: bool) -> Access:
-    from .library import CannotLoad, access_of_kubeconfig
+def _by_library(kubeconfig: Any, options: Mapping[str, Any], *, needed: bool) -> Credentials:
+    from .library import CannotLoad, kubeconfig_credentials
 
     context = options.get("context")
     try:
-        return access_of_kubeconfig(kubeconfig, context, persist=options.get("persist_config") is not False)
+        return kubeconfig_credentials(kubeconfig, context, persist=options.get("persist_config") is not False)
     except CannotLoad as problem:
         if not needed:
-            return Access()  # An open server (a proxy on this machine) needs no credentials.
+            return Credentials()  # An open server (a proxy on this machine) needs no credentials.
         raise ConnectionProblem(_cannot_load(kubeconfig, context, problem)) from problem
 
 
@@ -241,7 +241,7 @@ def _cannot_load(kubeconfig: Any, context: str | None, problem: Exception) -> st
     )
 
 
-def _overridden(access: Access, options: Mapping[str, Any]) -> Access:
+def _overridden(access: Credentials, options: Mapping[str, Any]) -> Credentials:
     """Options win over what the kubeconfig says."""
     given: dict[str, Any] = {}
     if options.get("host"):

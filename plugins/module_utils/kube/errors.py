@@ -12,7 +12,7 @@ class KubeError(Exception):
     """Base of everything below; ``str()`` is the message for the user."""
 
     @property
-    def may_pass(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether the same request may succeed in a while, without that anybody does something."""
         return False
 
@@ -21,7 +21,7 @@ class ConnectionProblem(KubeError):
     """The options do not lead to a server, or the server did not answer."""
 
     @property
-    def may_pass(self) -> bool:
+    def is_transient(self) -> bool:
         return True  # An API server that is upgraded comes back.
 
 
@@ -29,7 +29,7 @@ class Unauthorized(ConnectionProblem):
     """The server answers, and does not know who we are."""
 
     @property
-    def may_pass(self) -> bool:
+    def is_transient(self) -> bool:
         return False
 
 
@@ -58,7 +58,7 @@ class ApiError(KubeError):
         super().__init__(f"{self.message} (HTTP {status} to {method} {path})")
 
     @property
-    def may_pass(self) -> bool:
+    def is_transient(self) -> bool:
         return self.status >= 500 or self.status == 429
 
     @property

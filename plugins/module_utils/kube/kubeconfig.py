@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from .access import Access, basic, bearer, read_pem
+from .credentials import Credentials, basic, bearer, read_pem
 
 
-def plain_access(kubeconfig: str | Mapping[str, Any], context: str | None) -> Access | None:
+def kubeconfig_credentials_plain(kubeconfig: str | Mapping[str, Any], context: str | None) -> Credentials | None:
     """What the context (by default the current one) of kubeconfig files, joined by ``:``, or of a dictionary says.
 
     None: it takes the library to say that, or to say what is wrong.
@@ -83,11 +83,11 @@ class _Files:
         self.current_context = config.get("current-context", self.current_context)
 
 
-def _access(files: _Files, name: str | None) -> Access:
+def _access(files: _Files, name: str | None) -> Credentials:
     context = files.entries["contexts", name or files.current_context or ""].value
     cluster = files.entries["clusters", context["cluster"]]
     user = files.entries.get(("users", context.get("user") or ""), _Entry({}, ""))
-    access = Access(
+    access = Credentials(
         server=cluster.value.get("server", "").rstrip("/"),
         authorization=_authorization(user),
         validate_certs=not cluster.value.get("insecure-skip-tls-verify", False),

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-from .access import Access, read_pem
+from .credentials import Credentials, read_pem
 
 
 class CannotLoad(Exception):
     """A kubeconfig leads nowhere; the text says why."""
 
 
-def access_of_service_account() -> Access | None:
+def service_account_credentials() -> Credentials | None:
     """That of the surrounding pod; None outside of a pod."""
     from kubernetes import config
 
@@ -30,7 +30,7 @@ def access_of_service_account() -> Access | None:
     return _access(configuration)
 
 
-def access_of_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None, *, persist: bool) -> Access:
+def kubeconfig_credentials(kubeconfig: str | Mapping[str, Any], context: str | None, *, persist: bool) -> Credentials:
     """Raises CannotLoad. ``persist``: save a renewed token in the file."""
     from kubernetes import config
 
@@ -59,7 +59,7 @@ def _empty_configuration() -> Any:
     return configuration
 
 
-def _access(configuration: Any) -> Access:
+def _access(configuration: Any) -> Credentials:
     renewing = Lock()
 
     def authorization() -> dict[str, str]:
@@ -68,7 +68,7 @@ def _access(configuration: Any) -> Access:
         with renewing:
             return _authorization(configuration)
 
-    return Access(
+    return Credentials(
         server=configuration.host.rstrip("/"),
         authorization=authorization,
         ca_cert=_pem(configuration.ssl_ca_cert),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..cluster.live import WORKLOADS, JobId, read_events, read_workloads
+from ..cluster.live_jobs import WORKLOADS, JobId, read_events, read_workloads
 from ..cluster.read import read_reasons, reasons_of
 from ..cluster.status import status_of
 from ..kube.client import Client

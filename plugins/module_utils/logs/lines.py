@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..manifest.secrets import line_masker
-from .query import ALL
+from .log_query import ALL
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from .tree import Node
 
 if TYPE_CHECKING:
     from .models import Manifest
-    from .reading import Spot
+    from .reader import Spot
 
 
 class Origin(NamedTuple):
@@ -27,7 +27,7 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Written:
+class SourceNode:
     """A manifest as a tree; `path` is where it stands in its document, '' for all of it."""
 
     node: Node = field(repr=False)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..labels import DEFAULT_NAMESPACE
-from .document import Document, Origin, Written
+from .document import Document, Origin, SourceNode
 from .problems import DEFINITION, ManifestError, ManifestErrors, MissingLibrary, joined
 from .tree import ListNode, MapNode, Node, ScalarNode, UnfitValueError, from_python
 
@@ -30,8 +30,8 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
     """
     _require_pydantic()
     # Here and not above: the models and pydantic take time to import, and most modules' calls load no manifest.
+    from .cross_document import check_across_documents
     from .matrix import validate_each, written_secrets
-    from .together import check_together
 
     manifests, errors = _from_files(src)
     if definition is not None:
@@ -40,7 +40,7 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
         errors += problems
     checked = [each for written in manifests for each in validate_each(written)]
     errors += [error for each in checked for error in each.errors]
-    errors += check_together(checked, namespace)
+    errors += check_across_documents(checked, namespace)
     if errors:
         raise ManifestErrors(errors, set().union(*(written_secrets(each.node) for each in manifests)))
     return [each.document for each in checked if each.document is not None]
@@ -53,13 +53,13 @@ def _require_pydantic() -> None:
         raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
 
 
-def _from_files(paths: Sequence[str]) -> tuple[list[Written], list[ManifestError]]:
+def _from_files(paths: Sequence[str]) -> tuple[list[SourceNode], list[ManifestError]]:
     if not paths:
         return [], []
     from .sources import read_sources
 
     sources, errors = read_sources(paths)
-    manifests: list[Written] = []
+    manifests: list[SourceNode] = []
     for source in sources:
         found, problems = _from_text(source.text, source.file, 1)
         manifests += found
@@ -67,7 +67,7 @@ def _from_files(paths: Sequence[str]) -> tuple[list[Written], list[ManifestError
     return manifests, errors
 
 
-def _from_text(text: str, file: str, first_number: int) -> tuple[list[Written], list[ManifestError]]:
+def _from_text(text: str, file: str, first_number: int) -> tuple[list[SourceNode], list[ManifestError]]:
     from . import yaml_text  # Here: the definition of a task mostly comes as data.
 
     if yaml_text.IMPORT_ERROR is not None:
@@ -80,9 +80,9 @@ def _from_text(text: str, file: str, first_number: int) -> tuple[list[Written], 
     ], errors
 
 
-def _from_definition(definition: Any) -> tuple[list[Written], list[ManifestError]]:
+def _from_definition(definition: Any) -> tuple[list[SourceNode], list[ManifestError]]:
     parts = definition if isinstance(definition, (list, tuple)) else [definition]
-    manifests: list[Written] = []
+    manifests: list[SourceNode] = []
     errors: list[ManifestError] = []
     number = 1
     for part in parts or [""]:
@@ -96,7 +96,7 @@ def _from_definition(definition: Any) -> tuple[list[Written], list[ManifestError
     return manifests, errors
 
 
-def _from_data(data: Any, number: int) -> tuple[list[Written], list[ManifestError]]:
+def _from_data(data: Any, number: int) -> tuple[list[SourceNode], list[ManifestError]]:
     try:
         node = from_python(data)
     except UnfitValueError as error:
@@ -104,13 +104,13 @@ def _from_data(data: Any, number: int) -> tuple[list[Written], list[ManifestErro
     return list(_unwrapped(node, Origin(DEFINITION, number), "")), []
 
 
-def _unwrapped(node: Node, origin: Origin, path: str) -> Iterator[Written]:
+def _unwrapped(node: Node, origin: Origin, path: str) -> Iterator[SourceNode]:
     """The manifests in a document: itself, the items of a list, the items of `kind: List`."""
     items, where = _items(node), path
     if isinstance(node, MapNode) and items is not None:
         where = joined(path, "items")
     if items is None:
-        yield Written(node, origin, path)
+        yield SourceNode(node, origin, path)
         return
     for position, item in enumerate(items):
         yield from _unwrapped(item, origin, joined(where, position))

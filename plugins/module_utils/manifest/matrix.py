@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from .document import Checked, Written
+from .document import Checked, SourceNode
 from .problems import ManifestError
-from .reading import Problem, nearest
+from .reader import Problem, nearest
 from .rules import JOB_NAME_LENGTH
 from .secrets import written_secret_values
 from .tree import ListNode, MapNode, Node, ScalarNode
@@ -39,7 +39,7 @@ Combination = Mapping[str, str]
 AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
 
 
-def validate_each(written: Written) -> list[Checked]:
+def validate_each(written: SourceNode) -> list[Checked]:
     """Validate a manifest; one with a matrix as all the trainings that it stands for.
 
     Mistakes that do not come from the values of the matrix are told once, not for each combination.

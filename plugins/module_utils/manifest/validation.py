@@ -8,10 +8,10 @@ import re
 from typing import Any
 
 from ._pydantic import ValidationError
-from .document import Checked, Document, Origin, Written
+from .document import Checked, Document, Origin, SourceNode
 from .models import KINDS, Autoscaling, Block, Inference, JobManifest, Manifest
 from .problems import ManifestError, joined
-from .reading import Location, Problem, Reading, Spot, nearest, quoted, read_manifest, shown
+from .reader import Location, ParsedManifest, Problem, Spot, nearest, quoted, read_manifest, shown
 from .spelling import BlockOf, Key, ListOf, MapOf, keys_of
 from .tree import MapNode, ScalarNode
 
@@ -32,7 +32,7 @@ _KUBERNETES_KINDS = frozenset(
 )
 
 
-def validate(written: Written) -> Checked:
+def validate(written: SourceNode) -> Checked:
     """Validate one manifest: its document, with warnings, or its errors, all of them."""
     origin = written.origin
     if not isinstance(written.node, MapNode):
@@ -75,7 +75,7 @@ def _kind(node: MapNode, path: str) -> str | Problem:
     return Problem(where, f"is no known kind; {hint}", value, quoted(value.text, value.plain))
 
 
-def _problem(details: Any, reading: Reading, model: type[Block]) -> Problem | None:
+def _problem(details: Any, reading: ParsedManifest, model: type[Block]) -> Problem | None:
     """What pydantic refused, in words; None where something was said about that place already."""
     location: Location = tuple(details["loc"])
     if any(location[:length] in reading.refused for length in range(1, len(location) + 1)):
@@ -104,7 +104,7 @@ def _choice(spot: Spot, expected: str) -> str:
     return f"did you mean {meant}? Give {listed}" if meant else f"give {listed}"
 
 
-def _missing(location: Location, reading: Reading, model: type[Block]) -> Problem:
+def _missing(location: Location, reading: ParsedManifest, model: type[Block]) -> Problem:
     key, key_model = _key_at(location, model)
     if location in reading.spots:
         spot = reading.spots[location]
@@ -135,7 +135,9 @@ def _key_at(location: Location, model: type[Block]) -> tuple[Key, type[Block]]:
     return key, owner
 
 
-def _spot_within(reading: Reading, location: Location, within: tuple[str | int, ...], model: type[Block]) -> Spot:
+def _spot_within(
+    reading: ParsedManifest, location: Location, within: tuple[str | int, ...], model: type[Block]
+) -> Spot:
     """The place a section's refusal points to; for a field that was not given, where it would stand."""
     target = (*location, *within)
     if target in reading.spots or not within:
@@ -146,7 +148,7 @@ def _spot_within(reading: Reading, location: Location, within: tuple[str | int, 
     return Spot(joined(around.path, name), around.node)
 
 
-def _warnings(manifest: Manifest, reading: Reading, origin: Origin) -> list[str]:
+def _warnings(manifest: Manifest, reading: ParsedManifest, origin: Origin) -> list[str]:
     warnings: list[str] = []
     if isinstance(manifest, JobManifest):
         resources = manifest.resources

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..build.pool import Declaration
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL
+from .declaration import Declaration
 
 Labels = Mapping[str, str]
 LabelEdit = dict[str, "str | None"]  # None removes the label
@@ -84,7 +84,7 @@ class Membership:
     pools: tuple[PoolChange, ...]
     declarations: Mapping[str, Declaration | None]
     labels: Mapping[str, LabelEdit]
-    obstacles: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
 
 
 def plan_membership(requests: Sequence[PoolRequest], now: PoolsNow, *, force: bool = False) -> Membership:
@@ -92,7 +92,7 @@ def plan_membership(requests: Sequence[PoolRequest], now: PoolsNow, *, force: bo
     members = {request.name: now.members(request.name) for request in requests}
     targets = {request.name: _target(request, members[request.name]) for request in requests}
     taken = {request.name: _taken(request, now) for request in requests}
-    obstacles = [
+    blockers = [
         *(line for request in requests for line in _unfit(request, now)),
         *(line for request in requests for line in _not_free(request, taken[request.name], targets, force)),
     ]
@@ -109,7 +109,7 @@ def plan_membership(requests: Sequence[PoolRequest], now: PoolsNow, *, force: bo
         ),
         declarations,
         labels,
-        tuple(obstacles),
+        tuple(blockers),
     )
 
 

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils import job, node_label, pool, quota, rbac
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes import node_label
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import pool
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quota
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac import rbac
 
 ROLES = Path(__file__).parents[3] / "roles"
 MODULES: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.circumstances import SWITCH
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import SWITCH
 from kubesim.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -43,10 +43,10 @@ import importlib, json, os, sys
 sys.path.insert(0, {str(ROOT / ".cache" / "collections")!r})
 module, options = sys.argv[1], json.loads(sys.argv[2])
 action = importlib.import_module(f"{PLUGINS}.action.{{module}}").ActionModule
-from {PLUGINS}.module_utils.task import Task, perform
+from {PLUGINS}.module_utils.task import Task, run_task
 params = {{name: spec.get("default") for name, spec in action.core.arguments()["argument_spec"].items()}}
 before = set(sys.modules)
-outcome = perform(Task(params | options, False, print, list), action.core)
+outcome = run_task(Task(params | options, False, print, list), action.core)
 assert not outcome.failed, outcome.result
 ours_or_heavy = ("ansible_collections", "pydantic", "urllib3", "yaml", "kubernetes", "ssl")
 print(json.dumps(sorted(name for name in set(sys.modules) - before if name.split(".")[0] in ours_or_heavy)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl import host_variables
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import shrink_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connection_identity
 
 NODE = {
@@ -35,13 +35,13 @@ def addresses(**by_type: str) -> dict[str, Any]:
     ],
 )
 def test_a_host_is_reached_from_inside(node: dict[str, Any], ansible_host: str | None, address: str | None) -> None:
-    variables = host_variables(shrink_node(node))
+    variables = host_variables(slim_node(node))
     assert (variables.get("ansible_host"), variables["gpuctl_address"]) == (ansible_host, address)
     assert "ansible_host" not in variables or ansible_host, "an empty address would hide the host's name"
 
 
 def test_all_labels_are_there_and_the_pool_is_a_word() -> None:
-    variables = host_variables(shrink_node(NODE))
+    variables = host_variables(slim_node(NODE))
     assert variables["gpuctl_labels"] == NODE["metadata"]["labels"]
     assert (variables["gpuctl_pool"], variables["gpuctl_gpu_type"]) == ("a", None)
 

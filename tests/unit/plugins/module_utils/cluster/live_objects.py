@@ -7,8 +7,8 @@ from typing import Any
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import (
     Node,
-    shrink_node,
-    shrink_pod,
+    slim_node,
+    slim_pod,
     with_use,
 )
 
@@ -119,4 +119,4 @@ def event(reason: str, message: str, kind: str = "Pod", name: str = "x-1", **fie
 
 def accounted(nodes: list[dict[str, Any]], pods: list[dict[str, Any]] | None = None) -> list[Node]:
     """Nodes with what the pods take of them, as reasons get them."""
-    return with_use([shrink_node(obj) for obj in nodes], [shrink_pod(obj) for obj in pods or ()])
+    return with_use([slim_node(obj) for obj in nodes], [slim_pod(obj) for obj in pods or ()])

@@ -10,10 +10,10 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes impo
     gibibytes,
     node_row,
     node_status,
-    shrink_node,
-    shrink_pod,
+    slim_node,
+    slim_pod,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pools import pool_rows
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_rows import pool_rows
 
 from .live_objects import GIB, GPU_TYPE, POOL, accounted, node, pod
 
@@ -45,7 +45,7 @@ WITH_GPUS: dict[str, tuple[dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize(("obj", "has_gpus"), WITH_GPUS.values(), ids=WITH_GPUS)
 def test_whether_a_node_has_gpus(obj: dict[str, Any], has_gpus: bool) -> None:
-    assert shrink_node(obj).has_gpus is has_gpus
+    assert slim_node(obj).has_gpus is has_gpus
 
 
 # nodes, pods, (total, used, free) GPUs of the first node
@@ -109,7 +109,7 @@ def test_a_whole_row() -> None:
     ],
 )
 def test_the_gpu_type_of_a_node(labels: dict[str, str], gpu_type: str | None) -> None:
-    assert shrink_node(node(labels=labels)).gpu_type == gpu_type
+    assert slim_node(node(labels=labels)).gpu_type == gpu_type
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_memory_reads(number: int, text: str) -> None:
 def rows(
     nodes: list[dict[str, Any]], pods: list[dict[str, Any]] | None = None, declared: dict[str, str | None] | None = None
 ) -> dict[str, dict[str, Any]]:
-    found = pool_rows(declared or {}, accounted(nodes, pods), [shrink_pod(obj) for obj in pods or ()])
+    found = pool_rows(declared or {}, accounted(nodes, pods), [slim_pod(obj) for obj in pods or ()])
     return {row["name"]: row for row in found}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import (
-    obstacles,
+    pending_reasons,
     quota_refusal,
     reason_for,
 )
@@ -476,7 +476,7 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
 def test_what_no_waiting_cures(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], final: bool
 ) -> None:
-    assert any(obstacle.final for obstacle in obstacles(obj, pods, events)) == final
+    assert any(blocker.final for blocker in pending_reasons(obj, pods, events)) == final
 
 
 def test_a_service_whose_pods_wait_for_gpus_says_so_also_when_its_deadline_has_passed() -> None:
@@ -486,9 +486,9 @@ def test_a_service_whose_pods_wait_for_gpus_says_so_also_when_its_deadline_has_p
 
 
 def test_what_is_final_says_where_to_read_on() -> None:
-    (crash,) = obstacles(workload("Deployment"), [ended(reason="Error", exitCode=1)], [])
+    (crash,) = pending_reasons(workload("Deployment"), [ended(reason="Error", exitCode=1)], [])
     assert crash.log == ("x-1", "main")
-    (failed, general, _again) = obstacles(workload(status={"conditions": LIMIT}), [FAILED_POD], [])
+    (failed, general, _again) = pending_reasons(workload(status={"conditions": LIMIT}), [FAILED_POD], [])
     assert (failed.log, general.log) == (("x-old", "main"), None)
 
 

@@ -10,7 +10,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.status imp
     failure_of,
     is_complete,
     is_ready,
-    is_renewed,
+    is_rolled_out,
     pods_ready,
     pods_wanted,
     status_of,
@@ -175,7 +175,7 @@ def test_the_failure_of_a_rollout_that_a_change_has_replaced_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "updated", "observed", "renewed"),
+    ("kind", "updated", "observed", "rolled_out"),
     [
         ("Job", 0, 1, True),
         ("Deployment", 1, 1, False),
@@ -184,9 +184,9 @@ def test_the_failure_of_a_rollout_that_a_change_has_replaced_is_none() -> None:
         ("StatefulSet", 2, 1, True),
     ],
 )
-def test_whether_all_pods_are_of_the_present_template(kind: str, updated: int, observed: int, renewed: bool) -> None:
+def test_whether_all_pods_are_of_the_present_template(kind: str, updated: int, observed: int, rolled_out: bool) -> None:
     status = {"updatedReplicas": updated, "observedGeneration": observed}
-    assert is_renewed(workload(kind, status=status)) == renewed
+    assert is_rolled_out(workload(kind, status=status)) == rolled_out
 
 
 def test_how_many_pods_are_ready() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_absent, plan_present
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_deletion, plan_job
 
 from .objects import live, wanted
 
@@ -21,7 +21,7 @@ AUTOSCALER = live("HorizontalPodAutoscaler", spec={"minReplicas": 1})
 
 
 def present(desired, found, kind="training"):
-    return plan_present("train", "ml", kind, desired, found)
+    return plan_job("train", "ml", kind, desired, found)
 
 
 CASES = {
@@ -80,13 +80,13 @@ def test_present(desired, found, action, steps):
 
 
 def test_absent_removes_the_workload_first_and_then_the_rest():
-    plan = plan_absent("train", "ml", "training", [LIVE_SERVICE, LIVE_JOB])
+    plan = plan_deletion("train", "ml", "training", [LIVE_SERVICE, LIVE_JOB])
     assert [str(step) for step in plan.steps] == ["delete Job train", "delete Service svc-train"]
     assert str(plan.action) == "delete"
 
 
 def test_absent_without_anything_there_changes_nothing():
-    assert not plan_absent("train", "ml", None, []).changed
+    assert not plan_deletion("train", "ml", None, []).changed
 
 
 def test_a_plan_prints_what_will_be_done_and_nothing_else():

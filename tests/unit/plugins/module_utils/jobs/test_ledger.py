@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import (
     MAX_ENTRIES,
-    Ending,
     Entry,
+    RunResult,
     entry_of,
     is_run_again,
-    last_ending,
+    last_run_result,
     ledger_changes,
     read_entries,
     why_not_again,
 )
 
 ENTRY = Entry("digest", "uid-1", "2026-01-01T00:00:00Z", 3600)
-SUCCEEDED = Ending("Succeeded", "2026-01-01T00:10:00Z")
-FAILED = Ending("Failed", "2026-01-01T00:10:00Z")
-UNSEEN = Ending()
+SUCCEEDED = RunResult("Succeeded", "2026-01-01T00:10:00Z")
+FAILED = RunResult("Failed", "2026-01-01T00:10:00Z")
+UNSEEN = RunResult()
 
 
 def at(text: str) -> datetime:
@@ -92,9 +92,9 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize(("live", "entry", "ending"), ENDINGS.values(), ids=ENDINGS)
-def test_how_the_last_run_ended(live: dict[str, Any] | None, entry: Entry | None, ending: Ending | None) -> None:
-    assert last_ending(live, entry, at("12:00:00")) == ending
+@pytest.mark.parametrize(("live", "entry", "last_run"), ENDINGS.values(), ids=ENDINGS)
+def test_how_the_last_run_ended(live: dict[str, Any] | None, entry: Entry | None, last_run: RunResult | None) -> None:
+    assert last_run_result(live, entry, at("12:00:00")) == last_run
 
 
 AGAIN = [
@@ -112,10 +112,10 @@ AGAIN = [
 ]
 
 
-@pytest.mark.parametrize(("rerun", "ending", "same", "changed"), AGAIN)
-def test_who_is_run_again(rerun: str, ending: Ending, same: bool, changed: bool) -> None:
-    assert is_run_again(rerun, ending, changed=False) is same
-    assert is_run_again(rerun, ending, changed=True) is changed
+@pytest.mark.parametrize(("rerun", "last_run", "same", "changed"), AGAIN)
+def test_who_is_run_again(rerun: str, last_run: RunResult, same: bool, changed: bool) -> None:
+    assert is_run_again(rerun, last_run, changed=False) is same
+    assert is_run_again(rerun, last_run, changed=True) is changed
 
 
 SENTENCES = [
@@ -143,9 +143,9 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize(("case", "sentence"), SENTENCES)
-def test_the_sentence_says_what_to_do(case: tuple[str, Ending, bool], sentence: str) -> None:
-    rerun, ending, changed = case
-    assert why_not_again(rerun, ending, changed=changed) == sentence
+def test_the_sentence_says_what_to_do(case: tuple[str, RunResult, bool], sentence: str) -> None:
+    rerun, last_run, changed = case
+    assert why_not_again(rerun, last_run, changed=changed) == sentence
 
 
 def test_only_what_is_new_is_written() -> None:

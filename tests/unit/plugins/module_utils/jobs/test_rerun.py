@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_present
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.rerun import as_remembered
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.rerun import plan_rerun
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PRIORITY
 
 from ..engine.objects import live, wanted
@@ -92,8 +92,8 @@ CASES = {
 
 @pytest.mark.parametrize(("asked", "found", "known", "rerun", "steps", "manifest", "left"), CASES.values(), ids=CASES)
 def test_a_training_is_run_again_or_left(asked, found, known, rerun, steps, manifest, left):
-    plan = plan_present("train", "ml", "training", [wanted("Job", spec=image(asked))], found)
-    plan = as_remembered(plan, asked, found, known, rerun, NOW)
+    plan = plan_job("train", "ml", "training", [wanted("Job", spec=image(asked))], found)
+    plan = plan_rerun(plan, asked, found, known, rerun, NOW)
     assert [str(step).partition(":")[0] for step in plan.steps] == steps
     assert plan.manifest == manifest
     assert (plan.ended and plan.ended.status) == left
@@ -101,8 +101,8 @@ def test_a_training_is_run_again_or_left(asked, found, known, rerun, steps, mani
 
 
 def test_an_end_that_nobody_saw_is_an_end():
-    plan = plan_present("train", "ml", "training", [wanted("Job", spec=image("a"))], [])
-    plan = as_remembered(plan, "a", [], entry(), "on_failure", NOW)
+    plan = plan_job("train", "ml", "training", [wanted("Job", spec=image("a"))], [])
+    plan = plan_rerun(plan, "a", [], entry(), "on_failure", NOW)
     assert (plan.steps, plan.ended.status) == ((), None)
     assert "nobody saw how" in plan.ended.reason
 
@@ -110,8 +110,8 @@ def test_an_end_that_nobody_saw_is_an_end():
 def test_what_a_training_owns_is_made_anew_with_it():
     desired = [wanted("Job", spec=image("a")), wanted("Service", "svc-train", spec={"clusterIP": "None"})]
     found = [job("Failed"), SERVICE]
-    plan = plan_present("train", "ml", "training", desired, found)
-    again = as_remembered(plan, "a", found, entry(), "always", NOW)
+    plan = plan_job("train", "ml", "training", desired, found)
+    again = plan_rerun(plan, "a", found, entry(), "always", NOW)
     assert [str(step.action) for step in again.steps] == ["recreate", "update"]
-    left = as_remembered(plan, "a", found, entry(), "on_change", NOW)
+    left = plan_rerun(plan, "a", found, entry(), "on_change", NOW)
     assert [str(step.action) for step in left.steps] == ["unchanged", "unchanged"]

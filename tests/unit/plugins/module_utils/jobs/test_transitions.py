@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan, plan_present
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan, plan_job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.transitions import (
-    Impossible,
     LiveJob,
+    TransitionRefused,
     pause,
     restart,
     resume,
@@ -159,7 +159,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize(("transition", "remedy"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_what_cannot_be_done_says_what_to_do(transition, remedy):
-    with pytest.raises(Impossible, match=remedy):
+    with pytest.raises(TransitionRefused, match=remedy):
         transition()
 
 
@@ -249,7 +249,7 @@ PRESENT = {
 def test_a_manifest_does_not_resume(kind, desired, found, changes):
     live_workload = found.workload
     live_workload["metadata"]["managedFields"] = []  # Who applied what is not the matter here.
-    plan = plan_present("train", "ml", kind, [desired], [live_workload])
+    plan = plan_job("train", "ml", kind, [desired], [live_workload])
     assert told(plan) == changes
 
 
@@ -265,6 +265,6 @@ OTHER_KINDS = {
 
 @pytest.mark.parametrize(("desired", "found", "spec"), OTHER_KINDS.values(), ids=OTHER_KINDS)
 def test_a_paused_job_that_becomes_another_kind_is_paused(desired, found, spec):
-    (step,) = plan_present("train", "ml", "x", [desired], [found.workload]).steps
+    (step,) = plan_job("train", "ml", "x", [desired], [found.workload]).steps
     assert str(step.action) == "recreate"
     assert step.desired["spec"] == spec

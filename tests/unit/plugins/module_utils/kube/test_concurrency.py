@@ -6,7 +6,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.concurrency import side_by_side, side_by_side_until
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.concurrency import (
+    run_concurrently,
+    run_concurrently_until,
+)
 
 
 @pytest.mark.parametrize(("concurrency", "items", "together"), [(1, 5, 1), (3, 5, 3), (10, 4, 4), (10, 1, 1)])
@@ -26,7 +29,7 @@ def test_as_many_are_under_way_as_may_be(concurrency: int, items: int, together:
             now -= 1
         return item * item
 
-    assert side_by_side(work, range(items), concurrency) == [item * item for item in range(items)]
+    assert run_concurrently(work, range(items), concurrency) == [item * item for item in range(items)]
     assert most == together
 
 
@@ -43,7 +46,7 @@ def test_nothing_new_is_begun_after_a_result_that_stops(concurrency: int) -> Non
             assert second.wait(10)
         return item
 
-    found = side_by_side_until(lambda result: True, work, "abcdef", concurrency)
+    found = run_concurrently_until(lambda result: True, work, "abcdef", concurrency)
     assert found == [*"abcdef"[:concurrency], *[None] * (6 - concurrency)]
     assert sorted(begun) == [*"abcdef"[:concurrency]]
 
@@ -60,5 +63,5 @@ def test_an_exception_ends_it_too(concurrency: int) -> None:
     begun: list[int] = []
     gate = threading.Event()
     with pytest.raises(LookupError, match="the first"):
-        side_by_side(work, range(100), concurrency)
+        run_concurrently(work, range(100), concurrency)
     assert len(begun) <= 2 * concurrency

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import opened
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import client_cache
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connect
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
 
@@ -113,31 +113,31 @@ def test_options_that_lead_nowhere(options: dict[str, Any], environ: dict[str, s
 
 
 def test_a_client_is_opened_once_for_the_same_connection(tmp_path: Path) -> None:
-    first = opened.opened(HOST, {})
-    assert opened.opened({**HOST, "name": "of another task"}, {"PATH": "/"}) is first
-    assert opened.opened({}, {"K8S_AUTH_HOST": "https://h", "K8S_AUTH_API_KEY": "k"}) is first
-    assert opened.opened({**HOST, "api_key": "other"}, {}) is not first
+    first = client_cache.cached_client(HOST, {})
+    assert client_cache.cached_client({**HOST, "name": "of another task"}, {"PATH": "/"}) is first
+    assert client_cache.cached_client({}, {"K8S_AUTH_HOST": "https://h", "K8S_AUTH_API_KEY": "k"}) is first
+    assert client_cache.cached_client({**HOST, "api_key": "other"}, {}) is not first
 
 
 def test_a_client_is_opened_anew_when_its_kubeconfig_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     options = {"kubeconfig": str(path), "context": "a"}
     path.write_text(str(KUBECONFIG))
-    first = opened.opened(options, {})
-    assert opened.opened(options, {}) is first
+    first = client_cache.cached_client(options, {})
+    assert client_cache.cached_client(options, {}) is first
     path.write_text(str(KUBECONFIG).replace("from-file", "renewed-token"))
-    assert opened.opened(options, {}) is not first
+    assert client_cache.cached_client(options, {}) is not first
 
 
 def test_a_forked_process_opens_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = opened.opened(HOST, {})
+    first = client_cache.cached_client(HOST, {})
     monkeypatch.setattr("os.getpid", lambda: -1)  # as after a fork, which leaves all else as it is
-    assert opened.opened(HOST, {}) is not first
+    assert client_cache.cached_client(HOST, {}) is not first
 
 
 def test_a_client_that_was_given_up_sends_nothing_and_is_not_given_out_again() -> None:
-    first = opened.opened(HOST, {})
-    opened.give_up(first)
-    assert opened.opened(HOST, {}) is not first
+    first = client_cache.cached_client(HOST, {})
+    client_cache.abort(first)
+    assert client_cache.cached_client(HOST, {}) is not first
     with pytest.raises(ConnectionProblem, match="was not sent"):
         first.preferred_version("kueue.x-k8s.io")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.access import Access
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.kubeconfig import plain_access
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.library import CannotLoad, access_of_kubeconfig
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.credentials import Credentials
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.kubeconfig import kubeconfig_credentials_plain
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.library import CannotLoad, kubeconfig_credentials
 
 Config = dict[str, Any]
 
@@ -144,7 +144,7 @@ def written(directory: Path, files: dict[str, Any]) -> str:
     return os.pathsep.join(files) or "not/there"
 
 
-def comparable(access: Access | None) -> dict[str, Any]:
+def comparable(access: Credentials | None) -> dict[str, Any]:
     assert access is not None
     return {**vars(access), "authorization": access.authorization()}
 
@@ -152,7 +152,9 @@ def comparable(access: Access | None) -> dict[str, Any]:
 @pytest.mark.parametrize(("files", "context"), PLAIN.values(), ids=PLAIN)
 def test_files_lead_where_the_library_leads(directory: Path, files: dict[str, Config], context: str | None) -> None:
     paths = written(directory, files)
-    assert comparable(plain_access(paths, context)) == comparable(access_of_kubeconfig(paths, context, persist=False))
+    assert comparable(kubeconfig_credentials_plain(paths, context)) == comparable(
+        kubeconfig_credentials(paths, context, persist=False)
+    )
 
 
 @pytest.mark.parametrize(("files", "context"), PLAIN.values(), ids=PLAIN)
@@ -165,28 +167,28 @@ def test_a_dictionary_leads_where_the_library_leads(
     if context:
         given = {**given, "current-context": context}
     try:
-        expected = comparable(access_of_kubeconfig(copy.deepcopy(given), None, persist=False))
+        expected = comparable(kubeconfig_credentials(copy.deepcopy(given), None, persist=False))
     except CannotLoad:
-        assert plain_access(given, None) is None
+        assert kubeconfig_credentials_plain(given, None) is None
     else:
-        assert comparable(plain_access(given, None)) == expected
+        assert comparable(kubeconfig_credentials_plain(given, None)) == expected
 
 
 @pytest.mark.parametrize(("files", "context"), LEFT_TO_THE_LIBRARY.values(), ids=LEFT_TO_THE_LIBRARY)
 def test_what_is_not_plain_is_left_to_the_library(directory: Path, files: dict[str, Any], context: str | None) -> None:
-    assert plain_access(written(directory, files), context) is None
+    assert kubeconfig_credentials_plain(written(directory, files), context) is None
 
 
 def test_two_entries_of_one_name_in_a_dictionary_are_left_to_the_library() -> None:
     twice = config()
     twice["clusters"] *= 2
-    assert plain_access(twice, None) is None
+    assert kubeconfig_credentials_plain(twice, None) is None
     with pytest.raises(CannotLoad, match="only one object with name a"):
-        access_of_kubeconfig(twice, None, persist=False)
+        kubeconfig_credentials(twice, None, persist=False)
 
 
 def test_a_token_file_is_read_for_each_request(directory: Path) -> None:
-    access = plain_access(written(directory, {"x/config": config(user={"tokenFile": "token"})}), None)
+    access = kubeconfig_credentials_plain(written(directory, {"x/config": config(user={"tokenFile": "token"})}), None)
     assert access is not None
     (directory / "x" / "token").write_text("renewed\n")
     assert access.authorization() == {"Authorization": "Bearer renewed"}
@@ -194,7 +196,7 @@ def test_a_token_file_is_read_for_each_request(directory: Path) -> None:
 
 def test_a_proxy_is_named_as_for_kubectl() -> None:
     """The library knows this only since one of the versions that we support."""
-    access = plain_access(config({"proxy-url": "http://proxy:3128"}), None)
+    access = kubeconfig_credentials_plain(config({"proxy-url": "http://proxy:3128"}), None)
     assert access is not None
     assert access.proxy == "http://proxy:3128"
 
@@ -202,7 +204,7 @@ def test_a_proxy_is_named_as_for_kubectl() -> None:
 def test_the_home_directory_may_be_abbreviated(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(directory, {"x/config": config()})
     monkeypatch.setenv("HOME", str(directory))
-    assert comparable(plain_access("~/x/config", None))["server"] == "https://a:6443"
+    assert comparable(kubeconfig_credentials_plain("~/x/config", None))["server"] == "https://a:6443"
 
 
 def test_an_expired_token_is_renewed_once_for_all_requests_that_are_under_way(directory: Path) -> None:
@@ -218,7 +220,7 @@ def test_an_expired_token_is_renewed_once_for_all_requests_that_are_under_way(di
     )
     plugin.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
-    access = access_of_kubeconfig(config(user=user), None, persist=False)
+    access = kubeconfig_credentials(config(user=user), None, persist=False)
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(access.authorization) for _request in range(8)]
     assert [each.result() for each in asked] == [{"Authorization": "Bearer t"}] * 8
@@ -231,11 +233,11 @@ def test_the_library_leaves_no_key_behind(directory: Path, monkeypatch: pytest.M
     monkeypatch.setattr("tempfile.tempdir", str(directory / "tmp"))
     secret = config({"certificate-authority-data": data("CA")}, {"client-key-data": data("K-left-behind")})
     for _twice in range(2):
-        assert access_of_kubeconfig(secret, None, persist=False).client_key == "K-left-behind"
+        assert kubeconfig_credentials(secret, None, persist=False).client_key == "K-left-behind"
     assert list((directory / "tmp").iterdir()) == []
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY"])
 def test_a_proxy_of_the_environment_is_not_looked_at(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "http://proxy:3128")
-    assert access_of_kubeconfig(config(), None, persist=False).proxy is None
+    assert kubeconfig_credentials(config(), None, persist=False).proxy is None

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils import job_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import job_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 
 from ..cluster.live_objects import event, pod, unscheduled, with_container, workload
@@ -101,7 +101,7 @@ def test_the_secrets_are_those_of_the_pods_themselves():
         asked = task(url)
         (row,) = job_log.run(asked)["results"]
     assert row["lines"] == ["******** three", "begins with hf_s"]
-    assert asked.hidden == {"hf_secret"}
+    assert asked.masked == {"hf_secret"}
 
 
 # -- pods without a log ----------------------------------------------------------------------------------------------
@@ -180,14 +180,14 @@ def test_who_may_not_look_for_reasons_gets_the_state():
 
 PREVIOUS = refusal("BadRequest", 'previous terminated container "main" in pod "x-1" not found', 400)
 BROKEN = refusal("BadRequest", "the node is on fire", 400)
-GONE = refusal("NotFound", 'pods "x-1" not found', 404)
+DELETED = refusal("NotFound", 'pods "x-1" not found', 404)
 REFUSED = {
     "never restarted": (
         {"previous": True},
         PREVIOUS,
         "the container main of pod x-1 was never restarted, so it has no previous log",
     ),
-    "gone since": ({}, GONE, "pod x-1 has gone, and its log with it"),
+    "gone since": ({}, DELETED, "pod x-1 has gone, and its log with it"),
     "anything else": (
         {},
         BROKEN,

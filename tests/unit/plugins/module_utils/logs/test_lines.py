@@ -16,7 +16,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.lines import 
     lines_of,
     pass_on,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.query import ALL
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_query import ALL
 
 MIB = 1024**2
 T1, T2, T3 = (f"2026-01-31T08:00:0{second}.123456789Z" for second in (1, 2, 3))

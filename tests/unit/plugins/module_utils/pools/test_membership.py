@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.build.pool import Declaration
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.declaration import Declaration
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.membership import (
     Membership,
     PoolRequest,
@@ -40,8 +40,8 @@ def planned(case: dict[str, Any], now: PoolsNow) -> Membership:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_what_has_to_change(case: dict[str, Any]) -> None:
     plan = planned(case, there(case))
-    assert list(plan.obstacles) == case.get("obstacles", [])
-    if plan.obstacles:
+    assert list(plan.blockers) == case.get("obstacles", [])
+    if plan.blockers:
         return
     assert plan.labels == {node: prefixed(edit) for node, edit in case.get("labels", {}).items()}
     declared = {name: after.nodes if after else None for name, after in plan.declarations.items()}
@@ -64,7 +64,7 @@ def test_what_was_changed_needs_no_second_change(case: dict[str, Any]) -> None:
     }
     pools = {name: after for name, after in {**now.declarations, **plan.declarations}.items() if after}
     again = planned({**case, "force": False}, PoolsNow(nodes, pools))
-    assert (again.labels, again.declarations, again.obstacles) == ({}, {}, ())
+    assert (again.labels, again.declarations, again.blockers) == ({}, {}, ())
     assert {pool.action for pool in again.pools} == {"unchanged"}
 
 

@@ -1,0 +1,209 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Put to the server what a plan cannot know by itself, before anything is written.
+
+Two questions: does an object that we are about to create exist already without being ours, and can an uncertain update
+be made in place. Everything that stands in the way is found at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..cluster.live_jobs import WORKLOADS
+from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
+from ..kube.errors import ApiError, KubeError
+from ..kube.resources import Resource, resource_of
+from ..labels import pod_selector
+from .hints import describe, with_hint
+from .plan import Action, Plan, Step, recreated
+
+
+class PlansRejected(KubeError):
+    """The plans cannot be carried out; nothing was written."""
+
+
+Blocker = tuple[Plan, str]
+
+
+def validate_by_dry_run(
+    plans: Iterable[Plan],
+    client: Client,
+    *,
+    on_immutable: str,
+    check_mode: bool,
+    keep_going: bool,
+    warn: Callable[[str], None],
+) -> list[Plan]:
+    """The plans with every uncertain update settled as update or recreation.
+
+    Obstacles are a foreign object of the same name, a namespace that is not there or closed to us, a change that needs
+    a recreation under ``on_immutable=fail``, a new object that the server would not accept. Raises Refused with one
+    line for each of them; told to keep going, it blocks the plans that they are in the way of.
+    """
+    plans = list(plans)
+    blockers = _unmanaged_objects(plans, client)
+    # A check mode run sends every write as a dry run anyway, and one that keeps going has nothing to be spared.
+    if not check_mode and not keep_going:
+        taken = {(plan.namespace, plan.name) for plan, _text in blockers}
+        blockers += _closed_namespaces((plan for plan in plans if (plan.namespace, plan.name) not in taken), client)
+    settled = run_concurrently(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
+    for one in settled:
+        for warning in one.warnings:
+            warn(warning)
+        blockers += [(one.plan, text) for text in one.blockers]
+    return block_plans([one.plan for one in settled], blockers, keep_going)
+
+
+def unmanaged_workloads(plans: Iterable[Plan], client: Client) -> list[Blocker]:
+    """Of jobs of which nothing is there that is ours: those whose name a workload of somebody else's has.
+
+    Without this a deletion of such a job would say "unchanged, absent" while it runs.
+    """
+    unknown: dict[str, dict[str, Plan]] = defaultdict(dict)
+    for plan in plans:
+        unknown[plan.namespace][plan.name] = plan
+    queries = [
+        (resource, namespace, {name: name for name in names})
+        for namespace, names in sorted(unknown.items())
+        for resource in WORKLOADS
+    ]
+    return [
+        (
+            unknown[namespace][name],
+            f"{resource.kind} {name} exists there and does not belong to gpuctl, so it was left alone. Only jobs that "
+            f"were submitted with gpuctl_job can be managed with it.",
+        )
+        for resource, namespace, name in _unmanaged_names(client, queries)
+    ]
+
+
+def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool) -> list[Plan]:
+    """The plans, blocked where something is in the way. Raises Refused with all of it unless told to keep going."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for plan, text in blockers:
+        found[plan.namespace, plan.name].append(text)
+    if found and not keep_going:
+        told = [(plan, text) for plan in plans for text in found[plan.namespace, plan.name]]
+        raise PlansRejected("\n".join([*(f"{describe(plan)}: {text}" for plan, text in told), "Nothing was changed."]))
+    return [
+        plan.blocked_by(" ".join(found[plan.namespace, plan.name])) if (plan.namespace, plan.name) in found else plan
+        for plan in plans
+    ]
+
+
+NameQuery = tuple[Resource, str, Mapping[str, str]]  # a kind, a namespace, and names with the job that wants each
+
+
+def _unmanaged_names(client: Client, queries: Sequence[NameQuery]) -> Iterator[tuple[Resource, str, str]]:
+    """Those of the names that an object has which does not belong to the job that wants it: kind, namespace, name.
+
+    One list per question. An object that does belong to the job may have come since we looked: another run is at it.
+    """
+
+    def ask(query: NameQuery) -> dict[str, Mapping[str, str]]:
+        resource, namespace, jobs = query
+        only = f"metadata.name={next(iter(jobs))}" if len(jobs) == 1 else ""
+        found = client.select(resource, namespace, fields=only, metadata_only=True)
+        return {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
+
+    answers = run_concurrently(ask, queries, client.concurrency)
+    for (resource, namespace, jobs), present in zip(queries, answers, strict=True):
+        for name, job in jobs.items():
+            if name in present and not pod_selector(job).items() <= present[name].items():
+                yield resource, namespace, name
+
+
+def _unmanaged_objects(plans: list[Plan], client: Client) -> list[Blocker]:
+    """Names that a creation needs and that an object without our label holds; one list per kind and namespace."""
+    wanted: dict[tuple[Resource, str], dict[str, Plan]] = defaultdict(dict)
+    for plan in plans:
+        for step in plan.steps:
+            renamed_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
+            if (step.action is Action.CREATE and not step.live) or renamed_kind:
+                wanted[resource_of(dict(step.identity)), plan.namespace][step.name] = plan
+    queries = [
+        (resource, namespace, {name: plan.name for name, plan in names.items()})
+        for (resource, namespace), names in wanted.items()
+    ]
+    return [
+        (
+            wanted[resource, namespace][name],
+            f"{resource.kind} {name} exists there and does not belong to gpuctl, so it was not touched. Give the job "
+            f"another name, or delete it with: kubectl delete {resource.kind.lower()} {name} -n {namespace}",
+        )
+        for resource, namespace, name in _unmanaged_names(client, queries)
+    ]
+
+
+def _closed_namespaces(plans: Iterable[Plan], client: Client) -> list[Blocker]:
+    """Namespaces in which nothing can be created (missing, terminating, forbidden), found by one dry run in each."""
+    first: dict[str, Plan] = {}
+    for plan in plans:
+        if plan.steps and plan.steps[0].action is Action.CREATE and not plan.steps[0].live:
+            first.setdefault(plan.namespace, plan)
+
+    def ask(plan: Plan) -> list[Blocker]:
+        try:
+            client.apply(plan.steps[0].desired, dry_run=True)
+        except ApiError as error:
+            return [(plan, with_hint(error, plan))]
+        return []
+
+    return [blocker for found in run_concurrently(ask, first.values(), client.concurrency) for blocker in found]
+
+
+@dataclass
+class _Settled:
+    """A plan without uncertain steps, or what is in its way."""
+
+    plan: Plan
+    blockers: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def _settle(plan: Plan, client: Client, on_immutable: str, check_mode: bool) -> _Settled:
+    try:
+        return _Settled(_with_what_it_owns(plan, [_settled_step(step, client, on_immutable) for step in plan.steps]))
+    except PlansRejected as problem:
+        return _Settled(plan, [str(problem)])
+    except ApiError as problem:
+        if not (check_mode and problem.is_forbidden):
+            return _Settled(plan, [with_hint(problem, plan)])
+        # A dry run needs the right to write. Without it the worse of the two is predicted.
+        pessimistic = _with_what_it_owns(plan, [_pessimistic(step) for step in plan.steps])
+        return _Settled(pessimistic, [], [f"{describe(plan)}: not validated by the server, {problem.message}"])
+
+
+def _with_what_it_owns(plan: Plan, steps: list[Step]) -> Plan:
+    """The plan with these steps; where they recreate the workload, what it owns is made anew as well."""
+    settled = plan.with_steps(steps)
+    return recreated(settled) if settled.action is Action.RECREATE else settled
+
+
+def _pessimistic(step: Step) -> Step:
+    return replace(step, action=Action.RECREATE) if step.uncertain else step
+
+
+def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
+    # As opposed to a training that has ended and is run again.
+    replacing_for_a_change = step.uncertain or step.live.get("kind", step.kind) != step.kind
+    if step.uncertain:
+        try:
+            client.apply(step.desired, dry_run=True, force=True)
+            return step
+        except ApiError as refusal:
+            if not refusal.is_immutable:
+                raise
+        step = replace(step, action=Action.RECREATE)
+    if replacing_for_a_change and on_immutable == "fail":
+        raise PlansRejected(
+            f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set on_immutable to "
+            f"recreate to have it deleted and created anew, or delete the job first."
+        )
+    if step.replaces:
+        client.try_create(step.desired)
+    return step

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a run says about itself: results for the next task to use, and diffs for a person to read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..cluster.endpoints import access_urls
+from ..cluster.status import pods_ready, pods_wanted, status_of
+from ..kube.resources import resource_of
+from ..manifest.secrets import redact
+from .apply import ApplyResult
+from .fields import ABSENT, Change
+from .plan import Action, Completion, Plan, Step
+
+
+def result_of(
+    outcome: ApplyResult,
+    *,
+    reason: str | None = None,
+    log: Sequence[str] = (),
+    node_address: str | None = None,
+    check_mode: bool = False,
+) -> dict[str, Any]:
+    """One entry of ``results``: what happened to a job and where it stands."""
+    plan = outcome.plan
+    workload = outcome.workload
+    ended = plan.ended or Completion()
+    predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
+    ports_are_real = not (check_mode and _adds_service(plan))
+    return {
+        "name": plan.name,
+        "namespace": plan.namespace,
+        "kind": plan.kind,
+        "action": str(plan.action),
+        "error": outcome.error,
+        "status": status_of(workload) if workload and not predicted_only else ended.status,
+        "reason": why(plan, reason),
+        "log": list(log),
+        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
+        "released_gpus": plan.released_gpus,
+        "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
+        "access_urls": access_urls(outcome.objects.values(), node_address if ports_are_real else None),
+        "duration": round(outcome.seconds, 3),
+    }
+
+
+def why(plan: Plan, reason: str | None) -> str | None:
+    """Why the job does not run, and of a training that is left as an earlier run of the task made it, why."""
+    return " ".join(filter(None, (reason, (plan.ended or Completion()).reason, plan.kept))) or None
+
+
+def _adds_service(plan: Plan) -> bool:
+    """The node port that a dry run answers with is free again the moment after."""
+    return any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
+
+
+def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
+    """Ansible's ``diff`` entries: for each object that changes, the fields that change and nothing else."""
+    secrets = tuple(secrets)
+    return [
+        _diff(step, plan, secrets)
+        for step in (*plan.prerequisites, *plan.steps)
+        if step.action is not Action.UNCHANGED and _shown(step)
+    ]
+
+
+def _shown(step: Step) -> bool:
+    """A dependent that only gets the uid of a recreated workload is our own bookkeeping."""
+    return step.action is not Action.UPDATE or any(_shown_changes(step))
+
+
+def _shown_changes(step: Step) -> list[Change]:
+    """The changes that people make: not the uid of an owner, nor the count that a pause puts aside."""
+    hidden = [("metadata", "ownerReferences")]
+    if step.action in (Action.PAUSE, Action.RESUME):
+        hidden.append(("metadata", "annotations"))
+    return [change for change in step.changes if change.path[:2] not in hidden]
+
+
+def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
+    metadata = step.identity["metadata"]
+    place = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
+    before, after = "", ""
+    if step.action is Action.DELETE:
+        before = _yaml(_identity(step.live), secrets)
+    elif step.action is Action.CREATE:
+        after = _yaml(step.desired, secrets)
+    elif step.changes:
+        shown = _shown_changes(step)
+        before = _yaml(_tree((change.path, change.before) for change in shown), secrets)
+        after = _yaml(_tree((change.path, _marked(change, secrets)) for change in shown), secrets)
+    else:
+        before, after = _yaml(_identity(step.live), secrets), _yaml(step.desired, secrets)
+    return {
+        "before": before,
+        "after": after,
+        "before_header": f"{step.live.get('kind', step.kind)} {place}",
+        "after_header": f"{step.kind} {place} ({step.action})",
+    }
+
+
+def _marked(change: Change, secrets: tuple[str, ...]) -> Any:
+    """The new value; where masking hides that a secret changed, say that it did."""
+    masked = redact([change.before, change.after], secrets)
+    return f"{masked[1]} (changed)" if masked[0] == masked[1] and isinstance(change.after, str) else change.after
+
+
+def _identity(obj: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+
+
+def _tree(leaves: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """Nested data that holds just the given leaves; entries of keyed lists show their key."""
+    root: dict[str, Any] = {}
+    for path, value in leaves:
+        if value is ABSENT:
+            continue
+        node: Any = root
+        for index, step in enumerate(path):
+            last = index == len(path) - 1
+            if isinstance(step, tuple):
+                entry = next((item for item in node if all(item.get(name) == key for name, key in step)), None)
+                if entry is None:
+                    entry = dict(step)
+                    node.append(entry)
+                if last:
+                    entry.update(value)
+                node = entry
+            elif last:
+                node[step] = value
+            else:
+                node = node.setdefault(step, [] if isinstance(path[index + 1], tuple) else {})
+    return root
+
+
+def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
+    import yaml
+
+    if not tree:
+        return ""
+    # For hundreds of new objects: libyaml, where PyYAML was built with it, is ten times faster than Python.
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return str(yaml.dump(redact(tree, secrets), Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def resource_result(step: Step) -> dict[str, Any]:
+    """One entry of ``results[].resources``: what happened to an object."""
+    resource = resource_of(dict(step.identity))
+    return {
+        "api_version": resource.api_version,
+        "kind": step.kind,
+        "name": step.name,
+        "action": str(step.action),
+        "changes": [str(change) for change in step.changes],
+    }

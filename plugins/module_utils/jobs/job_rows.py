@@ -1,0 +1,117 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Jobs and their pods as rows that a person reads. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from ..cluster.events import is_about_pod, is_about_workload
+from ..cluster.pod_requests import amount_of
+from ..cluster.reason import pod_status
+from ..cluster.status import pods_ready, pods_wanted, status_of
+from ..cluster.template import main_container
+from ..kube.times import read_time
+from ..labels import (
+    DEFAULT_POOL,
+    DESCRIPTION,
+    FIELD_MANAGER,
+    GPU,
+    GPU_MEMORY,
+    GPU_TYPE,
+    JOB_TYPE,
+    MANAGED_BY,
+    POOL,
+    PRIORITY,
+    job_name_of,
+)
+
+
+def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """A job as gpuctl_job_info returns it, without what needs other objects (reason, URLs)."""
+    metadata, status = workload["metadata"], workload.get("status", {})
+    labels = metadata.get("labels") or {}
+    spec = workload["spec"]["template"]["spec"]
+    container = main_container(spec["containers"])
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return {
+        "name": job_name_of(workload) or metadata["name"],
+        "namespace": metadata["namespace"],
+        "kind": labels.get(JOB_TYPE),
+        "status": status_of(workload),
+        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}",
+        "pool": labels.get(POOL) or DEFAULT_POOL,
+        "priority": labels.get(PRIORITY),
+        "gpu": amount_of(GPU, requests.get(GPU)),
+        "gpu_type": (spec.get("nodeSelector") or {}).get(GPU_TYPE),
+        "gpu_share": f"{requests[GPU_MEMORY]}Gi" if GPU_MEMORY in requests else None,
+        "cpu": requests.get("cpu"),
+        "memory": requests.get("memory"),
+        "image": container.get("image"),
+        "description": (metadata.get("annotations") or {}).get(DESCRIPTION),
+        "managed": labels.get(MANAGED_BY) == FIELD_MANAGER,
+        "workload": f"{workload['kind']}/{metadata['name']}",
+        "created_at": metadata["creationTimestamp"],
+        "started_at": status.get("startTime"),
+        "finished_at": _finished_at(status),
+        "age": age(metadata["creationTimestamp"], now),
+    }
+
+
+def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """A pod as ``gpuctl get jobs`` shows it: one line each."""
+    metadata, status = pod["metadata"], pod.get("status", {})
+    containers = status.get("containerStatuses") or ()
+    return {
+        "job_id": metadata["name"],
+        "name": job_name_of(pod),
+        "namespace": metadata["namespace"],
+        "kind": (metadata.get("labels") or {}).get(JOB_TYPE),
+        "status": pod_status(pod),
+        "ready": f"{sum(bool(c.get('ready')) for c in containers)}/{len(pod['spec']['containers'])}",
+        "restarts": sum(c.get("restartCount", 0) for c in containers),
+        "node": pod["spec"].get("nodeName"),
+        "ip": status.get("podIP"),
+        "age": age(metadata["creationTimestamp"], now),
+    }
+
+
+def event_rows(
+    workload: Mapping[str, Any], pod_names: Collection[str], events: Iterable[Mapping[str, Any]], now: datetime
+) -> list[dict[str, Any]]:
+    """Those of the events (oldest first) that are about a workload, what it made, or its pods."""
+    namespace = workload["metadata"]["namespace"]
+    rows = []
+    for event in events:
+        if is_about_workload(event, workload) or is_about_pod(event, namespace, pod_names):
+            involved = event["involvedObject"]
+            series = event.get("series") or {}
+            seen = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+            rows.append(
+                {
+                    "object": f"{involved.get('kind')}/{involved.get('name')}",
+                    "reason": event.get("reason"),
+                    "message": event.get("message"),
+                    "count": series.get("count") or event.get("count") or 1,
+                    "age": age(seen or event["metadata"]["creationTimestamp"], now),
+                }
+            )
+    return rows
+
+
+def age(since: str, now: datetime) -> str:
+    """Time passed, in the largest unit of which there are two: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
+    seconds = max(0, int((now - read_time(since)).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _finished_at(status: Mapping[str, Any]) -> str | None:
+    """``completionTime`` is only there for Jobs that succeeded; a failed one has the time in its condition."""
+    failed = [c for c in status.get("conditions") or () if c["type"] == "Failed" and c["status"] == "True"]
+    moment: str | None = status.get("completionTime") or (failed[0].get("lastTransitionTime") if failed else None)
+    return moment

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Names, labels and annotations of the objects made for a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ... import labels
+from ...manifest.models import JobManifest, Training
+from . import queue
+from .job_objects import Object, sparse
+
+
+def labels_of(manifest: JobManifest, namespace: str) -> dict[str, str]:
+    """The labels that every object of the job carries, and its pods."""
+    return labels.job_labels(
+        manifest.job.name,
+        kind=manifest.kind,
+        priority=manifest.job.priority,
+        pool=manifest.resources.pool,
+        namespace=namespace,
+    )
+
+
+def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int) -> Object:
+    """``metadata`` of the workload. ``pods_together`` is the number of pods that only work together.
+
+    The description stays out of the pod template: changing a text must not restart pods, nor can it on a Job.
+    """
+    described = {labels.DESCRIPTION: manifest.job.description} if manifest.job.description else {}
+    swept = {labels.SWEEP: manifest.job.sweep} if isinstance(manifest, Training) and manifest.job.sweep else {}
+    queued = queue.on_workload(manifest.queue, pods_together)
+    return sparse(
+        {
+            "name": manifest.job.name,
+            "namespace": namespace,
+            "labels": {**labels_of(manifest, namespace), **swept, **queued.labels},
+            "annotations": {**described, **queued.annotations},
+        }
+    )
+
+
+def template_metadata(manifest: JobManifest, namespace: str) -> Object:
+    """``metadata`` of the pod template."""
+    queued = queue.on_pods(manifest.queue)
+    return sparse({"labels": {**labels_of(manifest, namespace), **queued.labels}, "annotations": queued.annotations})
+
+
+def dependent_metadata(manifest: JobManifest, namespace: str, name: str) -> Object:
+    """``metadata`` of anything else that is made for the job."""
+    return {"name": name, "namespace": namespace, "labels": labels_of(manifest, namespace)}
+
+
+def config_map(manifest: JobManifest, namespace: str, name: str, files: Mapping[str, str]) -> Object:
+    """A ConfigMap that holds files for the job's container."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": dependent_metadata(manifest, namespace, name),
+        "data": dict(files),
+    }

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""notebook -> StatefulSet with one replica, and Service."""
+
+from __future__ import annotations
+
+from ... import labels
+from ...manifest.models import Notebook
+from . import metadata
+from .job_objects import Built
+from .pod import Additions, pod_template
+from .priority import priority_class
+from .probes import probes
+from .service import PORT_NAME, access_service
+
+
+def build_notebook(manifest: Notebook, namespace: str) -> Built:
+    """The objects of a notebook: pod ``<name>-0``, reached through one Service, which is also the governing one.
+
+    A changed manifest restarts the pod (RollingUpdate): who applies it expects it to hold afterwards, and a check run
+    says so before. podManagementPolicy Parallel means nothing for one replica but that a pod which never became ready
+    does not stand in the way of its own replacement (kubernetes #67250); it cannot be changed later.
+    """
+    template, warnings = pod_template(
+        manifest,
+        namespace,
+        Additions(
+            container={
+                "ports": [{"name": PORT_NAME, "containerPort": manifest.service.port, "protocol": "TCP"}],
+                **probes(manifest.service),
+            }
+        ),
+    )
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata.workload_metadata(manifest, namespace, pods_together=1),
+        "spec": {
+            "serviceName": labels.service_name(manifest.job.name),
+            "replicas": 1,
+            "selector": {"matchLabels": labels.pod_selector(manifest.job.name)},
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "RollingUpdate"},
+            "template": template,
+        },
+    }
+    return Built(workload, [access_service(manifest, namespace)], priority_class(manifest.job.priority), warnings)

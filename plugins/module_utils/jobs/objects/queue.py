@@ -1,0 +1,67 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The three queueing systems: what each reads from the workload and from its pods.
+
+kueue    label kueue.x-k8s.io/queue-name on the workload. Kueue admits a Job as a whole and owns its ``suspend``, which
+         is therefore never sent; its webhook labels the pods of Deployments and StatefulSets itself.
+volcano  pkg/controllers/podgroup: the queue from the pod's annotation, the size of the gang from its owner's.
+kai      podgrouper: the queue from labels of owner and pod, the size of the gang from the Job's annotation (a plain Job
+         counts as a gang of 1 without it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...labels import KUEUE_QUEUE
+from ...manifest.models import Queue
+
+_VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+_VOLCANO_GANG = "scheduling.volcano.sh/group-min-member"
+_KAI_QUEUE = "kai.scheduler/queue"
+_KAI_GANG = "kai.scheduler/batch-min-member"
+_SCHEDULERS = {"volcano": "volcano", "kai": "kai-scheduler"}
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Labels and annotations to add."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+def on_workload(queue: Queue, pods_together: int) -> Marks:
+    """Marks for the workload, whose ``pods_together`` pods (1 and more) are placed all or none."""
+    labels = {}
+    if queue.backend == "kueue" and queue.name:
+        labels = {KUEUE_QUEUE: queue.name}
+    elif queue.backend == "kai" and queue.name:
+        labels = {_KAI_QUEUE: queue.name}
+    gang = {"volcano": _VOLCANO_GANG, "kai": _KAI_GANG}.get(queue.backend)
+    return Marks(labels, {gang: str(pods_together)} if gang and pods_together > 1 else {})
+
+
+def on_pods(queue: Queue) -> Marks:
+    """Marks for the pod template."""
+    if queue.backend == "volcano" and queue.name:
+        return Marks(annotations={_VOLCANO_QUEUE: queue.name})
+    if queue.backend == "kai" and queue.name:
+        return Marks(labels={_KAI_QUEUE: queue.name})
+    return Marks()
+
+
+def scheduler(queue: Queue) -> str | None:
+    """The scheduler that places the pods; None is the cluster's own."""
+    return _SCHEDULERS.get(queue.backend)
+
+
+def gang_warnings(queue: Queue, pods_together: int) -> list[str]:
+    """kube-scheduler places pod by pod: two halves of two trainings can hold what the other one needs."""
+    if pods_together == 1 or queue.backend != "none":
+        return []
+    return [
+        f"The {pods_together} nodes of this training are taken one by one as they become free. Two such trainings can "
+        f"each hold a part of what both need and wait for the rest for ever; a queue (queue.backend kueue, volcano or "
+        f"kai) gives a training all of its nodes at once or none."
+    ]

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""How a job is reached: the Service of a serving job, the headless one of a distributed training."""
+
+from __future__ import annotations
+
+from ... import labels
+from ...manifest.models import Compute, Inference, Notebook, Training
+from . import metadata
+from .job_objects import Object
+
+PORT_NAME = "http"
+
+
+def access_service(manifest: Inference | Notebook | Compute, namespace: str) -> Object:
+    """The Service to which users and other jobs talk.
+
+    A node port is never asked for: the cluster allocates one, and keeps it for as long as the Service lives.
+    """
+    port = manifest.service.port
+    return _service(
+        manifest,
+        namespace,
+        {
+            "type": manifest.service.type,
+            "ports": [{"name": PORT_NAME, "port": port, "targetPort": port, "protocol": "TCP"}],
+        },
+    )
+
+
+def rendezvous_service(manifest: Training, namespace: str) -> Object:
+    """The headless Service that gives the pods of a training names in DNS: ``<job>-<index>.svc-<job>``.
+
+    They have to find each other before any of them is ready.
+    """
+    port = manifest.distributed.master_port
+    return _service(
+        manifest,
+        namespace,
+        {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "ports": [{"name": "rdzv", "port": port, "targetPort": port, "protocol": "TCP"}],
+        },
+    )
+
+
+def _service(manifest: Inference | Notebook | Compute | Training, namespace: str, spec: Object) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata.dependent_metadata(manifest, namespace, labels.service_name(manifest.job.name)),
+        "spec": {**spec, "selector": labels.pod_selector(manifest.job.name)},
+    }

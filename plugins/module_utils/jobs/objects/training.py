@@ -1,0 +1,121 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""training -> batch/v1 Job, Indexed with a headless Service and a hostfile when it runs on several nodes."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from ... import labels
+from ...manifest.models import Training
+from . import deepspeed, distributed, metadata, queue, service, volumes
+from .environment import Provided
+from .job_objects import Built, Object
+from .pod import Additions, pod_template
+from .priority import priority_class
+
+_RETRIES_PER_NODE = 3  # A crash of one rank fails them all.
+_KEEP_FINISHED_SECONDS = 86_400
+_CHECKPOINT_SECONDS = 300  # From SIGTERM (pause, preemption, drain) until the training is killed.
+_LLAMA_FACTORY = {"llamafactory-cli", "llama-factory-cli"}
+
+
+def build_training(manifest: Training, namespace: str) -> Built:
+    """The Job of a training, and what its pods need to find each other and their configuration."""
+    nodes = manifest.resources.node_count
+    several = distributed.is_distributed(manifest)
+    command, launch_warnings = _launched(manifest, several)
+    args = manifest.environment.args
+    config = deepspeed.configured(manifest, [*command, *args])
+
+    template, overrides = pod_template(
+        manifest,
+        namespace,
+        Additions(
+            pod=_pod_fields(manifest, several),
+            env={**(distributed.rendezvous(manifest) if several else {}), **_launcher_env(manifest), **config.provided},
+            volumes=(
+                *_default_shared_memory(manifest),
+                *([distributed.hostfile_volume(manifest)] if several else []),
+                *([deepspeed.volume(manifest)] if config.names else []),
+            ),
+            command=config.words[: len(command)],
+            args=config.words[len(command) :],
+        ),
+    )
+    dependents = []
+    if several:
+        dependents += [service.rendezvous_service(manifest, namespace), distributed.hostfile(manifest, namespace)]
+    if config.names:
+        dependents.append(deepspeed.config_map(manifest, config.names, namespace))
+    return Built(
+        workload={
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": metadata.workload_metadata(manifest, namespace, pods_together=nodes),
+            "spec": {**_indexed(nodes), **_failure_handling(nodes), "template": template},
+        },
+        dependents=dependents,
+        priority_class=priority_class(manifest.job.priority),
+        warnings=[*queue.gang_warnings(manifest.queue, nodes), *launch_warnings, *config.warnings, *overrides],
+    )
+
+
+def _indexed(nodes: int) -> Object:
+    """Each pod gets a number, which is its rank, and a stable host name."""
+    if nodes == 1:
+        return {}
+    return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
+
+
+def _failure_handling(nodes: int) -> Object:
+    """Retries for crashes; none used up by preemption and drains, none wasted on a command that cannot work.
+
+    A podFailurePolicy needs restartPolicy Never and podReplacementPolicy Failed (pkg/apis/batch/validation).
+    """
+    return {
+        "backoffLimit": _RETRIES_PER_NODE * nodes,
+        "ttlSecondsAfterFinished": _KEEP_FINISHED_SECONDS,
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {
+            "rules": [
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                {
+                    # Wrong usage (argparse and shells), not executable, not found.
+                    "action": "FailJob",
+                    "onExitCodes": {
+                        "containerName": labels.MAIN_CONTAINER,
+                        "operator": "In",
+                        "values": [2, 126, 127],
+                    },
+                },
+            ]
+        },
+    }
+
+
+def _pod_fields(manifest: Training, several: bool) -> Object:
+    fields: Object = {"restartPolicy": "Never", "terminationGracePeriodSeconds": _CHECKPOINT_SECONDS}
+    if several:
+        fields["subdomain"] = labels.service_name(manifest.job.name)
+    return fields
+
+
+def _launched(manifest: Training, several: bool) -> tuple[list[str], list[str]]:
+    command = manifest.environment.command
+    return distributed.launch(manifest, command) if several else (command, [])
+
+
+def _launcher_env(manifest: Training) -> Provided:
+    """LLaMA-Factory starts torchrun for several GPUs that it sees, and for several nodes only when told to."""
+    command = manifest.environment.command
+    program = PurePosixPath(command[0]).name if command else ""
+    parallel = manifest.resources.gpu > 1 or distributed.is_distributed(manifest)
+    return {"FORCE_TORCHRUN": "1"} if program in _LLAMA_FACTORY and parallel else {}
+
+
+def _default_shared_memory(manifest: Training) -> list[volumes.Volume]:
+    """Data loader workers and NCCL exchange data through /dev/shm; the runtime's 64 MiB kills them with a bus error."""
+    if manifest.storage.shm or manifest.resources.gpu == 0:
+        return []
+    return [volumes.shared_memory(volumes.half_the_memory(manifest.resources))]

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is mounted into the container: the user's paths and claims, shared memory, files that we provide."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ...manifest.models import Resources, Storage, Workdir
+from ...quantity import canonical, parse
+from .job_objects import Object, sparse
+
+SHM_PATH = "/dev/shm"
+
+# A hostPath of type Directory cannot be mounted on a file and the other way round, and a manifest names only a path.
+# Not every dot makes a file (/models/qwen2.5, /etc/nginx/conf.d), so these endings do; `type` settles the rest.
+_FILE_ENDINGS = frozenset(
+    {
+        *(
+            "json",
+            "jsonl",
+            "ndjson",
+            "yaml",
+            "yml",
+            "toml",
+            "ini",
+            "cfg",
+            "conf",
+            "env",
+            "xml",
+            "html",
+            "md",
+            "txt",
+            "log",
+        ),
+        *("csv", "tsv", "parquet", "arrow", "feather", "tfrecord", "h5", "hdf5", "npy", "npz", "pkl", "pickle"),
+        *("pt", "pth", "ckpt", "bin", "safetensors", "onnx", "gguf", "ggml", "model", "db", "sqlite"),
+        *("zip", "tar", "gz", "tgz", "bz2", "xz", "zst", "py", "sh", "ipynb", "so", "pem", "crt", "key"),
+    }
+)
+
+
+class Volume(NamedTuple):
+    """A volume and the one place where it is mounted."""
+
+    name: str
+    source: Object
+    path: str
+    read_only: bool = False
+
+    @property
+    def as_volume(self) -> Object:
+        return {"name": self.name, **self.source}
+
+    @property
+    def as_mount(self) -> Object:
+        return sparse({"name": self.name, "mountPath": self.path, "readOnly": self.read_only})
+
+
+def workdirs(storage: Storage) -> list[Volume]:
+    """The user's directories, files and claims: the same path inside and outside."""
+    return [
+        Volume(f"workdir-{index}", _source(workdir), workdir.path, workdir.read_only)
+        for index, workdir in enumerate(storage.workdirs)
+    ]
+
+
+def shared_memory(size: str) -> Volume:
+    """/dev/shm of that size instead of the runtime's 64 MiB. It counts towards the container's memory limit."""
+    return Volume("dshm", {"emptyDir": {"medium": "Memory", "sizeLimit": size}}, SHM_PATH)
+
+
+def half_the_memory(resources: Resources) -> str:
+    """What data loaders and NCCL of a training get for /dev/shm when the manifest does not say."""
+    return canonical(f"{math.ceil(parse(resources.memory).value / 2 / 1024)}Ki")
+
+
+def files(name: str, config_map: str, path: str) -> Volume:
+    """The files of a ConfigMap."""
+    return Volume(name, {"configMap": {"name": config_map}}, path, read_only=True)
+
+
+def without_collisions(ours: Iterable[Volume], theirs: list[Volume]) -> tuple[list[Volume], list[str]]:
+    """The user's volumes and those of ours whose place is free, with a warning for each that is not.
+
+    Two mounts at one path are invalid (pkg/apis/core/validation: mountPath "must be unique").
+    """
+    taken = {_place(volume) for volume in theirs}
+    mounted, warnings = list(theirs), []
+    for volume in ours:
+        if _place(volume) in taken:
+            warnings.append(f"storage.workdirs mounts {volume.path}; the {volume.name} volume is not mounted there.")
+        else:
+            mounted.append(volume)
+    return mounted, warnings
+
+
+def _place(volume: Volume) -> str:
+    return volume.path.rstrip("/")
+
+
+def _source(workdir: Workdir) -> Object:
+    if workdir.claim is not None:
+        return {"persistentVolumeClaim": {"claimName": workdir.claim}}
+    return {"hostPath": {"path": workdir.path, "type": workdir.type or _host_path_type(workdir.path)}}
+
+
+def _host_path_type(path: str) -> str:
+    """A file must exist already: creating an empty dataset would only hide that it is missing."""
+    last_run = posixpath.splitext(path)[1].lstrip(".").lower()
+    return "File" if last_run in _FILE_ENDINGS else "DirectoryOrCreate"

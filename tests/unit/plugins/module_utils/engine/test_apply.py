@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is sent to carry out a plan, and what is told when it fails half way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import ApplyFailed, Executor
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import (
+    Action,
+    Plan,
+    plan_job,
+    plan_priority_class,
+    with_owner,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+
+from ..kube.conversation import Exchange, conversation
+from .objects import live, wanted
+
+JOB = "/apis/batch/v1/namespaces/ml/jobs/train"
+DEPLOYMENT = "/apis/apps/v1/namespaces/ml/deployments/train"
+SERVICE = "/api/v1/namespaces/ml/services/svc-train"
+CLASS = "/apis/scheduling.k8s.io/v1/priorityclasses/gpuctl-high"
+APPLY = {"fieldManager": "runwhere.gpuctl", "force": "false", "fieldValidation": "Strict"}
+OLD, NEW = {"template": {"image": "old"}}, {"template": {"image": "new"}}
+DELETED = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "gone"}
+
+
+def refusal(message: str) -> dict[str, Any]:
+    return {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}
+
+
+def failed(plan: Plan, *exchanges: Exchange) -> ApplyFailed:
+    """What carrying out the plan says when the server answers like that."""
+    with conversation(*exchanges) as url:
+        client = Client(Connection(url, authorization=dict, retries=0), sleep=lambda seconds: None)
+        executor = Executor(client, check_mode=False, gone_timeout=0, warn=pytest.fail, sleep=lambda seconds: None)
+        with pytest.raises(ApplyFailed) as caught:
+            executor.apply_plan(plan)
+    return caught.value
+
+
+def recreation() -> Plan:
+    plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [live("Job", spec=OLD)])
+    (step,) = plan.steps
+    return plan.with_steps([replace(step, action=Action.RECREATE)])
+
+
+def test_the_former_job_is_put_back_when_its_successor_is_refused():
+    problem = failed(
+        recreation(),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=DELETED),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=NEW), status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=OLD)),
+    )
+    assert "training train in namespace ml: exceeded quota" in str(problem)
+    assert str(problem).endswith("The former Job was put back.")
+    assert problem.outcome.plan.action is Action.RECREATE, "its pods were lost: that is a change"
+
+
+def test_a_paused_job_is_put_back_as_a_paused_one():
+    former = live("Job", spec=OLD)
+    former["spec"] = {**OLD, "suspend": True}  # written by a pause, not applied
+    plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [former])
+    paused = {**NEW, "suspend": True}
+    failed(
+        plan.with_steps([replace(plan.steps[0], action=Action.RECREATE)]),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=DELETED),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=paused), status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec={**OLD, "suspend": True})),
+    )
+
+
+def test_what_the_former_job_owned_is_put_back_with_it():
+    former, service = live("Job", spec=OLD), live("Service", "svc-train", spec={"clusterIP": "None"})
+    service = with_owner(service, former, former["metadata"]["uid"])
+    plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [former, service])
+    again = live("Job", spec=OLD)
+    again["metadata"]["uid"] = "another"
+    failed(
+        plan.with_steps([replace(plan.steps[0], action=Action.RECREATE), *plan.steps[1:]]),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=DELETED),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=NEW), status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=OLD), answer=again),
+        Exchange(
+            "PATCH",
+            SERVICE,
+            APPLY,
+            sent=with_owner(wanted("Service", "svc-train", spec={"clusterIP": "None"}), again, "another"),
+        ),
+    )
+
+
+def test_a_former_job_that_cannot_be_put_back_is_told_so():
+    problem = failed(
+        recreation(),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=DELETED),
+        Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("the namespace is terminating")),
+    )
+    assert "deleted and could not be put back: the namespace is terminating" in str(problem)
+    assert problem.outcome.plan.changed
+
+
+def test_a_deletion_that_does_not_end_is_a_change_too():
+    terminating = Exchange("GET", JOB, answer=live("Job", spec=OLD, leaving=True))
+    problem = failed(recreation(), Exchange("DELETE", JOB), terminating)
+    assert "Job train was deleted and is still terminating" in str(problem)
+    assert problem.outcome.plan.changed
+
+
+def test_a_refused_deletion_is_no_change():
+    problem = failed(recreation(), Exchange("DELETE", JOB, status=403, answer=refusal("not yours")))
+    assert "not yours" in str(problem)
+    assert not problem.outcome.plan.changed
+
+
+def test_the_steps_before_a_refused_one_are_what_was_done():
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gpuctl-high"}}
+    objects = [wanted("Deployment"), wanted("Service", "svc-train")]
+    plan = plan_job("train", "ml", "inference", objects, [])
+    plan = replace(plan, prerequisites=(plan_priority_class(priority),))
+    problem = failed(
+        plan,
+        Exchange("PATCH", CLASS, APPLY, answer=priority),
+        Exchange("PATCH", DEPLOYMENT, APPLY, answer=live("Deployment")),
+        Exchange("PATCH", SERVICE, APPLY, status=403, answer=refusal("exceeded quota: services.nodeports")),
+    )
+    assert "exceeded quota: services.nodeports" in str(problem)
+    assert [str(step) for step in problem.outcome.plan.prerequisites] == ["create PriorityClass gpuctl-high"]
+    assert [str(step) for step in problem.outcome.plan.steps] == ["create Deployment train"]
+
+
+def test_a_lost_connection_names_the_job():
+    plan = plan_job("train", "ml", "inference", [wanted("Deployment")], [])
+    assert "inference train in namespace ml: cannot reach" in str(
+        failed(plan, Exchange("PATCH", DEPLOYMENT, APPLY, status=0))
+    )
+
+
+# -- many plans --------------------------------------------------------------------------------------------------------
+
+PRIORITY = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gpuctl-high"}}
+APPLIED = f"{DEPLOYMENT.removesuffix('train')}{{}}"
+
+
+def service_plan(name: str, *, needs_class: bool = False) -> Plan:
+    plan = plan_job(name, "ml", "compute", [wanted("Deployment", name)], [])
+    return replace(plan, prerequisites=(plan_priority_class(PRIORITY),)) if needs_class else plan
+
+
+def fates(plans: list[Plan], *exchanges: Exchange, keep_going: bool) -> list[str]:
+    """What became of each plan, one after the other, when the server answers like that."""
+    with conversation(*exchanges) as url:
+        client = Client(Connection(url, authorization=dict, retries=0, concurrency=1))
+        executor = Executor(client, check_mode=False, gone_timeout=0, warn=pytest.fail)
+        outcomes = executor.apply_plans(plans, keep_going=keep_going)
+    return [
+        "not begun"
+        if outcome is None
+        else outcome.error or "; ".join(map(str, (*outcome.plan.prerequisites, *outcome.plan.steps)))
+        for outcome in outcomes
+    ]
+
+
+def apply(name: str, **answer: Any) -> Exchange:
+    return Exchange("PATCH", APPLIED.format(name), APPLY, **{"answer": live("Deployment", name), **answer})
+
+
+REFUSED: dict[str, Any] = {"status": 403, "answer": refusal("exceeded quota")}
+
+
+def test_what_several_plans_need_is_made_once_and_is_the_first_ones():
+    plans = [service_plan("a"), service_plan("b", needs_class=True), service_plan("c", needs_class=True)]
+    made = Exchange("PATCH", CLASS, APPLY, answer=PRIORITY)
+    assert fates(plans, made, apply("a"), apply("b"), apply("c"), keep_going=False) == [
+        "create Deployment a",
+        "create PriorityClass gpuctl-high; create Deployment b",
+        "create Deployment c",
+    ]
+
+
+@pytest.mark.parametrize("keep_going", [False, True])
+def test_after_a_refusal_nothing_new_is_begun_unless_told_to_keep_going(keep_going):
+    plans = [service_plan("a"), service_plan("b"), service_plan("c")]
+    exchanges = [apply("a"), apply("b", **REFUSED), *([apply("c")] if keep_going else [])]
+    (done, refused, last) = fates(plans, *exchanges, keep_going=keep_going)
+    assert done == "create Deployment a"
+    assert refused.startswith("exceeded quota")
+    assert last == ("create Deployment c" if keep_going else "not begun")
+
+
+def test_a_refused_prerequisite_fails_the_plans_that_need_it_and_no_others():
+    plans = [service_plan("a", needs_class=True), service_plan("b"), service_plan("c", needs_class=True)]
+    refused = Exchange("PATCH", CLASS, APPLY, status=403, answer=refusal("priorityclasses are not for you"))
+    (first, other, second) = fates(plans, refused, apply("b"), keep_going=True)
+    assert "An admin has to create the PriorityClasses" in first
+    assert first == second
+    assert other == "create Deployment b"
+
+
+def test_a_plan_with_an_obstacle_sends_nothing_and_needs_nothing():
+    plans = [service_plan("a", needs_class=True).blocked_by("somebody else has that name."), service_plan("b")]
+    assert fates(plans, apply("b"), keep_going=True) == ["somebody else has that name.", "create Deployment b"]
+
+
+def test_a_lost_server_ends_it_whatever_was_told():
+    plans = [service_plan("a"), service_plan("b")]
+    (lost, rest) = fates(plans, apply("a", status=0), keep_going=True)
+    assert lost.startswith("cannot reach the API server")
+    assert rest == "not begun"

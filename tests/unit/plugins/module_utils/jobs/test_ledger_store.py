@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The requests by which trainings are remembered, and what happens when they are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import ApplyResult
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry, entry_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger_store import LedgerStore
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
+
+from ..kube.conversation import Exchange, conversation
+
+LEDGERS = "/api/v1/namespaces/ml/configmaps"
+LEDGER = f"{LEDGERS}/gpuctl-ledger"
+WRITE = {"fieldManager": "runwhere.gpuctl", "fieldValidation": "Strict"}
+KNOWN = Entry("digest", "uid-of-old", "2026-01-01T00:00:00Z", 3600)
+
+
+def status(code: int, reason: str, message: str = "no") -> dict[str, Any]:
+    return {"kind": "Status", "code": code, "reason": reason, "message": message}
+
+
+NOT_FOUND = status(404, "NotFound")
+FORBIDDEN = status(403, "Forbidden", 'configmaps "gpuctl-ledger" is forbidden: User "u" cannot do that')
+
+
+def job(name: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ml", "uid": f"uid-of-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {"kind": "Job", "metadata": metadata, "spec": {"ttlSecondsAfterFinished": 3600}}
+
+
+def submitted(*names: str) -> list[ApplyResult]:
+    return [ApplyResult(Plan(name, "ml", "training", manifest="digest"), {("Job", name): job(name)}) for name in names]
+
+
+def written(*names: str) -> dict[str, str]:
+    return {name: str(entry_of(job(name), "digest")) for name in names}
+
+
+def ledger(url: str, warnings: list[str], check_mode: bool = False) -> LedgerStore:
+    task = Task({}, check_mode, warnings.append, lambda values: None)
+    task._client = Client(Connection(server=url, authorization=dict, retries=0))
+    return LedgerStore(task)
+
+
+def holds(*exchanges: Exchange, record: list[ApplyResult], times: int = 1, check_mode: bool = False) -> list[str]:
+    """Remember the outcomes by just these requests; the warnings."""
+    warnings: list[str] = []
+    with conversation(*exchanges) as url:
+        remembered = ledger(url, warnings, check_mode)
+        for _time in range(times):
+            remembered.record(record)
+    return warnings
+
+
+def read(**data: str) -> Exchange:
+    return Exchange("GET", LEDGER, answer={"data": data})
+
+
+def patch(data: dict[str, str | None], **answer: Any) -> Exchange:
+    return Exchange("PATCH", LEDGER, WRITE, sent={"data": data, "metadata": {}}, **answer)
+
+
+def test_the_first_training_of_a_namespace_makes_the_ledger():
+    ledger = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "gpuctl-ledger",
+            "namespace": "ml",
+            "labels": {"app.kubernetes.io/managed-by": "runwhere.gpuctl"},
+        },
+        "data": written("a", "b"),
+    }
+    assert not holds(
+        Exchange("GET", LEDGER, status=404, answer=NOT_FOUND),
+        Exchange("POST", LEDGERS, WRITE, sent=ledger, status=201, answer=ledger),
+        record=submitted("a", "b"),
+        times=2,
+    )
+
+
+def test_another_run_may_make_it_first():
+    warnings: list[str] = []
+    with conversation(
+        Exchange("GET", LEDGER, status=404, answer=NOT_FOUND),
+        Exchange("POST", LEDGERS, WRITE, status=409, answer=status(409, "AlreadyExists")),
+        patch(written("a"), answer={}),
+        patch(written("b"), answer={}),
+    ) as url:
+        remembered = ledger(url, warnings)
+        remembered.record(submitted("a"))
+        remembered.record(submitted("b"))
+    assert not warnings
+
+
+def test_only_what_is_new_is_written_whatever_else_is_there():
+    assert not holds(
+        read(**written("a"), other="anything"), patch(written("b"), answer={}), record=submitted("a", "b"), times=2
+    )
+
+
+def test_what_is_known_costs_no_request_but_the_first():
+    assert not holds(read(**written("a")), record=submitted("a"), times=3)
+
+
+def test_a_run_without_manifest_is_remembered_with_the_manifest_of_the_one_before():
+    paused, restarted = (
+        ApplyResult(Plan(name, "ml", "training"), {("Job", name): job(name)}) for name in ("paused", "restarted")
+    )
+    assert not holds(
+        read(paused=written("paused")["paused"], restarted=str(KNOWN)),
+        patch(written("restarted"), answer={}),
+        record=[
+            paused,
+            restarted,
+            *[ApplyResult(Plan("unknown", "ml", "training"), {("Job", "unknown"): job("unknown")})],
+        ],
+    )
+
+
+def test_the_end_of_a_run_without_manifest_is_remembered():
+    ended = job("restarted")
+    over = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T01:00:00Z"}
+    ended["status"] = {"conditions": [over]}
+    assert not holds(
+        read(**written("restarted")),
+        patch({"restarted": str(entry_of(ended, "digest"))}, answer={}),
+        record=[ApplyResult(Plan("restarted", "ml", "training"), {("Job", "restarted"): ended})],
+        times=2,
+    )
+
+
+def test_check_mode_writes_nothing():
+    assert not holds(record=submitted("a"), check_mode=True)
+
+
+def test_what_is_no_training_is_not_remembered():
+    outcome = ApplyResult(Plan("web", "ml", "compute"), {("Deployment", "web"): {**job("web"), "kind": "Deployment"}})
+    assert not holds(record=[outcome])
+
+
+def test_who_may_not_read_it_is_told_once_and_writes_nothing():
+    warnings = holds(Exchange("GET", LEDGER, status=403, answer=FORBIDDEN), record=submitted("a"), times=2)
+    assert len(warnings) == 1
+    assert "Allow get, create and patch of configmaps there" in warnings[0]
+
+
+def test_a_ledger_that_cannot_be_written_is_a_warning():
+    full = status(422, "Invalid", "too long: may not be more than 1048576 bytes")
+    warnings = holds(read(), patch(written("a"), status=422, answer=full), record=submitted("a"), times=2)
+    assert len(warnings) == 1
+    assert "too long" in warnings[0]
+
+
+def test_a_server_that_is_lost_when_all_is_done_is_a_warning():
+    gone = [ApplyResult(Plan("old", "ml", "training"))]
+    broken = status(503, "ServiceUnavailable", "no endpoints")
+    warnings: list[str] = []
+    with conversation(Exchange("GET", LEDGER, status=503, answer=broken)) as url:
+        ledger(url, warnings).forget(gone)
+    assert "no endpoints" in warnings[0]
+
+
+def test_a_ledger_that_cannot_be_read_before_anything_is_done_is_an_error():
+    broken = status(503, "ServiceUnavailable", "no endpoints")
+    with conversation(Exchange("GET", LEDGER, status=503, answer=broken)) as url:
+        remembered = ledger(url, [])
+        with pytest.raises(ApiError, match="no endpoints"):
+            remembered.entry("ml", "train")
+
+
+def test_forgetting_removes_what_is_remembered_and_nothing_else():
+    gone = [ApplyResult(Plan("old", "ml", "training")), ApplyResult(Plan("never-seen", "ml", None))]
+    with conversation(read(old=str(KNOWN)), patch({"old": None}, answer={})) as url:
+        ledger(url, []).forget(gone)
+
+
+def test_deleting_services_does_not_look_for_trainings():
+    with conversation() as url:
+        ledger(url, []).forget([ApplyResult(Plan("web", "ml", "compute"))])

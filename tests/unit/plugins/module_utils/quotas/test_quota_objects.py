@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a quota becomes in one of its namespaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Quota
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import (
+    limit_range,
+    namespace,
+    resource_quota,
+)
+
+
+def quota(limits: dict[str, Any], **section: Any) -> Quota:
+    (document,) = load((), {"kind": "quota", "quota": {"name": "q", **section}, "users": {"team": limits}})
+    assert isinstance(document.model, Quota)
+    return document.model
+
+
+HARD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "CPU and memory as requests and as limits": (
+        {"cpu": 10, "memory": "20Gi"},
+        {"requests.cpu": "10", "limits.cpu": "10", "requests.memory": "20Gi", "limits.memory": "20Gi"},
+    ),
+    "GPUs by the only key that Kubernetes enforces": ({"gpu": 4}, {"requests.nvidia.com/gpu": "4"}),
+    "none at all is a limit, too": ({"gpu": 0, "pods": 0}, {"requests.nvidia.com/gpu": "0", "pods": "0"}),
+    "shared GPUs in whole GiB": ({"gpu-share": "40Gi"}, {"requests.aliyun.com/gpu-mem": "40"}),
+    "a started GiB may not be used": ({"gpu-share": "2.5Gi"}, {"requests.aliyun.com/gpu-mem": "2"}),
+}
+
+
+@pytest.mark.parametrize(("limits", "hard"), HARD.values(), ids=HARD)
+def test_hard(limits: dict[str, Any], hard: dict[str, str]) -> None:
+    assert resource_quota(quota(limits), "team")["spec"] == {"hard": hard}
+
+
+def test_a_namespace_without_limits_is_marked_all_the_same() -> None:
+    assert resource_quota(quota({}), "team")["spec"] == {}
+
+
+DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, str] | None]] = {
+    "plenty": ({"cpu": 10, "memory": "20Gi"}, {"cpu": "1", "memory": "1Gi"}),
+    "a quarter of what is little": ({"cpu": 2, "memory": "2Gi"}, {"cpu": "500m", "memory": "512Mi"}),
+    "next to nothing": ({"cpu": "3m", "memory": "3Mi"}, {"cpu": "1m", "memory": "1Mi"}),
+    "decimal units": ({"memory": "1G"}, {"memory": "238Mi"}),
+    "a limit of 0 is not undermined by a default of 0": ({"cpu": 0, "memory": 0}, {"cpu": "1", "memory": "1Gi"}),
+    "what is not limited gets no default": ({"cpu": 10, "gpu": 4}, {"cpu": "1"}),
+    "never a GPU": ({"gpu": 4, "gpu-share": "4Gi", "pods": 3}, None),
+}
+
+
+@pytest.mark.parametrize(("limits", "usual"), DEFAULTS.values(), ids=DEFAULTS)
+def test_defaults_of_containers(limits: dict[str, Any], usual: dict[str, str] | None) -> None:
+    made = limit_range(quota(limits), "team")
+    wanted = usual and [{"type": "Container", "default": usual, "defaultRequest": usual}]
+    assert (made and made["spec"]["limits"]) == wanted
+
+
+def test_names_and_marks() -> None:
+    declared = quota({"cpu": 1}, description="Team")
+    for made in (resource_quota(declared, "team"), limit_range(declared, "team")):
+        assert made is not None
+        assert made["metadata"] == {
+            "name": "q-team",
+            "namespace": "team",
+            "labels": {"app.kubernetes.io/managed-by": "runwhere.gpuctl", "runwhere.ai/quota": "q"},
+            "annotations": {"runwhere.ai/description": "Team"},
+        }
+    assert "annotations" not in resource_quota(quota({}), "team")["metadata"]
+
+
+def test_only_namespaces_that_we_make_are_marked_as_ours() -> None:
+    found = {"runwhere.ai/namespace": "true"}
+    assert namespace("team", made_by_us=False)["metadata"] == {"name": "team", "labels": found}
+    made = {**found, "app.kubernetes.io/managed-by": "runwhere.gpuctl"}
+    assert namespace("team", made_by_us=True)["metadata"] == {"name": "team", "labels": made}

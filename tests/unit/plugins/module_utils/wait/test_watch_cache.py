@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A copy that follows the cluster: what is asked of a server for it, and what may go wrong in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, EVENT, NODE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.watch_cache import WatchCache, WatchQuery
+from kubesim.cluster import Cluster
+from kubesim.faults import Fault
+
+HERE = WatchQuery(CONFIG_MAP, "default", labels="follow=yes")
+LIST, WATCH = "list configmaps", "watch configmaps"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=0, controllers=False).running() as cluster:
+        yield cluster
+
+
+def client(cluster: Cluster, token: str = "") -> Client:
+    def authorization() -> dict[str, str]:
+        return {"Authorization": f"Bearer {token or cluster.token}"}
+
+    return Client(Connection(cluster.url, authorization=authorization, retries=0))
+
+
+def put(cluster: Cluster, name: str, *, follow: str = "yes", **data: str) -> None:
+    obj = {"metadata": {"name": name, "namespace": "default", "labels": {"follow": follow}}, "data": data}
+
+    def write() -> None:
+        if cluster.registry.get("ConfigMap", "default", name) is None:
+            cluster.registry.create("ConfigMap", {"apiVersion": "v1", "kind": "ConfigMap", **obj})
+        else:
+            cluster.registry.modify("ConfigMap", "default", name, lambda live: merge(live, obj))
+
+    cluster.call(write)
+
+
+def merge(live: dict[str, Any], obj: dict[str, Any]) -> None:
+    live["data"] = obj["data"]
+    live["metadata"]["labels"] = obj["metadata"]["labels"]
+
+
+def names(cache: WatchCache) -> set[str]:
+    return {obj["metadata"]["name"] for obj in cache.objects(CONFIG_MAP)}
+
+
+def until(cache: WatchCache, what: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = monotonic() + seconds
+    while not what():
+        assert monotonic() < deadline
+        cache.changed(deadline - monotonic())
+
+
+def test_it_lists_once_and_then_watches(cluster: Cluster) -> None:
+    put(cluster, "a")
+    put(cluster, "unasked", follow="no")
+    cluster.requests.reset()
+    with WatchCache(client(cluster), pytest.fail) as cache:
+        cache.ask([HERE])
+        assert names(cache) == {"a"}
+        put(cluster, "between")
+        cache.follow()
+        until(cache, lambda: names(cache) == {"a", "between"})
+        put(cluster, "a", k="v")
+        until(cache, lambda: next(iter(cache.objects(CONFIG_MAP))).get("data") == {"k": "v"})
+        put(cluster, "a", follow="no")
+        cluster.call(lambda: cluster.registry.delete("ConfigMap", "default", "between"))
+        until(cache, lambda: not names(cache))
+    assert cluster.requests.counts() == {LIST: 1, WATCH: 1}
+
+
+def test_nothing_is_left_of_it_when_it_ends(cluster: Cluster) -> None:
+    with WatchCache(client(cluster), pytest.fail) as cache:
+        cache.ask([HERE, WatchQuery(EVENT, "default")])
+        cache.follow()
+        assert len(followers()) == 2
+        put(cluster, "a")
+        until(cache, lambda: names(cache) == {"a"})  # it is watched by now, and silent from here on
+        began = monotonic()
+    assert followers() == []
+    assert monotonic() - began < 1, "silent watches are ended, not waited for"
+
+
+def followers() -> list[str]:
+    """Threads of this and of no other test's doing."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("follow ")]
+
+
+def test_a_watch_that_was_cut_goes_on_where_it_was(cluster: Cluster) -> None:
+    with WatchCache(client(cluster), pytest.fail) as cache:
+        cache.ask([HERE])
+        cache.follow()
+        put(cluster, "a")
+        until(cache, lambda: names(cache) == {"a"})
+        cluster.call(lambda: [watch.break_off() for watch in cluster._server.watches])
+        put(cluster, "b")
+        until(cache, lambda: names(cache) == {"a", "b"})
+    assert cluster.requests.counts() == {LIST: 1, WATCH: 2}
+
+
+def test_a_version_that_was_forgotten_is_listed_anew(cluster: Cluster) -> None:
+    put(cluster, "a")
+    with WatchCache(client(cluster), pytest.fail) as cache:
+        cache.ask([HERE])
+        put(cluster, "b")
+        cluster.call(lambda: cluster.registry.delete("ConfigMap", "default", "a"))
+        cluster.faults.add(Fault("expired", verb="watch"))
+        cache.follow()
+        until(cache, lambda: names(cache) == {"b"})
+        put(cluster, "c")
+        until(cache, lambda: names(cache) == {"b", "c"})
+    assert cluster.requests.counts() == {LIST: 2, WATCH: 2}
+
+
+@pytest.mark.parametrize("fault", ["unavailable", "busy", "reset"])
+def test_a_server_in_trouble_is_waited_for(cluster: Cluster, fault: str) -> None:
+    warned: list[str] = []
+    with WatchCache(client(cluster), warned.append) as cache:
+        cache.ask([HERE])
+        cluster.faults.add(Fault(fault, verb="watch", count=2))
+        cache.follow()
+        put(cluster, "a")
+        until(cache, lambda: names(cache) == {"a"})
+    assert len(warned) == (1 if fault == "reset" else 0), "told once that the server cannot be reached"
+
+
+def allow(cluster: Cluster, *verbs: str) -> None:
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": list(verbs)}
+    rbac = "rbac.authorization.k8s.io"
+    subject = {"apiGroup": rbac, "kind": "User", "name": "lab-user"}
+    role = {"apiGroup": rbac, "kind": "Role", "name": "r"}
+    metadata = {"name": "r", "namespace": "default"}
+
+    def write() -> None:
+        base = {"apiVersion": f"{rbac}/v1", "metadata": metadata}
+        cluster.registry.create("Role", {**base, "kind": "Role", "rules": [rule]})
+        cluster.registry.create("RoleBinding", {**base, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
+
+    cluster.call(write)
+
+
+def test_who_may_not_watch_lists_more_and_more_rarely_and_is_told_once(cluster: Cluster) -> None:
+    allow(cluster, "list")
+    warned: list[str] = []
+    with WatchCache(client(cluster, "lab-user-token"), warned.append) as cache:
+        cache.ask([HERE, replace(HERE, labels="another=one")])
+        cache.follow()
+        put(cluster, "a")
+        until(cache, lambda: names(cache) == {"a"})
+        cache.changed(1.5)
+        until(cache, lambda: cluster.requests.counts().get(WATCH) == 2)
+    counts = cluster.requests.counts()
+    assert counts[WATCH] == 2
+    assert counts[LIST] <= 12
+    (warning,) = warned
+    assert "configmaps in namespace default cannot be watched, so the cluster is asked every few seconds" in warning
+    assert "grant the verb watch" in warning
+
+
+def test_who_may_not_list_fails_but_does_without_what_is_optional(cluster: Cluster) -> None:
+    with WatchCache(client(cluster, "lab-user-token"), pytest.fail) as cache:
+        cache.ask([WatchQuery(EVENT, "default", optional=True)])
+        assert list(cache.objects(EVENT)) == []
+        with pytest.raises(ApiError, match="forbidden"):
+            cache.ask([HERE])
+
+
+def test_rights_that_are_lost_end_it(cluster: Cluster) -> None:
+    allow(cluster, "list", "watch")
+    with WatchCache(client(cluster, "lab-user-token"), pytest.fail) as cache:
+        cache.ask([HERE])
+        cluster.faults.add(Fault("expired", verb="watch"))
+        cluster.call(lambda: cluster.registry.delete("RoleBinding", "default", "r"))
+        cache.follow()
+        with pytest.raises(ApiError, match="cannot list"):
+            cache.changed(5)
+
+
+def test_what_goes_wrong_in_a_thread_is_raised_where_somebody_waits(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*query: object, **selectors: object) -> None:
+        raise RuntimeError("a defect")
+
+    with WatchCache(client(cluster), pytest.fail) as cache:
+        cache.ask([HERE])
+        monkeypatch.setattr(Client, "watch", defect)
+        cache.follow()
+        with pytest.raises(RuntimeError, match="a defect"):
+            cache.changed(5)
+
+
+def test_too_many_questions_are_looked_at_in_turn(cluster: Cluster) -> None:
+    queries = [WatchQuery(CONFIG_MAP, f"ns-{number}") for number in range(66)]
+    with WatchCache(client(cluster), pytest.fail) as cache:
+        cache.ask([*queries, WatchQuery(NODE, "")])
+        cache.follow()
+        until(cache, lambda: cluster.requests.counts()[LIST] > len(queries))
+    assert cluster.requests.counts()[WATCH] <= 64
