@@ -14,31 +14,12 @@ from typing import TYPE_CHECKING, Any
 IMPORT_ERROR: str | None = None
 """The traceback of the failed import of pydantic, for `fail_json(exception=…)`; None when it is there."""
 
-if TYPE_CHECKING:
-    from pydantic import (
-        AfterValidator,
-        BaseModel,
-        BeforeValidator,
-        ConfigDict,
-        Field,
-        ValidationError,
-        model_validator,
-    )
-    from pydantic_core import PydanticCustomError
-else:
-    try:
-        from pydantic import (
-            AfterValidator,
-            BaseModel,
-            BeforeValidator,
-            ConfigDict,
-            Field,
-            ValidationError,
-            model_validator,
-        )
-        from pydantic_core import PydanticCustomError
-    except ImportError:
-        IMPORT_ERROR = traceback.format_exc()
+try:
+    from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+    from pydantic_core import PydanticCustomError, core_schema
+except ImportError:
+    IMPORT_ERROR = traceback.format_exc()
+    if not TYPE_CHECKING:
 
         class BaseModel:
             pass
@@ -49,22 +30,23 @@ else:
         class PydanticCustomError(ValueError):
             pass
 
-        def _nothing(*args: Any, **kwargs: Any) -> None:
+        def _stand_in(*args: Any, **kwargs: Any) -> None:
             return None
 
         def model_validator(**kwargs: Any) -> Any:
             return lambda function: function
 
-        AfterValidator = BeforeValidator = ConfigDict = Field = _nothing
+        AfterValidator = ConfigDict = Field = _stand_in
+        core_schema = None
 
 __all__ = [
     "IMPORT_ERROR",
     "AfterValidator",
     "BaseModel",
-    "BeforeValidator",
     "ConfigDict",
     "Field",
     "PydanticCustomError",
     "ValidationError",
+    "core_schema",
     "model_validator",
 ]

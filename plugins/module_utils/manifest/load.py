@@ -1,24 +1,28 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Manifests, loaded: files or a definition in, validated models out, or every error in them at once.
+"""Load manifests: files or a definition in, validated models out, or every error in them at once.
 
     documents = load(["jobs/", "pool.yaml"])
 
-The road of one document: text -> tree (yaml_text, tree) -> a tree for each training of its matrix (matrix) -> data by
-field names (reading, spelling) -> model (models).
+The steps of one document: text -> tree (yaml_text, tree) -> a tree for each training of its matrix (matrix) -> data by
+field names (reader, spelling) -> model (models).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..labels import DEFAULT_NAMESPACE
-from .document import Document, Origin, SourceNode
 from .problems import DEFINITION, ManifestError, ManifestErrors, MissingLibrary, joined
-from .tree import ListNode, MapNode, Node, ScalarNode, UnfitValueError, from_python
+from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode, UnsupportedValueError, from_python
 
-__all__ = ["Document", "ManifestError", "ManifestErrors", "MissingLibrary", "Origin", "load"]
+if TYPE_CHECKING:
+    from .validation import Document
+
+__all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "load"]
+
+_Found: TypeAlias = "tuple[list[SourceNode], list[ManifestError]]"
 
 
 def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAULT_NAMESPACE) -> list[Document]:
@@ -31,18 +35,18 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
     _require_pydantic()
     # Here and not above: the models and pydantic take time to import, and most modules' calls load no manifest.
     from .cross_document import check_across_documents
-    from .matrix import validate_each, written_secrets
+    from .matrix import source_secrets, validate_each
 
-    manifests, errors = _from_files(src)
+    sources, errors = _from_files(src)
     if definition is not None:
-        defined, problems = _from_definition(definition)
-        manifests += defined
-        errors += problems
-    checked = [each for written in manifests for each in validate_each(written)]
+        defined, definition_errors = _from_definition(definition)
+        sources += defined
+        errors += definition_errors
+    checked = [each for source in sources for each in validate_each(source)]
     errors += [error for each in checked for error in each.errors]
     errors += check_across_documents(checked, namespace)
     if errors:
-        raise ManifestErrors(errors, set().union(*(written_secrets(each.node) for each in manifests)))
+        raise ManifestErrors(errors, set().union(*(source_secrets(each.location.node) for each in sources)))
     return [each.document for each in checked if each.document is not None]
 
 
@@ -53,54 +57,55 @@ def _require_pydantic() -> None:
         raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
 
 
-def _from_files(paths: Sequence[str]) -> tuple[list[SourceNode], list[ManifestError]]:
+def _from_files(paths: Sequence[str]) -> _Found:
     if not paths:
         return [], []
-    from .sources import read_sources
+    from .sources import read_files
 
-    sources, errors = read_sources(paths)
-    manifests: list[SourceNode] = []
-    for source in sources:
-        found, problems = _from_text(source.text, source.file, 1)
-        manifests += found
-        errors += problems
-    return manifests, errors
+    files, errors = read_files(paths)
+    sources: list[SourceNode] = []
+    for file, text in files:
+        found, text_errors = _from_text(text, file, 1)
+        sources += found
+        errors += text_errors
+    return sources, errors
 
 
-def _from_text(text: str, file: str, first_number: int) -> tuple[list[SourceNode], list[ManifestError]]:
+def _from_text(text: str, file: str, first_number: int) -> _Found:
     from . import yaml_text  # Here: the definition of a task mostly comes as data.
 
     if yaml_text.IMPORT_ERROR is not None:
         raise MissingLibrary("PyYAML", yaml_text.IMPORT_ERROR)
     documents, errors = yaml_text.read_yaml(text, file, first_number)
     if not documents and not errors:
-        return [], [ManifestError(file, None, "", "holds no manifest; write one or leave it out")]
+        return [], [ManifestError(file, "no manifest found", "Add one, or remove the empty source")]
     return [
-        written for document in documents for written in _unwrapped(document.node, Origin(file, document.number), "")
+        source for document in documents for source in _unwrapped(document.node, Origin(file, document.number), "")
     ], errors
 
 
-def _from_definition(definition: Any) -> tuple[list[SourceNode], list[ManifestError]]:
+def _from_definition(definition: Any) -> _Found:
     parts = definition if isinstance(definition, (list, tuple)) else [definition]
-    manifests: list[SourceNode] = []
+    sources: list[SourceNode] = []
     errors: list[ManifestError] = []
     number = 1
     for part in parts or [""]:
         if isinstance(part, str):
-            found, problems = _from_text(part, DEFINITION, number)
+            found, part_errors = _from_text(part, DEFINITION, number)
         else:
-            found, problems = _from_data(part, number)
-        manifests += found
-        errors += problems
-        number = max([number, *(written.origin.number for written in found), *(p.document or 0 for p in problems)]) + 1
-    return manifests, errors
+            found, part_errors = _from_data(part, number)
+        sources += found
+        errors += part_errors
+        numbers = [*(source.origin.number for source in found), *(error.document or 0 for error in part_errors)]
+        number = max([number, *numbers]) + 1
+    return sources, errors
 
 
-def _from_data(data: Any, number: int) -> tuple[list[SourceNode], list[ManifestError]]:
+def _from_data(data: Any, number: int) -> _Found:
     try:
         node = from_python(data)
-    except UnfitValueError as error:
-        return [], [ManifestError(DEFINITION, number, "", f"this is no manifest: {error}")]
+    except UnsupportedValueError as error:
+        return [], [ManifestError(DEFINITION, error.problem, error.hint, document=number)]
     return list(_unwrapped(node, Origin(DEFINITION, number), "")), []
 
 
@@ -110,7 +115,7 @@ def _unwrapped(node: Node, origin: Origin, path: str) -> Iterator[SourceNode]:
     if isinstance(node, MapNode) and items is not None:
         where = joined(path, "items")
     if items is None:
-        yield SourceNode(node, origin, path)
+        yield SourceNode(origin, Location(path, node))
         return
     for position, item in enumerate(items):
         yield from _unwrapped(item, origin, joined(where, position))

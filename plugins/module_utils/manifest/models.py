@@ -14,37 +14,41 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ..labels import DEFAULT_POOL, RESERVED_POOLS
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from .forms import Also, DefaultEntry, MapForm, NamesForm, OneOrMany
 from .rules import (
     AbsolutePath,
+    Aliases,
     Amount,
     AmountLimit,
+    Boolean,
     Count,
     CpuLimit,
     CpuQuantity,
+    DefaultEntry,
     DnsLabel,
     DnsSubdomain,
-    EmptyIsNone,
-    EmptyOrLabelValue,
     EnvName,
+    GpuType,
     HttpPath,
     Image,
     InterfaceName,
     LabelValue,
+    MapForm,
     MetricName,
     MountPath,
     Name,
+    NamesForm,
+    NoPlaceholder,
+    OneOrMany,
     ParameterName,
     Port,
     PositiveCount,
     QuotaNamespace,
     Target,
-    Truth,
     Version,
-    not_too_many,
-    once,
-    refuse_section,
-    some,
+    limited_combinations,
+    non_empty,
+    section_error,
+    unique,
 )
 from .secrets import redact_arguments
 
@@ -58,7 +62,9 @@ class Block(BaseModel):
 class JobSection(Block):
     """Which job this is."""
 
-    name: Name = Field(description="Name of the job and of the objects made for it.", examples=["qwen2-7b-sft"])
+    name: Annotated[Name, NoPlaceholder()] = Field(
+        description="Name of the job and of the objects made for it.", examples=["qwen2-7b-sft"]
+    )
     priority: Literal["high", "medium", "low"] = Field(
         default="medium", description="Which jobs go first when GPUs are short."
     )
@@ -83,7 +89,7 @@ class KeyRef(Block):
 
     name: DnsSubdomain = Field(description="Name of the Secret or ConfigMap.", examples=["hub"])
     key: str = Field(description="Key in it.", examples=["token"])
-    optional: Truth | None = Field(default=None, description="Start without the variable where the key is missing.")
+    optional: Boolean | None = Field(default=None, description="Start without the variable where the key is missing.")
 
 
 class FieldRef(Block):
@@ -120,9 +126,8 @@ class ValueFrom(Block):
     @model_validator(mode="after")
     def _exactly_one(self) -> ValueFrom:
         if len(self.model_fields_set) != 1:
-            raise refuse_section(
-                "valueFrom names not exactly one source",
-                "give one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef",
+            raise section_error(
+                "needs exactly one source", "Use one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef"
             )
         return self
 
@@ -151,7 +156,7 @@ class EnvVar(Block):
     @model_validator(mode="after")
     def _one_source(self) -> EnvVar:
         if self.value is not None and self.value_from is not None:
-            raise refuse_section("value and valueFrom are both given", "keep one of them", "value_from")
+            raise section_error("value and valueFrom are mutually exclusive", "Keep one of them", "value_from")
         return self
 
 
@@ -160,7 +165,7 @@ class Environment(Block):
 
     image: Image = Field(description="Container image.", examples=["registry.example.com/llama-factory:v0.8.0"])
     image_pull_secrets: Annotated[
-        list[DnsSubdomain], OneOrMany(), Also("image_pull_secret"), AfterValidator(once())
+        list[DnsSubdomain], OneOrMany(), Aliases(("image_pull_secret",)), AfterValidator(unique())
     ] = Field(
         default=[],
         serialization_alias="imagePullSecret",
@@ -173,7 +178,7 @@ class Environment(Block):
         examples=[["python", "train.py", "--learning_rate", "2e-5"]],
     )
     args: list[str] = Field(default=[], description="Arguments for the command, one list item each.")
-    env: Annotated[list[EnvVar], MapForm("name", "value"), AfterValidator(once("name"))] = Field(
+    env: Annotated[list[EnvVar], MapForm("name", "value"), AfterValidator(unique("name"))] = Field(
         default=[],
         description="Environment variables: a list of name and value (or valueFrom), or a map from name to value.",
         examples=[[{"name": "HF_HOME", "value": "/cache/hf"}], {"HF_HOME": "/cache/hf"}],
@@ -197,7 +202,7 @@ class Resources(Block):
         default=DEFAULT_POOL, description="Pool of nodes to run in; default: nodes without a pool."
     )
     gpu: Count = Field(default=0, description="Whole GPUs per node.", examples=[4])
-    gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
+    gpu_type: GpuType = Field(
         default=None, serialization_alias="gpu-type", description="GPU type the node must have.", examples=["A100-100G"]
     )
     gpu_share: Amount | None = Field(
@@ -223,7 +228,7 @@ class Workdir(Block):
     type: (
         Literal["DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"] | None
     ) = Field(default=None, description="What the path must be on the node; normally found from the path itself.")
-    read_only: Truth = Field(default=False, description="Mount without the right to write.")
+    read_only: Boolean = Field(default=False, description="Mount without the right to write.")
     claim: DnsSubdomain | None = Field(
         default=None,
         description="PersistentVolumeClaim to mount there instead of the node's directory.",
@@ -233,14 +238,14 @@ class Workdir(Block):
     @model_validator(mode="after")
     def _claim_has_no_type(self) -> Workdir:
         if self.claim is not None and self.type is not None:
-            raise refuse_section("type belongs to a directory of the node, not to a claim", "remove it", "type")
+            raise section_error("type does not apply to a claim", "Remove it", "type")
         return self
 
 
 class Storage(Block):
     """What is mounted into the container."""
 
-    workdirs: Annotated[list[Workdir], AfterValidator(once("path", posixpath.normpath))] = Field(
+    workdirs: Annotated[list[Workdir], AfterValidator(unique("path", posixpath.normpath))] = Field(
         default=[], description="Directories, files and claims to mount."
     )
     shm: Amount | None = Field(
@@ -250,7 +255,7 @@ class Storage(Block):
     @model_validator(mode="after")
     def _one_shared_memory(self) -> Storage:
         if self.shm is not None and any(posixpath.normpath(entry.path) == "/dev/shm" for entry in self.workdirs):
-            raise refuse_section("/dev/shm is among the workdirs, too", "keep one of them", "shm")
+            raise section_error("/dev/shm is also one of the workdirs", "Keep one of them", "shm")
         return self
 
 
@@ -276,9 +281,9 @@ class Queue(Block):
     @model_validator(mode="after")
     def _backend_needs_queue(self) -> Queue:
         if self.backend == "none" and self.name is not None:
-            raise refuse_section("a queue is named but backend is none", "give kueue, volcano or kai", "backend")
+            raise section_error("a queue name needs a backend", "Use kueue, volcano or kai", "backend")
         if self.backend in {"kueue", "kai"} and self.name is None:
-            raise refuse_section(f"{self.backend} needs the name of a queue", "give one", "name")
+            raise section_error(f"{self.backend} needs a queue name", "Add one", "name")
         return self
 
 
@@ -317,7 +322,7 @@ class NotebookService(Service):
     port: Port = Field(default=8888, description="Port the notebook server listens on.")
 
 
-ParameterValues: TypeAlias = Annotated[list[str], AfterValidator(some), AfterValidator(once())]
+ParameterValues: TypeAlias = Annotated[list[str], AfterValidator(non_empty), AfterValidator(unique())]
 
 DEFAULT_TARGETS = {"cpu": "80", "gpu_utilization": "80"}
 
@@ -350,19 +355,17 @@ class Autoscaling(Block):
     @model_validator(mode="after")
     def _consistent(self) -> Autoscaling:
         if self.min_replicas > self.max_replicas:
-            raise refuse_section(
-                f"min_replicas {self.min_replicas} is more than max_replicas {self.max_replicas}",
-                "give a range from few to many",
+            raise section_error(
+                f"min_replicas is greater than max_replicas: {self.min_replicas} > {self.max_replicas}",
+                "Use at most max_replicas",
                 "min_replicas",
             )
         if not self.target:
-            raise refuse_section(
-                f"a target is missing and the metric {self.metric} has no default",
-                "give the average per copy",
-                "target",
+            raise section_error(
+                f"metric without a default target: {self.metric}", "Add the average per replica as target", "target"
             )
         if self.metric == "cpu" and not self.target.isdecimal():
-            raise refuse_section(f"{self.target} is not a whole number of per cent", "write it in digits", "target")
+            raise section_error(f"not a whole percentage: {self.target}", "Use a number such as 80", "target")
         return self
 
 
@@ -387,7 +390,7 @@ class Training(JobManifest):
     job: TrainingJobSection
     resources: TrainingResources
     distributed: Distributed = Field(default_factory=Distributed, description="How the nodes find each other.")
-    matrix: Annotated[dict[ParameterName, ParameterValues], AfterValidator(not_too_many)] = Field(
+    matrix: Annotated[dict[ParameterName, ParameterValues], AfterValidator(limited_combinations)] = Field(
         default_factory=dict,
         description="Values to try: one training for each combination, with $(matrix.<name>) for a value.",
         examples=[{"lr": ["1e-4", "3e-5"], "seed": [1, 2]}],
@@ -428,7 +431,7 @@ class Section(Block):
 class PoolNode(Block):
     """What is declared of a node of a pool."""
 
-    gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
+    gpu_type: GpuType = Field(
         default=None, serialization_alias="gpu-type", description="Type of the node's GPUs.", examples=["A100-100G"]
     )
 
@@ -440,7 +443,7 @@ class Pool(Block):
     version: Version | None = Field(
         default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
     )
-    pool: Annotated[Section, Also("metadata")] = Field(description="Name and purpose.")
+    pool: Annotated[Section, Aliases(("metadata",))] = Field(description="Name and purpose.")
     nodes: Annotated[dict[DnsSubdomain, PoolNode], NamesForm()] = Field(
         default_factory=dict,
         description="The nodes: a map from host name to gpu-type, or a list of host names.",
@@ -451,7 +454,9 @@ class Pool(Block):
     def _not_reserved(self) -> Pool:
         name = self.pool.name
         if name in RESERVED_POOLS:
-            raise refuse_section(f"{name} {RESERVED_POOLS[name]}", "give another name", "pool", "name")
+            raise section_error(
+                f"reserved name: {name}", f"It {RESERVED_POOLS[name]}. Use another name", "pool", "name"
+            )
         return self
 
 
@@ -477,12 +482,14 @@ class Quota(Block):
     version: Version | None = Field(
         default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
     )
-    quota: Annotated[Section, Also("metadata")] = Field(description="Name and purpose.")
-    namespaces: Annotated[dict[QuotaNamespace, Limits], Also("users", "namespace"), DefaultEntry("default")] = Field(
-        default_factory=dict,
-        serialization_alias="users",
-        description="Limits per user or namespace; each gets a namespace of its name.",
-        examples=[{"team-a": {"cpu": 10, "memory": "20Gi", "gpu": 4}}],
+    quota: Annotated[Section, Aliases(("metadata",))] = Field(description="Name and purpose.")
+    namespaces: Annotated[dict[QuotaNamespace, Limits], Aliases(("users", "namespace")), DefaultEntry("default")] = (
+        Field(
+            default_factory=dict,
+            serialization_alias="users",
+            description="Limits per user or namespace; each gets a namespace of its name.",
+            examples=[{"team-a": {"cpu": 10, "memory": "20Gi", "gpu": 4}}],
+        )
     )
 
 

@@ -81,19 +81,19 @@ def live_secret_values(workload: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def written_secret_values(node: Node) -> set[str]:
-    """The same of a manifest as it was written: a task that refuses it shows its options as well, the manifest in them.
+def source_secret_values(node: Node) -> set[str]:
+    """The same of a manifest as it was written: the result of a task that rejects it shows the task's options as well.
 
     Whatever is below a key ``env``, ``command`` or ``args`` counts, wherever that key stands and whatever its form.
     """
     if isinstance(node, ListNode):
-        return set().union(*(written_secret_values(item) for item in node.items))
+        return set().union(*(source_secret_values(item) for item in node.items))
     if not isinstance(node, MapNode):
         return set()
     entries = [(name.text, value) for name, value in node.entries]
     line = [text for part in ("command", "args") for name, value in entries if name == part for text in _texts(value)]
     variables = [pair for name, value in entries if name == "env" for pair in _variables(value)]
-    return _secrets_among(variables, line).union(*(written_secret_values(value) for _name, value in entries))
+    return _secrets_among(variables, line).union(*(source_secret_values(value) for _name, value in entries))
 
 
 def redact(data: Any, secrets: Iterable[str]) -> Any:

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a user wrote, before it means anything: a tree of maps, lists and texts that knows where each part stands.
+"""What a user wrote, before it is interpreted: a tree of maps, lists and texts that knows where each part stands.
 
 Scalars keep their source text. YAML 1.1 would turn `NO` into false, `0755` into 493, `12:30` into 750 and `1.10` into
 1.1; here each stays what was written, and the field that takes it decides what it is.
@@ -21,6 +21,9 @@ class Place(NamedTuple):
     line: int | None
     column: int | None
     rank: int
+
+
+NO_PLACE = Place(None, None, 0)
 
 
 class ScalarNode(NamedTuple):
@@ -44,30 +47,64 @@ class MapNode(NamedTuple):
 Node: TypeAlias = "ScalarNode | ListNode | MapNode"
 
 
-class UnfitValueError(ValueError):
-    """A value of a definition that has no place in a manifest; the message says which."""
+class Origin(NamedTuple):
+    """Where a manifest came from: the file as it was named ("definition" for none), and its number in it from 1."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, document {self.number}"
+
+
+class Location(NamedTuple):
+    """A place in a manifest: its path in the user's spelling, '' for all of the document, and what stands there."""
+
+    path: str
+    node: Node
+
+
+class SourceNode(NamedTuple):
+    """A manifest as it was written, which is a whole document or an item of a list in it."""
+
+    origin: Origin
+    location: Location
+
+
+class UnsupportedValueError(ValueError):
+    """A value of a definition that cannot be part of a manifest, and what to do.
+
+    `problem` and `hint` are those of an error.
+    """
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(f"{problem}. {hint}")
+        self.problem = problem
+        self.hint = hint
 
 
 def from_python(data: Any) -> Node:
     """The tree of plain data (dicts, lists, scalars) as Ansible hands it over.
 
-    Raises UnfitValueError for other types and for more than MAX_DEPTH levels.
+    Raises UnsupportedValueError for other types and for more than MAX_DEPTH levels.
     """
-    return _PythonReader().read(data, 1)
+    return _PythonConverter().convert(data, 1)
 
 
-class _PythonReader:
+class _PythonConverter:
     def __init__(self) -> None:
         self._rank = 0
 
-    def read(self, data: Any, depth: int) -> Node:
+    def convert(self, data: Any, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise UnfitValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+            raise UnsupportedValueError(f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels")
         place = self._next_place()
         if isinstance(data, Mapping):
-            return MapNode(tuple((self._key(key), self.read(value, depth + 1)) for key, value in data.items()), place)
+            return MapNode(
+                tuple((self._key(key), self.convert(value, depth + 1)) for key, value in data.items()), place
+            )
         if isinstance(data, (list, tuple)):
-            return ListNode(tuple(self.read(item, depth + 1) for item in data), place)
+            return ListNode(tuple(self.convert(item, depth + 1) for item in data), place)
         return ScalarNode(_text(data), place, is_null=data is None, plain=not isinstance(data, str))
 
     def _key(self, key: Any) -> ScalarNode:
@@ -87,4 +124,6 @@ def _text(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise UnfitValueError(f"a value of type {type(value).__name__} is neither text, number, true, false, list nor map")
+    raise UnsupportedValueError(
+        f"unsupported type: {type(value).__name__}", "Use text, numbers, true, false, lists and maps"
+    )

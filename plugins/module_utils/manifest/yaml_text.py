@@ -3,7 +3,7 @@
 """YAML text to trees, safely: only maps, lists and texts come out, in bounded size and depth.
 
 Works on the parser's events and constructs nothing, so no tag can name a type and no alias can explode. A document
-that does not parse is one problem; reading goes on with the next `---`.
+that does not parse is one error; reading continues at the next `---`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .problems import ManifestError
-from .syntax import Fault, excerpt, explain, lines_of
+from .syntax import YamlSyntaxError, explain, snippet, source_lines
 from .tree import MAX_DEPTH, ListNode, MapNode, Node, Place, ScalarNode
 
 IMPORT_ERROR: str | None = None
@@ -28,7 +28,7 @@ except ImportError:
 
 MAX_BYTES = 1024 * 1024
 MAX_ALIASED_NODES = 10_000
-MAX_FAULTS = 20
+MAX_ERRORS = 20
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _CORE_TAG = "tag:yaml.org,2002:"
@@ -45,36 +45,35 @@ class TextDocument(NamedTuple):
 
 
 def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDocument], list[ManifestError]]:
-    """All documents of a text that can be read, and a problem for each that cannot. Empty documents are left out.
+    """All documents of a text that can be read, and an error for each that cannot. Empty documents are left out.
 
-    Reading ends after MAX_FAULTS problems: such a text is something else than manifests.
+    Reading ends after MAX_ERRORS errors: such a text is not meant as manifests.
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        too_large = f"is larger than {MAX_BYTES // 1024} KiB; split it into several files"
-        return [], [ManifestError(file, None, "", too_large)]
+        return [], [ManifestError(file, f"larger than {MAX_BYTES // 1024} KiB", "Split it into several files")]
     documents: list[TextDocument] = []
     errors: list[ManifestError] = []
-    lines = lines_of(text)
+    lines = source_lines(text)
     line, number = 0, first_number
-    while line < len(lines) and len(errors) < MAX_FAULTS:
+    while line < len(lines) and len(errors) < MAX_ERRORS:
         composed = _compose(lines, line, number)
-        if composed.fault is None:
+        if composed.error is None:
             documents.extend(composed.finished)
             break
         number = max(number, composed.number)
-        # A fault behind what seemed the end of a document is a fault of that document.
+        # An error behind what seemed the end of a document is an error of that document.
         documents.extend(document for document in composed.finished if document.number < number)
-        errors.append(_error(composed.fault, file, number, lines))
-        line = _next_document(lines, max(composed.fault.line, composed.start_line + 1))
+        errors.append(_error(composed.error, file, number, lines))
+        line = _next_document(lines, max(composed.error.line, composed.start_line + 1))
         number += 1
     return documents, errors
 
 
 def _compose(lines: list[str], line: int, number: int) -> _Composer:
-    """Parse the lines from `line` on with libyaml, which is ten times faster, and where that finds a fault go on with
-    PyYAML's own parser from that document on.
+    """Parse the lines from `line` on with libyaml, which is ten times faster; from a document with an error on, with
+    PyYAML's own parser.
 
-    The second has the better messages, and they are the same whether PyYAML was built with libyaml or not.
+    The latter has the better messages, and they are the same whether PyYAML was built with libyaml or not.
     """
     finished: list[TextDocument] = []
     loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader is not None]
@@ -83,14 +82,14 @@ def _compose(lines: list[str], line: int, number: int) -> _Composer:
         composer = _Composer(number, line)
         try:
             composer.read(yaml.parse(text, Loader=loader))
-        except Fault as fault:
-            composer.fault = fault
+        except YamlSyntaxError as error:
+            composer.error = error
         except (yaml.YAMLError, UnicodeError) as error:
             if loader is not loaders[-1]:
                 line, number = composer.start_line, max(number, composer.number)
                 finished += [document for document in composer.finished if document.number < number]
                 continue
-            composer.fault = explain(error, lines[line:], line)
+            composer.error = explain(error, lines[line:], line)
         break
     composer.finished = finished + composer.finished
     return composer
@@ -101,21 +100,21 @@ def _next_document(lines: list[str], line: int) -> int:
     return next((number for number in range(line, len(lines)) if _SEPARATOR.match(lines[number])), len(lines))
 
 
-def _error(fault: Fault, file: str, number: int, lines: list[str]) -> ManifestError:
+def _error(error: YamlSyntaxError, file: str, number: int, lines: list[str]) -> ManifestError:
+    line, column = error.line, error.column
     return ManifestError(
         file=file,
         document=number,
-        path=f"line {fault.line + 1}, column {fault.column + 1}",
-        message=fault.message,
-        line=fault.line + 1,
-        column=fault.column + 1,
-        rank=_rank(fault.line, fault.column),
-        excerpt=excerpt(lines, fault.line, fault.column),
+        path=f"line {line + 1}, column {column + 1}",
+        problem=error.problem,
+        hint=error.hint,
+        place=_place(line, column),
+        snippet=snippet(lines, line, column),
     )
 
 
-def _rank(line: int, column: int) -> int:
-    return line * _COLUMNS + min(column, _COLUMNS - 1)
+def _place(line: int, column: int) -> Place:
+    return Place(line + 1, column + 1, line * _COLUMNS + min(column, _COLUMNS - 1))
 
 
 @dataclass
@@ -134,7 +133,7 @@ class _Composer:
 
     def __init__(self, number: int, first_line: int) -> None:
         self.finished: list[TextDocument] = []
-        self.fault: Fault | None = None
+        self.error: YamlSyntaxError | None = None
         self.number = number - 1
         self.start_line = first_line
         self._first_line = first_line
@@ -165,7 +164,7 @@ class _Composer:
     def _open(self, event: Any) -> None:
         is_map = isinstance(event, yaml.MappingStartEvent)
         if event.tag not in {None, "!", f"{_CORE_TAG}{'map' if is_map else 'seq'}"}:
-            raise self._tag_fault(event)
+            raise self._tag_error(event)
         self._stack.append(_Open(event, is_map))
         self._check_depth(event, 0)
 
@@ -192,26 +191,24 @@ class _Composer:
 
     def _add_alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
-            raise self._fault(
-                event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it; define it first"
-            )
+            hint = f"Define &{event.anchor} before it"
+            raise self._error(event, f"alias without an anchor: *{event.anchor}", hint)
         node, size, height = self._anchors[event.anchor]
         self._aliased += size
         if self._aliased > MAX_ALIASED_NODES:
-            raise self._fault(
-                event, f"aliases repeat more than {MAX_ALIASED_NODES} values; write them out or use fewer"
-            )
+            problem = f"aliases repeat more than {MAX_ALIASED_NODES} values"
+            raise self._error(event, problem, "Write them out or use fewer")
         self._check_depth(event, height)
         self._add(node, size, height, None)
 
     def _check_depth(self, event: Any, below: int) -> None:
         if len(self._stack) + below > MAX_DEPTH:
-            raise self._fault(event, f"this is nested more than {MAX_DEPTH} levels deep; a manifest needs far fewer")
+            raise self._error(event, f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels")
 
     def _scalar(self, event: Any) -> ScalarNode:
         tag = event.tag
         if tag is not None and tag.removeprefix(_CORE_TAG) not in _CORE_SCALARS | {"!"}:
-            raise self._tag_fault(event)
+            raise self._tag_error(event)
         # libyaml's style of a plain scalar is '', PyYAML's own None.
         plain = not event.style and tag in {None, f"{_CORE_TAG}null"}
         return ScalarNode(event.value, self._place(event), is_null=plain and event.value in _NULLS, plain=plain)
@@ -220,18 +217,15 @@ class _Composer:
         pairs = []
         for key, value in zip(frame.children[::2], frame.children[1::2], strict=True):
             if not isinstance(key, ScalarNode):
-                message = "a list stands where a key is expected; write a text"
-                if isinstance(key, MapNode):
-                    message = (
-                        "{ opens a map here and a text is expected; {{ templates }} are not rendered in manifest "
-                        "files, render them in the playbook and pass the result as definition"
-                    )
-                raise Fault(message, self._line(frame.event), frame.event.start_mark.column)
+                if isinstance(key, ListNode):
+                    raise self._error(frame.event, "expected a text as key, got a list", "Write a text")
+                hint = "{{ templates }} are not rendered in manifest files. Render them in the playbook and pass the "
+                raise self._error(frame.event, "expected a text, got a map", f"{hint}result as definition")
             pairs.append((key, value))
         return pairs
 
     def _merged(self, pairs: list[tuple[ScalarNode, Node]]) -> tuple[tuple[ScalarNode, Node], ...]:
-        """With YAML 1.1 merge keys (`<<: *base`) resolved: what a map says itself wins over what it merges."""
+        """With YAML 1.1 merge keys (`<<: *base`) resolved: a map's own entries win over merged ones."""
         own = [(key, value) for key, value in pairs if not _is_merge(key)]
         known = {key.text for key, _value in own}
         for key, value in pairs:
@@ -240,24 +234,23 @@ class _Composer:
             for base in value.items if isinstance(value, ListNode) else (value,):
                 if not isinstance(base, MapNode):
                     line, column = divmod(key.place.rank, _COLUMNS)
-                    raise Fault("<< merges a map, and this is none; give an alias of a map", line, column)
+                    raise YamlSyntaxError("<< can only merge a map", "Use an alias of a map", line, column)
                 own += [entry for entry in base.entries if entry[0].text not in known]
                 known |= {entry[0].text for entry in base.entries}
         return tuple(own)
 
-    def _tag_fault(self, event: Any) -> Fault:
+    def _tag_error(self, event: Any) -> YamlSyntaxError:
         if event.tag == "!vault":
-            remedy = "keep the secret in a vaulted variable and pass the manifest as definition"
+            hint = "Keep the secret in a vaulted variable and pass the manifest as definition"
         else:
-            remedy = "remove it, for a manifest has only maps, lists, texts and numbers"
-        return self._fault(event, f"the tag {event.tag.replace(_CORE_TAG, '!!')} is not allowed; {remedy}")
+            hint = "Remove it. A manifest has only maps, lists, texts and numbers"
+        return self._error(event, f"unsupported tag: {event.tag.replace(_CORE_TAG, '!!')}", hint)
 
-    def _fault(self, event: Any, message: str) -> Fault:
-        return Fault(message, self._line(event), event.start_mark.column)
+    def _error(self, event: Any, problem: str, hint: str) -> YamlSyntaxError:
+        return YamlSyntaxError(problem, hint, self._line(event), event.start_mark.column)
 
     def _place(self, event: Any) -> Place:
-        line, column = self._line(event), event.start_mark.column
-        return Place(line + 1, column + 1, _rank(line, column))
+        return _place(self._line(event), event.start_mark.column)
 
     def _line(self, event: Any) -> int:
         return self._first_line + int(event.start_mark.line)
