@@ -42,11 +42,7 @@ WIDTH = 120
 # YAML editors read `1.10` as a number and `yes` as a text; loading takes the text of either.
 _TYPES: dict[type, Schema] = {str: {"type": ["string", "number", "boolean"]}, int: {"type": ["integer", "string"]}}
 _NULL: Schema = {"type": "null"}
-_PLACEHOLDER: Schema = {
-    "description": "A value of the training's matrix.",
-    "type": "string",
-    "pattern": r"\$\(matrix\.[^()]+\)",
-}
+_PLACEHOLDER: Schema = {"type": "string", "pattern": r"\$\(matrix\.[^()]+\)"}
 _RULE_NAMES = {
     rule: name for name, annotation in vars(rules).items() if (rule := rule_in(getattr(annotation, "__metadata__", ())))
 }
@@ -131,13 +127,14 @@ class _Generator:
 
     def _key(self, key: Key) -> Schema:
         default = {"default": key.default} if isinstance(key.default, (str, int)) and key.default != "" else {}
-        rule = key.shape.rule if isinstance(key.shape, Scalar) else None
-        examples = (
-            {} if not key.examples or (rule and key.examples == (rule.example,)) else {"examples": list(key.examples)}
-        )
+        examples = {"examples": list(key.examples)} if key.examples else {}
         forms = [self._shape(key.shape, placeholder=not key.mark(rules.NoPlaceholder)), *self._other_forms(key)]
         schema = self._choice(*forms, *([] if key.required else [_NULL]))
-        return {"description": key.description, **default, **examples, **schema} if key.description else schema
+        # Beside a reference editors show this description only, so it has the rule's words, too.
+        rule = key.shape.rule if isinstance(key.shape, Scalar) else None
+        words = f" {_sentence(rule)}" if rule and "enum" not in rule.keywords else ""
+        notes = {"description": f"{key.description}{words}"} if key.description else {}
+        return {**notes, **default, **examples, **schema}
 
     def _other_forms(self, key: Key) -> list[Schema]:
         """The schemas of the forms, other than the field's own, in which the key may be written."""
@@ -172,10 +169,7 @@ class _Generator:
         rule = scalar.rule
         assert rule is not None
         name = _RULE_NAMES[rule]
-        words = f"{rule.words[0].upper()}{rule.words[1:]}{rule.length}."
         self._definitions[name] = {
-            "description": words,
-            "examples": [rule.example],
             **({} if "enum" in rule.keywords else _TYPES[scalar.type]),
             **rule.keywords,
             **({"patternErrorMessage": f"Use {rule.words}{rule.length}."} if "pattern" in rule.keywords else {}),
@@ -206,6 +200,10 @@ class _Generator:
             if isinstance(flat[0].get("type"), list):
                 return {**flat[0], "type": [*flat[0]["type"], "null"]}
         return {"anyOf": flat}
+
+
+def _sentence(rule: rules.Rule) -> str:
+    return f"{rule.words[0].upper()}{rule.words[1:]}{rule.length}."
 
 
 def text_of(value: Any, indent: str = "", before: int = 0) -> str:
