@@ -43,6 +43,10 @@ def test_the_action_group_is_all_modules() -> None:
     assert load("meta/runtime.yml")["action_groups"] == {"gpuctl": MODULES}
 
 
+def test_every_module_has_the_action_plugin() -> None:
+    assert sorted(path.stem for path in (ROOT / "plugins" / "action").glob("*.py")) == MODULES
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_takes_the_fragments(module: str) -> None:
     taken = yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{module}").DOCUMENTATION)[
