@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 IMAGE = "registry.example.com/ml:v1"
 PODS_PER_JOB = 4

@@ -15,8 +15,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, EVENT, NODE
-from kubesim.cluster import Cluster
-from kubesim.faults import Fault
+from kubesim import Cluster, Fault
 
 HERE = Question(CONFIG_MAP, "default", labels="follow=yes")
 LIST, WATCH = "list configmaps", "watch configmaps"

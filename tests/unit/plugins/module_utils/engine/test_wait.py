@@ -22,8 +22,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.wait import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PAUSED_REPLICAS, POOL, pod_selector
-from kubesim.cluster import Cluster
-from kubesim.faults import Fault
+from kubesim import Cluster, Fault
 
 SOON = 20.0  # seconds that are never waited for when something is found out early
 LIMIT = 10.0  # ... and what early means on a machine that is busy

@@ -17,7 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.node_writer 
     Written,
     read_nodes,
 )
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 from ..kube.conversation import Exchange, conversation
 
