@@ -20,14 +20,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from integration.api import Api, eventually
-
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / ".cache" / "collections")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
 
-from bench import figures, scenarios  # noqa: E402  (the tools and the collection are beside the tests, not installed)
+from bench import figures, scenarios  # noqa: E402  (tests, tools and the collection are not installed)
 from bench.cluster import Served, named, simulated  # noqa: E402
 from bench.measure import Group, measure  # noqa: E402
+from integration.api import Api, eventually  # noqa: E402
 
 from tools.peers import kubernetes_core  # noqa: E402
 

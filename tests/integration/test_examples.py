@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 from .ansible import ROOT, Ansible
 from .api import Api, eventually

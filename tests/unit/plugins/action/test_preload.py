@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import SWITCH
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 ROOT = Path(__file__).resolve().parents[4]
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
