@@ -105,6 +105,10 @@ importer: collection ## Hand the tarball to Galaxy's importer and to ansible-bui
 sanity: $(VENV) ## ansible-test sanity, without Docker (ARGS="--test import" for one test)
 	$(PY) -m tools.sanity $(ARGS)
 
+.PHONY: translation
+translation: $(VENV) ## Check that README.zh-CN.md is up to date with README.md; CI runs this nightly
+	$(PY) -m tools.translation_lag
+
 # ---- Make it
 
 .PHONY: collection

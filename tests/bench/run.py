@@ -103,12 +103,12 @@ def _namespaces(cluster: Served) -> Iterator[None]:
 
 
 def _conditions() -> str:
-    rounds = f"{ROUNDS} rounds" if FOLDER_ROUNDS == ROUNDS else f"{ROUNDS} rounds, of the folder {FOLDER_ROUNDS}"
+    rounds = f"{ROUNDS} rounds" if FOLDER_ROUNDS == ROUNDS else f"{ROUNDS} rounds (of the directory: {FOLDER_ROUNDS})"
     where = f"the cluster of {KUBECONFIG}" if KUBECONFIG else "a simulated API server on the same machine"
     command = f"make bench{' GPUCTL_BENCH_FULL=1' if FULL else ''}"
     tools = [_said("ansible-playbook", "--version"), _said("kubectl", "version", "--client")]
     return (
-        f"Measured by `{command}` against {where}: {os.cpu_count()} processors, Python {platform.python_version()}, "
+        f"Measured with `{command}` against {where}: {os.cpu_count()} processors, Python {platform.python_version()}, "
         f"{', '.join(tools)}, kubernetes.core {_peer_version()}; {rounds}."
     )
 
