@@ -47,9 +47,10 @@ cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (
 # ---- Check it
 
 .PHONY: test
-test: lint sanity importer docs molecule test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments
+test: lint sanity importer docs molecule test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments (the simulator's when it changed)
 	$(PY) $(PYTEST) $(ARGS)
 	$(MAKE) --no-print-directory integration-modules
+	$(MAKE) --no-print-directory kubesim-if-changed
 
 .PHONY: unit
 unit: $(VENV) ## Unit tests
@@ -58,6 +59,12 @@ unit: $(VENV) ## Unit tests
 .PHONY: kubesim
 kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one among them
 	$(PY) $(PYTEST) kubesim/tests $(ARGS)
+
+.PHONY: kubesim-if-changed
+kubesim-if-changed: $(VENV)
+	@changed=$$($(PY) -m tools.changed kubesim) || exit 1; \
+	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory kubesim; \
+	else echo 'kubesim/ has not changed, so its tests are skipped (make kubesim runs them)'; fi
 
 .PHONY: integration
 integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)

@@ -54,3 +54,10 @@ def test_step_is_answered_as_recorded(name: str, index: int) -> None:
 def test_left_out_steps_exist() -> None:
     for name, index in LEFT_OUT:
         assert 0 <= index < len(replay.load(name)["steps"]), (name, index)
+
+
+def test_the_readme_counts_the_steps() -> None:
+    text = (replay.FOLDER / "README.md").read_text()
+    counts = {name: len(replay.load(name)["steps"]) for name in replay.recordings()}
+    assert f"{len(counts)} files, {sum(counts.values())} steps" in text
+    assert [name for name, count in counts.items() if f"| [{name}.json]({name}.json) | {count} |" not in text] == []

@@ -170,6 +170,7 @@ class Registry:
         if self.store.get(kind, meta.get("namespace"), meta["name"]):
             raise errors.already_exists(resource.group, resource.plural, meta["name"])
         obj = schema.read(obj)
+        strategy.complete(obj)
         return obj if write.dry_run else self.store.put(obj).obj
 
     def _generate_name(self, resource: Resource, meta: Object) -> str:

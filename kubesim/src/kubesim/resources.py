@@ -151,7 +151,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("apps", "v1", "deployments", "Deployment", short_names=("deploy",), categories=_ALL,
              subresources=(SCALE, STATUS)),
     Resource("apps", "v1", "replicasets", "ReplicaSet", short_names=("rs",), categories=_ALL,
-             subresources=(SCALE, STATUS), field_labels={"status.replicas": "status.replicas"}),
+             subresources=(SCALE, STATUS)),
     Resource("apps", "v1", "statefulsets", "StatefulSet", short_names=("sts",), categories=_ALL,
              subresources=(SCALE, STATUS)),
     Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False, verbs=CREATE_ONLY),

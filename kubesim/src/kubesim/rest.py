@@ -295,14 +295,7 @@ def _match_name(obj: Object, call: Call) -> None:
         )
     if meta["name"] != name:
         raise errors.bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
-    namespace = call.info.namespace if call.resource.namespaced else ""
-    found = meta.setdefault("namespace", namespace)
-    if namespace and found != namespace:
-        raise errors.bad_request(
-            f"the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
-        )
-    if not namespace:
-        meta.pop("namespace", None)
+    _match_namespace(obj, call)
 
 
 def _wrong_uid(resource: Resource, stored: Stored, uid: str) -> errors.ApiError:

@@ -283,8 +283,7 @@ def _field_path(resource: Resource, label: str) -> str:
 
 #: Kinds whose conversion function has words of its own.
 _UNSUPPORTED = {
-    "Job": 'field label "{}" not supported for batchv1.Job',
-    "ReplicaSet": 'field label "{}" not supported for appsv1.ReplicaSet',
+    "Job": 'field label "{}" not supported for Job',
 }
 
 

@@ -60,19 +60,19 @@ class Replay:
     def run(self) -> Iterator[list[str]]:
         for step in self.recording["steps"]:
             time.sleep(step.get("wait", 0))
-            found = self._step(step)
+            found = self.step(step)
             self.failed = self.failed or bool(found)
             yield found
 
     def clean_up(self) -> None:
         for step in self.recording["cleanup"]:
-            self._step({"response": {}, **step})
+            self.step({"response": {}, **step})
 
-    def _step(self, step: Object) -> list[str]:
+    def step(self, step: Object) -> list[str]:
         try:
             if "until" in step:
                 return self._poll(step)
-            answer = self._send(step["request"], step.get("during", []), stream="stream" in step["response"])
+            answer = self.send(step["request"], step.get("during", []), stream="stream" in step["response"])
             return self._compare(step, answer)
         except (OSError, http.client.HTTPException, KeyError) as error:
             return [f"{type(error).__name__}: {error}"]
@@ -83,7 +83,7 @@ class Replay:
         deadline = time.monotonic() + (min(patience, IMPATIENT_SECONDS) if self.failed else patience)
         held = False
         while True:
-            answer = self._send(until["request"])
+            answer = self.send(until["request"])
             problems = self._awaited(until, answer)
             if not problems:
                 if not held:
@@ -128,13 +128,13 @@ class Replay:
         kind = http.client.HTTPSConnection if self.address.scheme == "https" else http.client.HTTPConnection
         return kind(self.address.hostname or "", self.address.port, timeout=60)
 
-    def _send(self, request: Object, during: list[Object] | None = None, *, stream: bool = False) -> Answer:
+    def send(self, request: Object, during: list[Object] | None = None, *, stream: bool = False) -> Answer:
         connection = self._connect()
         try:
             self._start(connection, request)
             response = connection.getresponse()
             for other in during or ():
-                self._send(other)
+                self.send(other)
             raw = response.read()
         finally:
             connection.close()

@@ -42,9 +42,12 @@ class Violation:
 Check = Callable[[Object], Violation | None]
 
 
-def evaluate(level: str, spec: Object) -> list[Violation]:
+def evaluate(level: str, spec: Object, version: str = "latest") -> list[Violation]:
     """What in a pod spec the level does not allow, in the order of the checks."""
+    minor = None if version == "latest" else int(version.removeprefix("v1."))
     checks = {PRIVILEGED: (), BASELINE: _BASELINE, RESTRICTED: _RESTRICTED}[level]
+    if minor is not None and minor < _HOST_PROBES_SINCE:
+        checks = tuple(check for check in checks if check is not _host_probes)
     return [violation for check in checks if (violation := check(spec)) is not None]
 
 
@@ -61,9 +64,7 @@ def _app_armor(spec: Object) -> Violation | None:
     setters = _setters(spec, is_bad)
     if not setters:
         return None
-    return Violation(
-        "forbidden AppArmor profile", f'{setters} must not set securityContext.appArmorProfile.type to "Unconfined"'
-    )
+    return Violation("forbidden AppArmor profile", f'{setters} must not set AppArmor profile type to "Unconfined"')
 
 
 def _baseline_capabilities(spec: Object) -> Violation | None:
@@ -241,23 +242,18 @@ _BASELINE: tuple[Check, ...] = (
     _sysctls,
     _host_process,
 )
-#: What restricted checks more strictly takes the place of the check of baseline.
+_OVERRIDDEN = (_baseline_capabilities, _host_path_volumes, _baseline_seccomp)
+#: The minor version of Kubernetes that began to look at them. Other checks are those of the newest version.
+_HOST_PROBES_SINCE = 34
+#: As the registry of checks orders them: what remains of baseline, then what restricted adds or overrides.
 _RESTRICTED: tuple[Check, ...] = (
+    *(check for check in _BASELINE if check not in _OVERRIDDEN),
     _allow_privilege_escalation,
-    _app_armor,
     _restricted_capabilities,
-    _host_namespaces,
-    _host_ports,
-    _host_probes,
-    _privileged,
-    _proc_mount,
     _restricted_volumes,
     _run_as_non_root,
     _run_as_user,
-    _selinux,
     _restricted_seccomp,
-    _sysctls,
-    _host_process,
 )
 
 

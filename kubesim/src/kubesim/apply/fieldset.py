@@ -132,6 +132,35 @@ def decode(fields: dict[str, Any], path: Path = ()) -> FieldSet:
     return found
 
 
+def in_order(fields: FieldSet) -> list[Path]:
+    """Set.Iterate: at each level the members of the set, then what is below each of them."""
+    members = sorted({path[0] for path in fields if len(path) == 1}, key=_rank)
+    below: dict[str, FieldSet] = {}
+    for path in fields:
+        if len(path) > 1:
+            below.setdefault(path[0], set()).add(path[1:])
+    children = sorted(below, key=_rank)
+    return [(step,) for step in members] + [(step, *rest) for step in children for rest in in_order(below[step])]
+
+
+def _rank(step: str) -> tuple[Any, ...]:
+    """PathElement.Compare: fields by name, then entries of lists by their keys, then values."""
+    mark, _, rest = step.partition(":")
+    if mark == "f":
+        return (0, rest)
+    value = json.loads(rest)
+    if mark == "k":
+        return (1, [(name, *_value_rank(key)) for name, key in sorted(value.items())])
+    return (2, *_value_rank(value))
+
+
+def _value_rank(value: Any) -> tuple[int, Any]:
+    """value.Compare: numbers before texts before booleans."""
+    if isinstance(value, bool):
+        return 2, value
+    return (0, value) if isinstance(value, (int, float)) else (1, str(value))
+
+
 def describe(path: Path) -> str:
     """fieldpath.Path.String: .spec.containers[name="main"].image"""
     text = ""

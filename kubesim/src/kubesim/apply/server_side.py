@@ -146,7 +146,7 @@ def _settle(
         (other, owned.api_version, path)
         for other, owned in managers.entries.items()
         if other != who
-        for path in sorted(owned.fields & changed)
+        for path in fieldset.in_order(owned.fields & changed)
     ]
     if conflicts and not force:
         raise _conflict(conflicts)

@@ -81,6 +81,10 @@ class JobStrategy(Strategy):
             _generate_selector(obj)
         _part_labels(obj)
 
+    def complete(self, obj: Object) -> None:
+        # A job without labels gets those of its template, but only after it was validated without them.
+        obj["metadata"].setdefault("labels", dict(obj["spec"]["template"]["metadata"].get("labels") or {}))
+
     def prepare_update(self, obj: Object, old: Object, ctx: Context) -> None:
         _part_labels(obj)
         super().prepare_update(obj, old, ctx)
@@ -123,9 +127,8 @@ def _generate_selector(job: Object) -> None:
 
 
 def _part_labels(job: Object) -> None:
-    """End the sharing of one map that default() began. A job without any labels shows those of its template."""
-    labels = job["metadata"].get("labels") or job["spec"]["template"]["metadata"].get("labels")
-    if labels:
+    """End the sharing of one map that default() began."""
+    if labels := job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
 
 

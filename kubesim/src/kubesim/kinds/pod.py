@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubesim import field
+from kubesim.clock import rfc3339
 from kubesim.field import FieldError
 from kubesim.kinds import names
 from kubesim.kinds.metadata import object_meta, object_meta_update
@@ -41,11 +42,16 @@ class PodStrategy(Strategy):
 
     def reset_status(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        super().prepare_create(obj, ctx)
         if obj["spec"].get("schedulingGates"):
             obj["status"]["conditions"] = [
                 {
                     "type": "PodScheduled",
                     "status": "False",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": rfc3339(ctx.clock.now()),
                     "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates",
                 }

@@ -17,7 +17,7 @@ from kubesim import errors, field
 from kubesim.field import FieldError
 from kubesim.kinds import names
 from kubesim.kinds.container_validation import PROTOCOLS, port_number_or_name
-from kubesim.kinds.metadata import label_name, object_meta_update, validate_labels
+from kubesim.kinds.metadata import IMMUTABLE, label_name, object_meta_update, validate_labels
 from kubesim.kinds.strategy import Context, Object, Strategy
 
 SERVICE_RANGE = ipaddress.ip_network("10.0.0.0/16")
@@ -102,6 +102,7 @@ class ServiceStrategy(Strategy):
     def validate_changes(self, obj: Object, old: Object) -> Iterator[FieldError]:
         yield from object_meta_update(obj["metadata"], old["metadata"], "metadata")
         yield from _cluster_ips_update(obj["spec"], old["spec"])
+        yield from _health_check_update(obj["spec"], old["spec"])
         yield from self.validate(obj)
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
@@ -131,6 +132,8 @@ def _allocate(service: Object, replaced: list[Object], ctx: Context) -> None:
         _claim_ip(service, others, held)
     if _needs_node_ports(spec):
         _allocate_node_ports(service, others)
+    if _needs_health_check(spec) and not any(_needs_health_check(old["spec"]) for old in replaced):
+        _allocate_health_check(spec, others)
 
 
 def _other_services(service: Object, ctx: Context) -> list[Object]:
@@ -164,27 +167,17 @@ def _claim_ip(service: Object, others: list[Object], held: set[str]) -> None:
 
 def _allocate_node_ports(service: Object, others: list[Object]) -> None:
     """One number serves several protocols of a service, but never two services."""
-    taken = {port["nodePort"] for other in others for port in other.get("ports") or () if port.get("nodePort")}
+    taken = _taken_ports(others)
     ports = service["spec"].get("ports") or []
     chosen: dict[int, int] = {}
     for index, port in enumerate(ports):
         if number := port.get("nodePort"):
-            why = ""
-            if number not in NODE_PORTS:
-                why = "provided port is not in the valid range. "
-                why += f"The range of valid ports is {NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
-            elif number in taken:
-                why = "provided port is already allocated"
-            if why:
+            if why := _unavailable(number, taken):
                 wrong = field.invalid(f"spec.ports[{index}].nodePort", number, why)
                 raise errors.invalid("Service", service["metadata"]["name"], [wrong])
             chosen.setdefault(port["port"], number)
     taken |= {port["nodePort"] for port in ports if port.get("nodePort")}
-    free = (
-        p
-        for p in [*range(FIRST_DYNAMIC_PORT, NODE_PORTS.stop), *range(NODE_PORTS.start, FIRST_DYNAMIC_PORT)]
-        if p not in taken
-    )
+    free = _free_ports(taken)
     used = {(port.get("protocol"), port.get("nodePort")) for port in ports if port.get("nodePort")}
     for port in ports:
         if not port.get("nodePort"):
@@ -192,6 +185,34 @@ def _allocate_node_ports(service: Object, others: list[Object]) -> None:
             number = same if same and (port.get("protocol"), same) not in used else next(free)
             port["nodePort"] = chosen[port["port"]] = number
             used.add((port.get("protocol"), number))
+
+
+def _allocate_health_check(spec: Object, others: list[Object]) -> None:
+    taken = _taken_ports([*others, {"ports": spec.get("ports")}])
+    number = spec.get("healthCheckNodePort")
+    if not number:
+        spec["healthCheckNodePort"] = next(_free_ports(taken))
+    elif why := _unavailable(number, taken):
+        raise errors.internal(f"failed to allocate requested HealthCheck NodePort {number}: {why}")
+
+
+def _taken_ports(services: list[Object]) -> set[int]:
+    """The node ports of services, given by their specs."""
+    ports = {port.get("nodePort") for spec in services for port in spec.get("ports") or ()}
+    return {port for port in (*ports, *(spec.get("healthCheckNodePort") for spec in services)) if port}
+
+
+def _unavailable(number: int, taken: set[int]) -> str:
+    """Why a service cannot have this node port; "" when it can."""
+    if number not in NODE_PORTS:
+        valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+        return f"provided port is not in the valid range. The range of valid ports is {valid}"
+    return "provided port is already allocated" if number in taken else ""
+
+
+def _free_ports(taken: set[int]) -> Iterator[int]:
+    every = [*range(FIRST_DYNAMIC_PORT, NODE_PORTS.stop), *range(NODE_PORTS.start, FIRST_DYNAMIC_PORT)]
+    return (port for port in every if port not in taken)
 
 
 # --- what an update keeps ---
@@ -366,6 +387,13 @@ def _cluster_ips_update(spec: Object, before: Object) -> Iterator[FieldError]:
     for index, (one, other) in enumerate(zip(new, old, strict=False)):
         if one != other:
             yield field.invalid(f"spec.clusterIPs[{index}]", new, "may not change once set")
+
+
+def _health_check_update(spec: Object, before: Object) -> Iterator[FieldError]:
+    if not (_needs_health_check(before) and _needs_health_check(spec)):
+        return
+    if spec.get("healthCheckNodePort") != before.get("healthCheckNodePort"):
+        yield field.forbidden("spec.healthCheckNodePort", IMMUTABLE)
 
 
 def _external_ips(spec: Object) -> Iterator[FieldError]:

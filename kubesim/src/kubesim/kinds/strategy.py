@@ -73,6 +73,9 @@ class Strategy:
     def default(self, obj: Object) -> None:
         """Fill in, in place, what API defaulting and Go's encoding of zero values would."""
 
+    def complete(self, obj: Object) -> None:
+        """Add what Kubernetes' defaulting adds when it decodes the new object from storage."""
+
     def validate(self, obj: Object) -> list[FieldError]:
         return [
             *object_meta(obj.get("metadata", {}), "metadata", self.name_rule, self.namespaced),
