@@ -34,26 +34,37 @@ help: ## List the targets
 
 .PHONY: demo
 demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on it, explained step by step
-	@PYTHONPATH=tests $(PY) tests/demo/run.py
+	@$(PY) tests/demo/run.py
 
 .PHONY: cluster
 cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (NODES=8 PORT=6443 KUBECONFIG_FILE=path)
 	@echo 'In another terminal:'
 	@echo '. $(CURDIR)/.venv/bin/activate'
 	@echo 'export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections'
-	@PYTHONPATH=tests $(PY) -m kubesim $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
+	@$(PY) -m kubesim $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
 		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
 
 # ---- Check it
 
 .PHONY: test
-test: lint sanity importer docs molecule test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments
+test: lint sanity importer docs molecule test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments (the simulator's when it changed)
 	$(PY) $(PYTEST) $(ARGS)
 	$(MAKE) --no-print-directory integration-modules
+	$(MAKE) --no-print-directory kubesim-if-changed
 
 .PHONY: unit
 unit: $(VENV) ## Unit tests
 	$(PY) $(PYTEST) tests/unit $(ARGS)
+
+.PHONY: kubesim
+kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one among them
+	$(PY) $(PYTEST) kubesim/tests $(ARGS)
+
+.PHONY: kubesim-if-changed
+kubesim-if-changed: $(VENV)
+	@changed=$$($(PY) -m tools.changed kubesim) || exit 1; \
+	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory kubesim; \
+	else echo 'kubesim/ has not changed, so its tests are skipped (make kubesim runs them)'; fi
 
 .PHONY: integration
 integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)
@@ -69,7 +80,7 @@ molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simula
 
 .PHONY: bench
 bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, and write docs/performance.md (tests/bench/run.py says more)
-	PYTHONPATH=tests $(PY) tests/bench/run.py
+	$(PY) tests/bench/run.py
 
 .PHONY: test-oldest
 test-oldest: ENVIRONMENTS := oldest
@@ -79,8 +90,9 @@ test-oldest: test-environments ## Unit and integration tests with the lowest lib
 test-environments: $(VENV) ## The same in every environment of tests/environments.yml (ENVIRONMENTS=oldest: in that one)
 	$(PY) -m tools.environments $(or $(ENVIRONMENTS),all) $(ENVIRONMENT_TESTS) $(ARGS)
 
-# The tests of the simulator and of AWX's configuration do not depend on the libraries that the environments vary.
-ENVIRONMENT_TESTS := -n 2 --dist loadfile --ignore tests/unit/kubesim --ignore tests/integration/test_awx_configuration.py
+# The tests of AWX's configuration and of kubernetes.core do not depend on the libraries that the environments vary.
+ENVIRONMENT_TESTS := -n 2 --dist loadfile --ignore tests/integration/test_awx_configuration.py \
+	--ignore tests/integration/test_kubernetes_core.py
 
 .PHONY: lint
 lint: $(VENV) collections-path tree ## Style, types, licences, YAML and documentation
@@ -99,6 +111,10 @@ importer: collection ## Hand the tarball to Galaxy's importer and to ansible-bui
 .PHONY: sanity
 sanity: $(VENV) ## ansible-test sanity, without Docker (ARGS="--test import" for one test)
 	$(PY) -m tools.sanity $(ARGS)
+
+.PHONY: translation
+translation: $(VENV) ## Check that README.zh-CN.md is up to date with README.md; CI runs this nightly
+	$(PY) -m tools.translation_lag
 
 # ---- Make it
 
@@ -143,7 +159,7 @@ ifneq ($(shell cat $(VENV) 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)
 endif
 
-$(VENV): requirements.txt tests/requirements.txt tools/requirements.txt
+$(VENV): requirements.txt tests/requirements.txt tools/requirements.txt kubesim/pyproject.toml
 	@if [ -f $@ ] && [ "$$(cat $@)" != "$(CURDIR)" ]; then echo 'The clone has moved: .venv is made again'; rm -rf .venv; fi
 	@[ -x $(PY) ] || { \
 		for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \

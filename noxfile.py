@@ -12,6 +12,7 @@ TARGETS = {
     "lint": "Style, types, licences, YAML and documentation",
     "sanity": "ansible-test sanity, without Docker",
     "unit": "Unit tests",
+    "kubesim": "Tests of the simulated API server",
     "integration": "Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)",
     "test-environments": "Both with other versions of the libraries",
     "molecule": "Roles and playbooks by molecule, on simulated clusters",

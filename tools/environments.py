@@ -20,6 +20,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
+# Of the package that tests/requirements.txt installs from the clone.
+KUBESIM = ROOT / "kubesim" / "pyproject.toml"
 
 
 def main(name: str, arguments: list[str]) -> int:
@@ -54,14 +56,15 @@ def make(name: str, packages: list[str], requirements: Sequence[Path] = REQUIREM
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--prefer-binary"]
-    subprocess.run([*install, *(f"-r{path}" for path in requirements), *packages], check=True)
+    subprocess.run([*install, *(f"-r{path}" for path in requirements), *packages], cwd=ROOT, check=True)
     stamp.write_text(wanted, encoding="utf-8")
     return python
 
 
 def _digest(packages: list[str], requirements: Sequence[Path]) -> str:
     """What the environment is made of; its path too, because pip writes it into the scripts."""
-    parts = [str(ROOT), sys.version, *packages, *(path.read_text(encoding="utf-8") for path in requirements)]
+    files = [*requirements, KUBESIM] if requirements else []
+    parts = [str(ROOT), sys.version, *packages, *(path.read_text(encoding="utf-8") for path in files)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -69,11 +69,11 @@ class NoPlaceholder:
     """Mark: a field in which a training's placeholders `$(matrix.…)` may not stand."""
 
 
-@dataclass(frozen=True)
 class Aliases:
     """Mark: further names of the field (in snake case)."""
 
-    names: tuple[str, ...]
+    def __init__(self, *names: str) -> None:
+        self.names = names
 
 
 class OneOrMany:
