@@ -10,7 +10,7 @@ field names (reader, spelling) -> model (models).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..labels import DEFAULT_NAMESPACE
@@ -63,12 +63,7 @@ def _from_files(paths: Sequence[str]) -> _Found:
     from .sources import read_files
 
     files, errors = read_files(paths)
-    sources: list[SourceNode] = []
-    for file, text in files:
-        found, text_errors = _from_text(text, file, 1)
-        sources += found
-        errors += text_errors
-    return sources, errors
+    return _combined([([], errors), *(_from_text(text, file, 1) for file, text in files)])
 
 
 def _from_text(text: str, file: str, first_number: int) -> _Found:
@@ -78,27 +73,26 @@ def _from_text(text: str, file: str, first_number: int) -> _Found:
         raise MissingLibrary("PyYAML", yaml_text.IMPORT_ERROR)
     documents, errors = yaml_text.read_yaml(text, file, first_number)
     if not documents and not errors:
-        return [], [ManifestError(file, "no manifest found", "Add one, or remove the empty source")]
-    return [
-        source for document in documents for source in _unwrapped(document.node, Origin(file, document.number), "")
-    ], errors
+        errors = [ManifestError(file, "no manifest found", "Add one, or remove the empty source")]
+    origins = ((Origin(file, document.number), document.node) for document in documents)
+    return [source for origin, node in origins for source in _unwrapped(node, origin)], errors
 
 
 def _from_definition(definition: Any) -> _Found:
     parts = definition if isinstance(definition, (list, tuple)) else [definition]
-    sources: list[SourceNode] = []
-    errors: list[ManifestError] = []
+    found: list[_Found] = []
     number = 1
     for part in parts or [""]:
-        if isinstance(part, str):
-            found, part_errors = _from_text(part, DEFINITION, number)
-        else:
-            found, part_errors = _from_data(part, number)
-        sources += found
-        errors += part_errors
-        numbers = [*(source.origin.number for source in found), *(error.document or 0 for error in part_errors)]
-        number = max([number, *numbers]) + 1
-    return sources, errors
+        found.append(_from_text(part, DEFINITION, number) if isinstance(part, str) else _from_data(part, number))
+        sources, errors = found[-1]
+        last = [*(source.origin.number for source in sources), *(error.document or 0 for error in errors)]
+        number = max([number, *last]) + 1
+    return _combined(found)
+
+
+def _combined(parts: Iterable[_Found]) -> _Found:
+    parts = list(parts)
+    return [source for sources, _ in parts for source in sources], [error for _, errors in parts for error in errors]
 
 
 def _from_data(data: Any, number: int) -> _Found:
@@ -106,27 +100,18 @@ def _from_data(data: Any, number: int) -> _Found:
         node = from_python(data)
     except UnsupportedValueError as error:
         return [], [ManifestError(DEFINITION, error.problem, error.hint, document=number)]
-    return list(_unwrapped(node, Origin(DEFINITION, number), "")), []
+    return list(_unwrapped(node, Origin(DEFINITION, number))), []
 
 
-def _unwrapped(node: Node, origin: Origin, path: str) -> Iterator[SourceNode]:
+def _unwrapped(node: Node, origin: Origin, path: str = "") -> Iterator[SourceNode]:
     """The manifests in a document: itself, the items of a list, the items of `kind: List`."""
-    items, where = _items(node), path
-    if isinstance(node, MapNode) and items is not None:
-        where = joined(path, "items")
+    items = node.items if isinstance(node, ListNode) else None
+    if isinstance(node, MapNode):
+        keys = {key.text: value for key, value in node.entries}
+        kind, listed = keys.get("kind"), keys.get("items")
+        if isinstance(kind, ScalarNode) and kind.text == "List" and isinstance(listed, ListNode):
+            items, path = listed.items, joined(path, "items")
     if items is None:
         yield SourceNode(origin, Location(path, node))
-        return
-    for position, item in enumerate(items):
-        yield from _unwrapped(item, origin, joined(where, position))
-
-
-def _items(node: Node) -> tuple[Node, ...] | None:
-    if isinstance(node, ListNode):
-        return node.items
-    if not isinstance(node, MapNode):
-        return None
-    keys = {key.text: value for key, value in node.entries}
-    kind, items = keys.get("kind"), keys.get("items")
-    is_list = isinstance(kind, ScalarNode) and kind.text == "List"
-    return items.items if is_list and isinstance(items, ListNode) else None
+    for position, item in enumerate(items or ()):
+        yield from _unwrapped(item, origin, joined(path, position))

@@ -373,13 +373,18 @@ class Autoscaling(Block):
         return self
 
 
-class JobManifest(Block):
-    """The fields that all kinds of jobs have in common."""
+class VersionedManifest(Block):
+    """What all manifests have in common."""
 
     kind: str
     version: Version | None = Field(
         default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
     )
+
+
+class JobManifest(VersionedManifest):
+    """The fields that all kinds of jobs have in common."""
+
     job: JobSection
     environment: Environment
     resources: Resources
@@ -438,13 +443,10 @@ class PoolNode(Block):
     )
 
 
-class Pool(Block):
+class Pool(VersionedManifest):
     """A set of nodes."""
 
     kind: Literal["pool"]
-    version: Version | None = Field(
-        default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
-    )
     pool: Annotated[Section, Aliases("metadata")] = Field(description="Name and description.")
     nodes: Annotated[dict[DnsSubdomain, PoolNode], NamesForm()] = Field(
         default_factory=dict,
@@ -477,13 +479,10 @@ class Limits(Block):
     pods: Count | None = Field(default=None, description="Number of pods.", examples=[20])
 
 
-class Quota(Block):
+class Quota(VersionedManifest):
     """Limits per namespace."""
 
     kind: Literal["quota"]
-    version: Version | None = Field(
-        default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
-    )
     quota: Annotated[Section, Aliases("metadata")] = Field(description="Name and description.")
     namespaces: Annotated[dict[QuotaNamespace, Limits], Aliases("users", "namespace"), DefaultEntry("default")] = Field(
         default_factory=dict,

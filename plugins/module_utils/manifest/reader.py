@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -180,12 +181,7 @@ class _Reader:
 
     def _map(self, node: MapNode, item: Shape, loc: Loc, path: str) -> dict[str, Any]:
         data: dict[str, Any] = {}
-        given: dict[str, ScalarNode] = {}
-        for name, value in node.entries:
-            if name.text in given:
-                self._duplicate_key(name, given[name.text], path)
-                continue
-            given[name.text] = name
+        for name, value in self._distinct(node, path):
             below, where = (*loc, name.text), joined(path, name.text)
             self._locate(below, where, value)
             self._locate((*below, MAP_KEY), where, name)
@@ -197,12 +193,7 @@ class _Reader:
     def _map_form(self, node: MapNode, model: type[Block], form: MapForm, loc: Loc, path: str) -> list[Any]:
         """`env: {HF_HOME: /cache}` as the list of blocks it stands for."""
         entries: list[Any] = []
-        given: dict[str, ScalarNode] = {}
-        for name, value in node.entries:
-            if name.text in given:
-                self._duplicate_key(name, given[name.text], path)
-                continue
-            given[name.text] = name
+        for name, value in self._distinct(node, path):
             below, where = (*loc, len(entries)), joined(path, name.text)
             if isinstance(value, MapNode):
                 entry = self.block(value, model, below, where)
@@ -249,6 +240,15 @@ class _Reader:
         elif isinstance(key.shape, MapOf):
             single = MapNode(((name, value),), name.place)
             entries.update(self._map(single, key.shape.item, (*loc, key.field), path))
+
+    def _distinct(self, node: MapNode, path: str) -> Iterator[tuple[ScalarNode, Node]]:
+        given: dict[str, ScalarNode] = {}
+        for name, value in node.entries:
+            first = given.setdefault(name.text, name)
+            if first is name:
+                yield name, value
+            else:
+                self._duplicate_key(name, first, path)
 
     def _unknown_key(self, name: ScalarNode, model: type[Block], loc: Loc, path: str) -> None:
         """Suggest what was probably meant; a field that it was meant to be is then not missing as well."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Optional
 
 from .. import quantity
@@ -219,7 +219,7 @@ def _check_target(value: str) -> Any:
 
 
 def _check_quota_namespace(value: str) -> Any:
-    _DNS_LABEL_RULE.check(value)
+    _DNS_RULE.check(value)
     if value.startswith(RESERVED_NAMESPACES) or value == SYSTEM_NAMESPACE:
         owner = "gpuctl" if value == SYSTEM_NAMESPACE else "Kubernetes"
         raise value_error(f"namespace reserved for {owner} itself", "Remove it. A limit there can stop the cluster")
@@ -245,43 +245,42 @@ def _check_mount_path(value: str) -> str:
     return value
 
 
-def _check_optional_label(value: Any) -> Any:
-    """AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`."""
-    return None if value == "" else value
-
-
 _DNS_WORDS = "lower case letters, digits and '-', with a letter or digit first and last"
 _LABEL_WORDS = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
-_PATH_WORDS = "an absolute path without '..' and ':'"
-_PATH_KEYWORDS = {"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:]*$"}
-_DNS_LABEL_RULE = _text(_DNS_LABEL, _LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
+_DNS_RULE = _text(_DNS_LABEL, _LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
+_LABEL_RULE = _text(_LABEL_VALUE, _LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
+_PATH_PATTERN = r"^/(?!(.*/)?\.\.(/|$))[^:]*$"
+_PATH_RULE = Rule(
+    "path", "an absolute path without '..' and ':'", "/workspace", {"pattern": _PATH_PATTERN}, _check_path
+)
 _TARGET = _quantity("10")
+_VERSIONS = ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]
+_BOOLEANS = [True, False, *(form(word) for word in _TRUE + _FALSE for form in (str, str.title, str.upper))]
 
 Name = Annotated[str, _text(_DNS_LABEL, JOB_NAME_LENGTH, "name", _DNS_WORDS, "qwen2-7b-sft")]
-DnsLabel = Annotated[str, _DNS_LABEL_RULE]
+DnsLabel = Annotated[str, _DNS_RULE]
 QuotaNamespace = Annotated[
     str,
-    Rule(
-        "namespace",
-        f"{_DNS_LABEL_RULE.words}, not a namespace of Kubernetes",
-        "team-a",
-        {**_DNS_LABEL_RULE.keywords, "not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}},
-        _check_quota_namespace,
+    replace(
+        _DNS_RULE,
+        noun="namespace",
+        words=f"{_DNS_WORDS}, not a namespace of Kubernetes",
+        keywords={**_DNS_RULE.keywords, "not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}},
+        check=_check_quota_namespace,
     ),
 ]
 DnsSubdomain = Annotated[
-    str,
-    _text(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", "lower case letters, digits, '-' and '.'", "my-secret"),
+    str, _text(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", "lower case letters, digits, '-' and '.'", "my-secret")
 ]
-LabelValue = Annotated[str, _text(_LABEL_VALUE, _LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")]
+LabelValue = Annotated[str, _LABEL_RULE]
 GpuType = Annotated[
     Optional[LabelValue],
-    Rule(
-        "label value",
-        f"{_LABEL_WORDS}, or empty",
-        "A100-100G",
-        {"pattern": f"^({_LABEL_VALUE})?$", "maxLength": _LABEL_LENGTH},
-        _check_optional_label,
+    replace(
+        _LABEL_RULE,
+        words=f"{_LABEL_WORDS}, or empty",
+        keywords={**_LABEL_RULE.keywords, "pattern": f"^({_LABEL_VALUE})?$"},
+        # AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`.
+        check=lambda value: None if value == "" else value,
         before=True,
     ),
 ]
@@ -297,42 +296,19 @@ Image = Annotated[
     str, _text(_IMAGE, 512, "image reference", "'registry/name:tag' with the name in lower case", "nginx:1.27")
 ]
 HttpPath = Annotated[str, _text(r"/[!-~]*", 2048, "HTTP path", "a path that starts with '/'", "/health")]
-MetricName = Annotated[
-    str,
-    _text(
-        r"[A-Za-z_:][-A-Za-z0-9_:./]*",
-        253,
-        "metric name",
-        "'cpu', 'gpu_utilization' or the name of a Pods metric",
-        "cpu",
-    ),
-]
+_METRIC_WORDS = "'cpu', 'gpu_utilization' or the name of a Pods metric"
+MetricName = Annotated[str, _text(r"[A-Za-z_:][-A-Za-z0-9_:./]*", 253, "metric name", _METRIC_WORDS, "cpu")]
 # NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
 InterfaceName = Annotated[str, _text(r"[!-~]+", 255, "interface name", "a network interface such as 'eth0'", "eth0")]
-AbsolutePath = Annotated[str, Rule("path", _PATH_WORDS, "/workspace", _PATH_KEYWORDS, _check_path)]
-MountPath = Annotated[str, Rule("path", _PATH_WORDS, "/models", _PATH_KEYWORDS, _check_mount_path)]
+AbsolutePath = Annotated[str, _PATH_RULE]
+MountPath = Annotated[str, replace(_PATH_RULE, example="/models", check=_check_mount_path)]
 Count = Annotated[int, _integer(0, 4)]
 PositiveCount = Annotated[int, _integer(1, 2)]
 Port = Annotated[int, _integer(1, 8000, highest=65535)]
-Version = Annotated[
-    str,
-    Rule(
-        "version", "'v0.1' or 'v1'", "v1", {"enum": ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]}, _check_version
-    ),
-]
-Boolean = Annotated[
-    bool,
-    Rule(
-        "boolean",
-        "'true' or 'false'",
-        True,
-        {"enum": [True, False, *(form(word) for word in _TRUE + _FALSE for form in (str, str.title, str.upper))]},
-        _check_boolean,
-        before=True,
-    ),
-]
+Version = Annotated[str, Rule("version", "'v0.1' or 'v1'", "v1", {"enum": _VERSIONS}, _check_version)]
+Boolean = Annotated[bool, Rule("boolean", "'true' or 'false'", True, {"enum": _BOOLEANS}, _check_boolean, before=True)]
 CpuQuantity = Annotated[str, _quantity("500m")]
 Amount = Annotated[str, _quantity("32Gi")]
-Target = Annotated[str, Rule("quantity", _TARGET.words, _TARGET.example, _TARGET.keywords, _check_target)]
+Target = Annotated[str, replace(_TARGET, check=_check_target)]
 CpuLimit = Annotated[str, _quantity("500m", zero=True)]
 AmountLimit = Annotated[str, _quantity("32Gi", zero=True)]
