@@ -160,20 +160,21 @@ class _Generator:
         if shape.choices:
             schema: Schema = {"enum": list(shape.choices)}
         elif shape.rule:
-            schema = self._rule(shape)
+            schema = self._rule(shape.rule, shape.type)
         else:
             return _TYPES[shape.type]
         return self._choice(schema, {"$ref": "#/$defs/Placeholder"}) if self._placeholders and placeholder else schema
 
-    def _rule(self, scalar: Scalar) -> Schema:
-        rule = scalar.rule
-        assert rule is not None
-        name = _RULE_NAMES[rule]
-        self._definitions[name] = {
-            **({} if "enum" in rule.keywords else _TYPES[scalar.type]),
+    def _rule(self, rule: rules.Rule, value_type: type) -> Schema:
+        schema = {
+            **({} if "enum" in rule.keywords else _TYPES[value_type]),
             **rule.keywords,
             **({"patternErrorMessage": f"Use {rule.words}{rule.length}."} if "pattern" in rule.keywords else {}),
         }
+        name = _RULE_NAMES.get(rule)
+        if name is None:  # a rule of one field, written in models.py
+            return schema
+        self._definitions[name] = schema
         return {"$ref": f"#/$defs/{name}"}
 
     def _definition(self, model: type[Block], suffix: str = "", without: str = "") -> Schema:

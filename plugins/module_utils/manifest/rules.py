@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The types of the manifests' fields, and the marks on a field that may be written in other forms.
 
-A type is a `Rule`: check, words and JSON Schema of one value in one place. A new field needs nothing else for its
-errors, its schema and its line in the guide. Errors never repeat the value: the caller adds it, unless it is a secret.
+A type is a `Rule`: check, words, example and JSON Schema of a value in one place. A new field takes one of the types
+at the end of this file, or a new one: `MigProfile = Annotated[str, text_rule(...)]`. Its errors, its schema and its
+line in the guide follow from it. Errors never repeat the value: the caller adds it, unless it may be a secret.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ._pydantic import PydanticCustomError, core_schema
 JOB_NAME_LENGTH = 52
 MAX_COMBINATIONS = 500
 _LABEL_LENGTH = 63
-_MAX_INTEGER = 2**31 - 1  # Kubernetes' int32
+_MAX_INTEGER = 2**31 - 1
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 # distribution/reference, as one line: [host[:port]/]path[:tag][@digest].
@@ -142,7 +143,9 @@ def limited_combinations(matrix: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return matrix
 
 
-def _text(pattern: str, longest: int, noun: str, words: str, example: str) -> Rule:
+def text_rule(pattern: str, longest: int, noun: str, words: str, example: str) -> Rule:
+    """The rule for a text that matches the pattern from its beginning to its end."""
+
     def check(value: str) -> str:
         if len(value) > longest:
             raise value_error(f"too long ({len(value)} characters)", f"Use at most {longest} characters")
@@ -153,7 +156,8 @@ def _text(pattern: str, longest: int, noun: str, words: str, example: str) -> Ru
     return Rule(noun, words, example, {"pattern": f"^({pattern})$", "maxLength": longest}, check)
 
 
-def _integer(lowest: int, example: int, highest: int | None = None) -> Rule:
+def integer_rule(lowest: int, example: int, highest: int | None = None) -> Rule:
+    """The rule for a whole number; Kubernetes takes none beyond int32."""
     words = f"a whole number, {lowest} or more" if highest is None else f"a whole number from {lowest} to {highest}"
 
     def check(value: Any) -> int:
@@ -171,7 +175,8 @@ def _integer(lowest: int, example: int, highest: int | None = None) -> Rule:
     return Rule("number", words, example, {"pattern": "^[+-]?[0-9]+$", **keywords}, check, before=True)
 
 
-def _quantity(example: str, zero: bool = False) -> Rule:
+def quantity_rule(example: str, zero: bool = False) -> Rule:
+    """The rule for a quantity of Kubernetes, above 0 unless `zero` is allowed, too."""
     words = "a quantity, 0 or more" if zero else "a quantity of more than 0"
 
     def check(value: str) -> str:
@@ -247,17 +252,17 @@ def _check_mount_path(value: str) -> str:
 
 _DNS_WORDS = "lower case letters, digits and '-', with a letter or digit first and last"
 _LABEL_WORDS = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
-_DNS_RULE = _text(_DNS_LABEL, _LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
-_LABEL_RULE = _text(_LABEL_VALUE, _LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
+_DNS_RULE = text_rule(_DNS_LABEL, _LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
+_LABEL_RULE = text_rule(_LABEL_VALUE, _LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
 _PATH_PATTERN = r"^/(?!(.*/)?\.\.(/|$))[^:]*$"
 _PATH_RULE = Rule(
     "path", "an absolute path without '..' and ':'", "/workspace", {"pattern": _PATH_PATTERN}, _check_path
 )
-_TARGET = _quantity("10")
+_TARGET = quantity_rule("10")
 _VERSIONS = ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]
 _BOOLEANS = [True, False, *(form(word) for word in _TRUE + _FALSE for form in (str, str.title, str.upper))]
 
-Name = Annotated[str, _text(_DNS_LABEL, JOB_NAME_LENGTH, "name", _DNS_WORDS, "qwen2-7b-sft")]
+Name = Annotated[str, text_rule(_DNS_LABEL, JOB_NAME_LENGTH, "name", _DNS_WORDS, "qwen2-7b-sft")]
 DnsLabel = Annotated[str, _DNS_RULE]
 QuotaNamespace = Annotated[
     str,
@@ -270,7 +275,8 @@ QuotaNamespace = Annotated[
     ),
 ]
 DnsSubdomain = Annotated[
-    str, _text(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", "lower case letters, digits, '-' and '.'", "my-secret")
+    str,
+    text_rule(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", "lower case letters, digits, '-' and '.'", "my-secret"),
 ]
 LabelValue = Annotated[str, _LABEL_RULE]
 GpuType = Annotated[
@@ -286,29 +292,33 @@ GpuType = Annotated[
 ]
 # Kubernetes 1.34+ (RelaxedEnvironmentVariableValidation) takes any printable name without `=`; older ones this.
 EnvName = Annotated[
-    str, _text(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1024, "variable name", "letters, digits and '_'", "HF_HOME")
+    str, text_rule(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1024, "variable name", "letters, digits and '_'", "HF_HOME")
 ]
 ParameterName = Annotated[
     str,
-    _text(r"[A-Za-z_][-A-Za-z0-9_]*", 63, "parameter name", "letters, digits, '-' and '_', with a letter first", "lr"),
+    text_rule(
+        r"[A-Za-z_][-A-Za-z0-9_]*", 63, "parameter name", "letters, digits, '-' and '_', with a letter first", "lr"
+    ),
 ]
 Image = Annotated[
-    str, _text(_IMAGE, 512, "image reference", "'registry/name:tag' with the name in lower case", "nginx:1.27")
+    str, text_rule(_IMAGE, 512, "image reference", "'registry/name:tag' with the name in lower case", "nginx:1.27")
 ]
-HttpPath = Annotated[str, _text(r"/[!-~]*", 2048, "HTTP path", "a path that starts with '/'", "/health")]
+HttpPath = Annotated[str, text_rule(r"/[!-~]*", 2048, "HTTP path", "a path that starts with '/'", "/health")]
 _METRIC_WORDS = "'cpu', 'gpu_utilization' or the name of a Pods metric"
-MetricName = Annotated[str, _text(r"[A-Za-z_:][-A-Za-z0-9_:./]*", 253, "metric name", _METRIC_WORDS, "cpu")]
+MetricName = Annotated[
+    str, text_rule(r"[A-Za-z_:][-A-Za-z0-9_:./]*", 253, "metric name", _METRIC_WORDS, "vllm:num_requests_waiting")
+]
 # NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
-InterfaceName = Annotated[str, _text(r"[!-~]+", 255, "interface name", "a network interface such as 'eth0'", "eth0")]
+InterfaceName = Annotated[str, text_rule(r"[!-~]+", 255, "interface name", "the name of a network interface", "eth0")]
 AbsolutePath = Annotated[str, _PATH_RULE]
 MountPath = Annotated[str, replace(_PATH_RULE, example="/models", check=_check_mount_path)]
-Count = Annotated[int, _integer(0, 4)]
-PositiveCount = Annotated[int, _integer(1, 2)]
-Port = Annotated[int, _integer(1, 8000, highest=65535)]
+Count = Annotated[int, integer_rule(0, 4)]
+PositiveCount = Annotated[int, integer_rule(1, 2)]
+Port = Annotated[int, integer_rule(1, 8000, highest=65535)]
 Version = Annotated[str, Rule("version", "'v0.1' or 'v1'", "v1", {"enum": _VERSIONS}, _check_version)]
 Boolean = Annotated[bool, Rule("boolean", "'true' or 'false'", True, {"enum": _BOOLEANS}, _check_boolean, before=True)]
-CpuQuantity = Annotated[str, _quantity("500m")]
-Amount = Annotated[str, _quantity("32Gi")]
+CpuQuantity = Annotated[str, quantity_rule("500m")]
+Amount = Annotated[str, quantity_rule("32Gi")]
 Target = Annotated[str, replace(_TARGET, check=_check_target)]
-CpuLimit = Annotated[str, _quantity("500m", zero=True)]
-AmountLimit = Annotated[str, _quantity("32Gi", zero=True)]
+CpuLimit = Annotated[str, quantity_rule("500m", zero=True)]
+AmountLimit = Annotated[str, quantity_rule("32Gi", zero=True)]
