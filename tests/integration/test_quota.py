@@ -215,8 +215,8 @@ def test_two_quotas_cannot_claim_one_namespace_but_it_can_move(
     together = [manifest(quota, {namespace: {"cpu": 4}}), manifest(other, {namespace: {"cpu": 8}})]
     refused = run(ansible, definition=together)
     assert refused.failed
-    assert f"quota {other} limits this namespace" in refused.message
-    assert f"in quota {quota}, document 1" in refused.message
+    assert f"namespace in several quotas: in {other}" in refused.message
+    assert f"also in {quota}, document 1" in refused.message
     assert recorder.writes == []
 
     moved = run(ansible, definition=[manifest(quota, {}), manifest(other, {namespace: {"cpu": 8}})])

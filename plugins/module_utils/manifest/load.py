@@ -99,7 +99,8 @@ def _from_data(data: Any, number: int) -> _Found:
     try:
         node = from_python(data)
     except UnsupportedValueError as error:
-        return [], [ManifestError(DEFINITION, error.problem, error.hint, document=number)]
+        problem, hint = error.args
+        return [], [ManifestError(DEFINITION, problem, hint, document=number)]
     return list(_unwrapped(node, Origin(DEFINITION, number))), []
 
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which values of a manifest are secrets, and texts without them. Pure; imports no model.
+"""Find the secrets of a manifest, and mask them in texts. Pure; imports no model.
 
-A value is a secret by the name it is given: an environment variable, a flag of the command line or a field
-whose name says token, password, secret or key.
+The name of an environment variable, flag or field decides: its value is a secret if the name contains token, password,
+secret or key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .tree import ListNode, MapNode, Node, ScalarNode
 
 MASK = "********"
 
-# Whole words of a name, so that `tokenizer`, `keyboard` and `max_tokens` are none.
+# Whole words of a name, so that `tokenizer`, `keyboard` and `max_tokens` are not secrets.
 _SECRET_WORDS = frozenset(
     {
         "token", "password", "passwd", "passphrase", "pwd", "pass", "secret", "secrets", "credential", "credentials",
@@ -37,7 +37,7 @@ _HARMLESS_OWNERS = frozenset(
         "field", "primary", "foreign", "sort", "partition", "group", "public", "cache", "index", "row", "join",
     }
 )  # fmt: skip
-# Values that are everywhere: searching texts for them would mask everything and hide nothing.
+# Common values: to mask them in texts would mask everything and hide nothing.
 _SHORTEST = 4
 _COMMON = frozenset({"true", "false", "none", "null"})
 _FLAG_WITH_VALUE = re.compile(r"(?P<flag>-{0,2}[A-Za-z][\w.\-]*)=(?P<value>.*)", re.DOTALL)
@@ -103,7 +103,7 @@ def redact(data: Any, secrets: Iterable[str]) -> Any:
 
 
 def line_masker(secrets: Iterable[str]) -> Callable[[str], str]:
-    """What masks the secrets in a text that comes line by line, where a key of several lines shows as its lines."""
+    """A function that masks the secrets in a text that comes line by line, also a key of several lines."""
     pattern = _pattern(
         line for secret in secrets for line in (secret, *secret.splitlines()) if len(line.strip()) >= _SHORTEST
     )
@@ -170,7 +170,7 @@ def _secret_spans(arguments: Sequence[str]) -> set[tuple[int, int, int]]:
 
 
 def _url_passwords(text: str) -> list[tuple[int, int]]:
-    """Where they stand."""
+    """Start and end of each password in a URL."""
     return [match.span("value") for match in _URL_PASSWORD.finditer(text)] if "://" in text else []
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from .secrets import MASK, looks_secret
@@ -19,15 +20,14 @@ _FLAG_VALUE = re.compile(
 )
 
 
+@dataclass(eq=False)
 class YamlSyntaxError(Exception):
     """A place (line and column from 0) at which a text is not a manifest, and the `problem` and `hint` of the error."""
 
-    def __init__(self, problem: str, hint: str, line: int, column: int) -> None:
-        super().__init__(f"{problem}. {hint}")
-        self.problem = problem
-        self.hint = hint
-        self.line = line
-        self.column = column
+    problem: str
+    hint: str
+    line: int
+    column: int
 
 
 def source_lines(text: str) -> list[str]:

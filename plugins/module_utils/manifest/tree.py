@@ -9,6 +9,7 @@ Scalars keep their source text. YAML 1.1 would turn `NO` into false, `0755` into
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -72,15 +73,7 @@ class SourceNode(NamedTuple):
 
 
 class UnsupportedValueError(ValueError):
-    """A value of a definition that cannot be part of a manifest, and what to do.
-
-    `problem` and `hint` are those of an error.
-    """
-
-    def __init__(self, problem: str, hint: str) -> None:
-        super().__init__(f"{problem}. {hint}")
-        self.problem = problem
-        self.hint = hint
+    """A value of a definition that cannot be part of a manifest. The arguments are the problem and the hint."""
 
 
 def from_python(data: Any) -> Node:
@@ -88,38 +81,25 @@ def from_python(data: Any) -> Node:
 
     Raises UnsupportedValueError for other types and for more than MAX_DEPTH levels.
     """
-    return _PythonConverter().convert(data, 1)
+    ranks = itertools.count(1)
 
-
-class _PythonConverter:
-    def __init__(self) -> None:
-        self._rank = 0
-
-    def convert(self, data: Any, depth: int) -> Node:
+    def convert(data: Any, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise UnsupportedValueError(f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels")
-        place = self._next_place()
+        place = Place(None, None, next(ranks))
         if isinstance(data, Mapping):
-            return MapNode(
-                tuple((self._key(key), self.convert(value, depth + 1)) for key, value in data.items()), place
-            )
+            entries = ((ScalarNode(_text(key), place._replace(rank=next(ranks))), value) for key, value in data.items())
+            return MapNode(tuple((key, convert(value, depth + 1)) for key, value in entries), place)
         if isinstance(data, (list, tuple)):
-            return ListNode(tuple(self.convert(item, depth + 1) for item in data), place)
+            return ListNode(tuple(convert(item, depth + 1) for item in data), place)
         return ScalarNode(_text(data), place, is_null=data is None, plain=not isinstance(data, str))
 
-    def _key(self, key: Any) -> ScalarNode:
-        return ScalarNode(_text(key), self._next_place())
-
-    def _next_place(self) -> Place:
-        self._rank += 1
-        return Place(None, None, self._rank)
+    return convert(data, 1)
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
     if isinstance(value, (datetime.date, datetime.datetime)):
         return value.isoformat()
     if isinstance(value, (str, int, float)):

@@ -171,11 +171,8 @@ class _Composer:
     def _close(self) -> None:
         frame = self._stack.pop()
         place = self._place(frame.event)
-        node: Node
-        if frame.is_map:
-            node = MapNode(self._merged(self._pairs(frame)), place)
-        else:
-            node = ListNode(tuple(frame.children), place)
+        children = tuple(frame.children)
+        node = MapNode(self._merged(self._pairs(frame)), place) if frame.is_map else ListNode(children, place)
         self._add(node, frame.size, frame.height, frame.event.anchor)
 
     def _add(self, node: Node, size: int, height: int, anchor: str | None) -> None:
@@ -191,8 +188,7 @@ class _Composer:
 
     def _add_alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
-            hint = f"Define &{event.anchor} before it"
-            raise self._error(event, f"alias without an anchor: *{event.anchor}", hint)
+            raise self._error(event, f"alias without an anchor: *{event.anchor}", f"Define &{event.anchor} before it")
         node, size, height = self._anchors[event.anchor]
         self._aliased += size
         if self._aliased > MAX_ALIASED_NODES:
@@ -240,10 +236,9 @@ class _Composer:
         return tuple(own)
 
     def _tag_error(self, event: Any) -> YamlSyntaxError:
+        hint = "Remove it. A manifest has only maps, lists, texts and numbers"
         if event.tag == "!vault":
             hint = "Keep the secret in a vaulted variable and pass the manifest as definition"
-        else:
-            hint = "Remove it. A manifest has only maps, lists, texts and numbers"
         return self._error(event, f"unsupported tag: {event.tag.replace(_CORE_TAG, '!!')}", hint)
 
     def _error(self, event: Any, problem: str, hint: str) -> YamlSyntaxError:
