@@ -3,7 +3,7 @@
 
     python tools/generate_reference.py
 
-What stands above the mark in that file is written by hand.
+The part above the mark in that file is written by hand.
 """
 
 from __future__ import annotations

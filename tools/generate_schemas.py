@@ -98,7 +98,7 @@ class _Generator:
         self._placeholders = placeholders
 
     def block(self, model: type[Block], pointer: str, without: str = "") -> Schema:
-        """The schema of a block, which stands at `pointer`."""
+        """The schema of a block at `pointer`."""
         properties: dict[str, Schema] = {}
         required: list[str] = []
         any_of: list[Schema] = []
@@ -208,7 +208,7 @@ def _sentence(rule: rules.Rule) -> str:
 
 
 def text_of(value: Any, indent: str = "", before: int = 0) -> str:
-    """JSON in which what fits stands on one line."""
+    """JSON with a value on one line if it fits."""
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + before + len(line) < WIDTH or not isinstance(value, (dict, list)):
         return line

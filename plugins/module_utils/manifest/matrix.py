@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""A training for each combination of values: `matrix` and the placeholders that stand for a value of it. Pure.
+"""Expand a matrix: one training for each combination of its values, which replace the placeholders. Pure.
 
     matrix: {lr: [1e-4, 3e-5], seed: [1, 2]}
     environment: {command: [python, train.py, --lr, $(matrix.lr), --seed, $(matrix.seed)], …}
@@ -8,8 +8,8 @@
 A placeholder is written as Kubernetes writes its own in a command, `$(NAME)`, and `$$(` is the same text left alone:
 `{{ }}` and `${{ }}` belong to Ansible where a manifest is a task's definition, and `{matrix.lr}` is a map to YAML.
 
-Placeholders are replaced in the tree, before it is read, so that every field may have them and every rule holds for
-what comes out. The rest of the package only sees ordinary trainings.
+Placeholders are replaced in the tree, before it is read, so that every field may have them and the rules apply to the
+result. The rest of the package only sees ordinary trainings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
 
 
 def validate_each(source: SourceNode) -> list[CheckedManifest]:
-    """Validate a manifest; one with a matrix as all the trainings that it stands for.
+    """Validate a manifest; one with a matrix as all of its trainings.
 
     Errors that do not come from the values of the matrix are reported once, not for each combination.
     """
@@ -51,7 +51,7 @@ def validate_each(source: SourceNode) -> list[CheckedManifest]:
     filled_in = {use.location.path for use in uses}
     errors = [error for error in template.errors if error.path not in filled_in]
     errors += _unused(uses, template, matrix)
-    if matrix or ("matrix",) not in template.locations:  # The error of one that cannot be read is reported already.
+    if matrix or ("matrix",) not in template.locations:  # Otherwise its own error is reported already.
         errors += _misused(uses, template, matrix)
     if errors:
         return [replace(template, document=None, errors=tuple(errors))]
@@ -93,7 +93,7 @@ def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
 
 
 class _Use(NamedTuple):
-    """A text with placeholders: where it stands, and the parameters that it names."""
+    """A text with placeholders: its location and their parameters."""
 
     location: Location
     parameters: tuple[str, ...]
@@ -101,7 +101,7 @@ class _Use(NamedTuple):
 
 
 def _uses(template: CheckedManifest) -> list[_Use]:
-    found: dict[str, _Use] = {}  # by path: one item that stands for a list has two entries
+    found: dict[str, _Use] = {}  # by path: a single item in place of a list has two entries
     for loc, location in template.locations.items():
         node = location.node
         if isinstance(node, ScalarNode) and _PREFIX in node.text and loc[0] != "matrix":

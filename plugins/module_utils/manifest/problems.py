@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .tree import NO_PLACE, Location, Origin, Place
 
 DEFINITION = "definition"
-"""Stands for the file where the manifest came as the module's `definition`."""
+"""The name in place of a file for the module's `definition`."""
 
 MAX_SHOWN = 100
 

@@ -36,7 +36,7 @@ from .spelling import (
 from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
 Loc: TypeAlias = "tuple[str | int, ...]"
-"""Where data stands in the model: field names, list positions, map keys; what pydantic calls `loc`."""
+"""The position of data in the model: field names, list positions, map keys; what pydantic calls `loc`."""
 
 MAP_KEY = "[key]"
 """The last step to a map's key, as opposed to its value; pydantic's own."""
@@ -79,7 +79,7 @@ def read_manifest(source: SourceNode, kind: str) -> ParsedManifest:
 
 
 def display_value(node: Node, loc: Loc) -> str | None:
-    """A value as an error shows it; None for what is no single value, a mask for what may be a secret."""
+    """A value as errors show it; None for lists, maps and null, a mask for what may be a secret."""
     if not isinstance(node, ScalarNode) or node.is_null:
         return None
     name = loc[-1]
@@ -191,7 +191,7 @@ class _Reader:
         return data
 
     def _map_form(self, node: MapNode, model: type[Block], form: MapForm, loc: Loc, path: str) -> list[Any]:
-        """`env: {HF_HOME: /cache}` as the list of blocks it stands for."""
+        """`env: {HF_HOME: /cache}` as the list of blocks that it abbreviates."""
         entries: list[Any] = []
         for name, value in self._distinct(node, path):
             below, where = (*loc, len(entries)), joined(path, name.text)
@@ -211,7 +211,7 @@ class _Reader:
         return entries
 
     def _names_form(self, node: ListNode, loc: Loc, path: str) -> dict[str, Any]:
-        """`nodes: [gpu-1, gpu-2]` as the map of empty blocks it stands for."""
+        """`nodes: [gpu-1, gpu-2]` as the map of empty blocks that it abbreviates."""
         names: dict[str, Any] = {}
         for position, item in enumerate(node.items):
             location = Location(joined(path, position), item)

@@ -161,7 +161,7 @@ def integer_rule(lowest: int, example: int, highest: int | None = None) -> Rule:
     words = f"a whole number, {lowest} or more" if highest is None else f"a whole number from {lowest} to {highest}"
 
     def check(value: Any) -> int:
-        # Decimal only: YAML 1.1 would read 010 as 8 and 1:30 as 90, which nobody means.
+        # Decimal only: YAML 1.1 reads 010 as 8 and 1:30 as 90.
         text = str(value)
         if isinstance(value, bool) or re.fullmatch(r"[+-]?[0-9]{1,63}", text) is None or int(text) < lowest:
             raise value_error("invalid number", f"Use {words}")

@@ -68,7 +68,7 @@ def secret_values(model: Any) -> set[str]:
     if environment is None:
         return set()
     variables = [(entry.name, entry.value) for entry in environment.env]
-    # One line of both: a flag may end the command and its value begin the args.
+    # One command line of both: the last item of the command may be a flag, and the first of args its value.
     return _secrets_among(variables, [*environment.command, *environment.args])
 
 
@@ -84,7 +84,7 @@ def live_secret_values(workload: Mapping[str, Any]) -> set[str]:
 def source_secret_values(node: Node) -> set[str]:
     """The same of a manifest as it was written: the result of a task that rejects it shows the task's options as well.
 
-    Whatever is below a key ``env``, ``command`` or ``args`` counts, wherever that key stands and whatever its form.
+    Whatever is below a key ``env``, ``command`` or ``args`` counts, at any level and in any form.
     """
     if isinstance(node, ListNode):
         return set().union(*(source_secret_values(item) for item in node.items))

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The keys of the models' blocks: their spellings, what each holds, and where else a key would belong.
+"""The keys of the models' blocks: their spellings, the type of each, and the other blocks that have a key.
 
 Everything that walks the models walks these keys: the reader, the JSON Schemas and the guide's tables.
 """
@@ -64,7 +64,7 @@ class Key:
 
     @property
     def block(self) -> type[Block] | None:
-        """The block that the key holds, alone or in a list or map."""
+        """The block that is the key's value, alone or in a list or map."""
         shape = self.shape
         while isinstance(shape, (ListOf, MapOf)):
             shape = shape.item
@@ -84,7 +84,7 @@ def key_by_spelling(model: type[Block]) -> dict[str, Key]:
 
 @cache
 def default_entry_of(model: type[Block]) -> tuple[str, Key] | None:
-    """The key that stands beside a map but belongs into it (`default` of a quota), and the map's key."""
+    """The name beside a map that is an entry of it (`default` of a quota), and the map's key."""
     marked = ((key.mark(DefaultEntry), key) for key in keys_of(model))
     return next(((mark.name, key) for mark, key in marked if mark), None)
 

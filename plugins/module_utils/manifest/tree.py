@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a user wrote, before it is interpreted: a tree of maps, lists and texts that knows where each part stands.
+"""What a user wrote, before it is interpreted: a tree of maps, lists and texts with the place of each.
 
 Scalars keep their source text. YAML 1.1 would turn `NO` into false, `0755` into 493, `12:30` into 750 and `1.10` into
-1.1; here each stays what was written, and the field that takes it decides what it is.
+1.1; here each stays as written, and the type of its field decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_DEPTH = 32
 
 
 class Place(NamedTuple):
-    """Where a node stands: line and column from 1 (None outside of YAML text), and its rank in reading order."""
+    """The place of a node: line and column from 1 (None outside of YAML text), and its rank in reading order."""
 
     line: int | None
     column: int | None
@@ -59,7 +59,7 @@ class Origin(NamedTuple):
 
 
 class Location(NamedTuple):
-    """A place in a manifest: its path in the user's spelling, '' for all of the document, and what stands there."""
+    """A place in a manifest: its path in the user's spelling, '' for all of the document, and the node there."""
 
     path: str
     node: Node

@@ -96,7 +96,7 @@ def _compose(lines: list[str], line: int, number: int) -> _Composer:
 
 
 def _next_document(lines: list[str], line: int) -> int:
-    """The first line at or below `line` (from 0) that begins with `---`; the number of lines if there is none."""
+    """The first line at or below `line` (from 0) that begins with `---`; the number of lines without one."""
     return next((number for number in range(line, len(lines)) if _SEPARATOR.match(lines[number])), len(lines))
 
 
@@ -119,7 +119,7 @@ def _place(line: int, column: int) -> Place:
 
 @dataclass
 class _Open:
-    """A map or list that is being read; `size` and `height` count what it holds, through aliases too."""
+    """A map or list that is being read; `size` and `height` count its nodes, through aliases, too."""
 
     event: Any
     is_map: bool
