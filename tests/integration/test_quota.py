@@ -461,11 +461,11 @@ BAD = {
     "a negative amount": ({"team": {"cpu": -1}}, ["users.team.cpu", "-1", "0 or more"]),
     "nonsense": ({"team": {"memory": "20GB"}}, ["users.team.memory", "20GB", "20G"]),
     "a fraction of a GPU": ({"team": {"gpu": 0.5}}, ["users.team.gpu", "0.5", "whole number"]),
-    "an unknown resource": ({"team": {"gpus": 4}}, ["users.team.gpus", "did you mean gpu"]),
-    "Kubernetes' words": ({"team": {"nvidia.com/gpu": 4}}, ["nvidia.com/gpu", "the keys here are cpu"]),
+    "an unknown resource": ({"team": {"gpus": 4}}, ["users.team.gpus", "Did you mean gpu"]),
+    "Kubernetes' words": ({"team": {"nvidia.com/gpu": 4}}, ["nvidia.com/gpu", "Valid keys: cpu"]),
     "a namespace of Kubernetes": ({"kube-system": {"cpu": 1}}, ["users.kube-system", "Kubernetes itself"]),
     "our namespace": ({"gpuctl-system": {"cpu": 1}}, ["users.gpuctl-system", "gpuctl itself"]),
-    "no name for a namespace": ({"Elon_Musk": {"cpu": 1}}, ["users.Elon_Musk", "not a valid name"]),
+    "no name for a namespace": ({"Elon_Musk": {"cpu": 1}}, ["users.Elon_Musk", "invalid name"]),
 }
 
 
