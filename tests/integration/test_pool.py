@@ -212,7 +212,7 @@ REFUSED = {
     "a name of nothing": ({"name": "", "nodes": ["node-1"]}, ["pool.name"]),
     "a type that no label can hold": (
         {"name": "a", "nodes": {"node-1": {"gpu-type": "A100 80G"}}},
-        ['nodes.node-1.gpu-type: "A100 80G"', "letters"],
+        ['nodes.node-1.gpu-type: invalid label value: "A100 80G"', "letters"],
     ),
     "a type of 64 characters": ({"name": "a", "nodes": {"n": {"gpu-type": "x" * 64}}}, ["too long (64", "63"]),
     "an unknown key": ({"name": "a", "nodes": {"node-1": {"gputype": "A"}}}, ["gputype", "gpu-type"]),
