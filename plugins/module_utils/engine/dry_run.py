@@ -107,7 +107,7 @@ def _unmanaged_names(client: Client, queries: Sequence[NameQuery]) -> Iterator[t
     def ask(query: NameQuery) -> dict[str, Mapping[str, str]]:
         resource, namespace, jobs = query
         only = f"metadata.name={next(iter(jobs))}" if len(jobs) == 1 else ""
-        found = client.select(resource, namespace, fields=only, metadata_only=True)
+        found = client.list_objects(resource, namespace, fields=only, metadata_only=True)
         return {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
 
     answers = run_concurrently(ask, queries, client.concurrency)

@@ -70,7 +70,7 @@ class Client:
         """Send nothing more, from no thread: nobody waits for the answers."""
         self._given_up = True
 
-    def select(
+    def list_objects(
         self,
         resource: Resource,
         namespace: str | None = None,
@@ -83,9 +83,9 @@ class Client:
 
         With ``metadata_only`` each has ``metadata`` and nothing else, which is all that asking for existence needs.
         """
-        return self.select_as(resource, _whole, namespace, labels=labels, fields=fields, metadata_only=metadata_only)
+        return self.list_slim(resource, _whole, namespace, labels=labels, fields=fields, metadata_only=metadata_only)
 
-    def select_as(
+    def list_slim(
         self,
         resource: Resource,
         slim: Callable[[dict[str, Any]], T],
@@ -102,7 +102,7 @@ class Client:
 
         return _twice_if_expired(read)
 
-    def listing(
+    def list_with_version(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> tuple[list[dict[str, Any]], str]:
         """What ``select`` finds, and the resourceVersion from which a watch goes on without missing anything."""
@@ -140,7 +140,7 @@ class Client:
             "GET", path, lambda response: Watch(response, path), query, streamed=True, patience=_WATCH_SILENCE
         )
 
-    def first(self, resource: Resource, *, labels: str = "", limit: int = 1) -> list[dict[str, Any]]:
+    def list_first(self, resource: Resource, *, labels: str = "", limit: int = 1) -> list[dict[str, Any]]:
         """At most ``limit`` objects, in one request: for questions that any of them answers."""
         query = {"limit": str(limit), **({"labelSelector": labels} if labels else {})}
         return _items(resource, self._request("GET", resource.path(), query))

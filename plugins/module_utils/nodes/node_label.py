@@ -245,7 +245,7 @@ def _planned(task: Task, labels: Labels) -> _Plan:
             **_lists([], plan.failures),
         )
     if POOL in labels and (plan.changes or plan.unchanged):
-        plan.config_maps = task.client().select(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
+        plan.config_maps = task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
     return plan
 
 

@@ -211,7 +211,7 @@ def _read(task: Task) -> tuple[dict[str, Any], dict[str, Any], Any]:
     client = task.client()
     try:
         nodes = read_node_metadata(client)
-        config_maps = {obj["metadata"]["name"]: obj for obj in client.select(CONFIG_MAP, SYSTEM_NAMESPACE)}
+        config_maps = {obj["metadata"]["name"]: obj for obj in client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)}
     except ApiError as refusal:
         if refusal.is_forbidden:
             raise TaskFailed(f"{refusal}. {_RIGHTS}") from None
@@ -262,7 +262,7 @@ def _users_of(task: Task, pools: list[str]) -> dict[str, list[str]]:
 
     users: dict[str, list[str]] = {}
     for resource in (JOB, DEPLOYMENT, STATEFUL_SET):
-        for obj in task.client().select(resource, labels=f"{POOL} in ({','.join(sorted(pools))})"):
+        for obj in task.client().list_objects(resource, labels=f"{POOL} in ({','.join(sorted(pools))})"):
             # Only trainings come to an end. A paused service needs its pool when it is resumed.
             if status_of(obj) not in ("Succeeded", "Failed"):
                 metadata = obj["metadata"]

@@ -34,7 +34,7 @@ def _declared(task: Task) -> Mapping[str, str | None]:
     from ..kube.resources import CONFIG_MAP
     from ..labels import DESCRIPTION, OURS, POOL, SYSTEM_NAMESPACE
 
-    declarations = task.client().select(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
+    declarations = task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
     return {
         obj["metadata"]["labels"][POOL]: (obj["metadata"].get("annotations") or {}).get(DESCRIPTION)
         for obj in declarations

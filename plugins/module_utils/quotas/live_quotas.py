@@ -51,7 +51,7 @@ def read_live(client: Client) -> Live:
     """Three lists, of all namespaces: only so can be seen where a quota is that its manifest no longer names."""
     try:
         kinds = (NAMESPACE, RESOURCE_QUOTA, LIMIT_RANGE)
-        namespaces, quotas, limits = run_concurrently(client.select, kinds, client.concurrency)
+        namespaces, quotas, limits = run_concurrently(client.list_objects, kinds, client.concurrency)
     except ApiError as error:
         if not error.is_forbidden:
             raise
@@ -81,7 +81,7 @@ def find_rivals(client: Client, outcomes: Iterable[ApplyResult]) -> list[str]:
         return []
     found = [
         (obj["metadata"]["namespace"], quota_name_of(obj))
-        for obj in client.select(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}", metadata_only=True)
+        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}", metadata_only=True)
     ]
     return [
         f"quota {claimed[namespace]}: somebody else gave the namespace {namespace} to the quota {other} at the same "
@@ -99,7 +99,7 @@ def wait_until_counted(client: Client, outcomes: Sequence[ApplyResult]) -> None:
     waiting = {(o.plan.namespace, step.name): o for o in outcomes for step in o.plan.steps if _counts_anew(o, step)}
     deadline = time.monotonic() + _COUNTING
     while waiting and time.monotonic() < deadline:
-        for obj in client.select(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}"):
+        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}"):
             place = obj["metadata"]["namespace"], obj["metadata"]["name"]
             if place in waiting and is_counted(obj):
                 waiting.pop(place).objects["ResourceQuota", place[1]] = obj
@@ -117,7 +117,7 @@ def wait_until_gone(client: Client, namespaces: Iterable[str], timeout: float) -
     left = set(namespaces)
     deadline = time.monotonic() + timeout
     while left:
-        left &= {obj["metadata"]["name"] for obj in client.select(NAMESPACE, metadata_only=True)}
+        left &= {obj["metadata"]["name"] for obj in client.list_objects(NAMESPACE, metadata_only=True)}
         if not left or time.monotonic() > deadline:
             break
         time.sleep(0.5)

@@ -111,8 +111,8 @@ def _running(task: Task, plans: Iterable[Plan]) -> list[str]:
     client = task.client()
 
     def look(namespace: str) -> str | None:
-        pods = client.select(POD, namespace, fields=UNFINISHED, metadata_only=True)
-        claims = client.select(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
+        pods = client.list_objects(POD, namespace, fields=UNFINISHED, metadata_only=True)
+        claims = client.list_objects(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
         found = [f"{noun} {_names(objects)}" for noun, objects in (("pods", pods), ("claims", claims)) if objects]
         if not found:
             return None

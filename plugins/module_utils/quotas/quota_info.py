@@ -37,7 +37,7 @@ def _read(task: Task) -> list[dict[str, Any]]:
     places = [None] if task.params["namespaces"] is None else list(dict.fromkeys(task.params["namespaces"]))
 
     def read(place: str | None) -> list[dict[str, Any]]:
-        return client.select(RESOURCE_QUOTA, place, labels=f"{OURS},{QUOTA}")
+        return client.list_objects(RESOURCE_QUOTA, place, labels=f"{OURS},{QUOTA}")
 
     found = run_concurrently(read, places, client.concurrency)
     # By name here and not in the selector, in which a name could be anything.

@@ -120,7 +120,7 @@ def _namespace_steps(task: Task, names: list[str]) -> Iterator[Step]:
     from ..kube.resources import NAMESPACE
     from ..pools.lease import system_namespace
 
-    found = {obj["metadata"]["name"] for obj in task.client().select(NAMESPACE, metadata_only=True)}
+    found = {obj["metadata"]["name"] for obj in task.client().list_objects(NAMESPACE, metadata_only=True)}
     missing = [name for name in dict.fromkeys(names) if name not in found]
     if SYSTEM_NAMESPACE in missing:
         missing.remove(SYSTEM_NAMESPACE)
@@ -139,7 +139,9 @@ def _bindings_of(task: Task, name: str, namespace: str) -> list[Object]:
     from ..labels import OURS
     from .levels import is_subject
 
-    found = [obj for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING) for obj in task.client().select(kind, labels=OURS)]
+    found = [
+        obj for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING) for obj in task.client().list_objects(kind, labels=OURS)
+    ]
     return [obj for obj in found if is_subject(obj, name, namespace)]
 
 

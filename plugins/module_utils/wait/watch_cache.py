@@ -261,7 +261,9 @@ def _of_kinds(answers: Mapping[WatchQuery, Objects], resources: Iterable[Resourc
 
 
 def _listed(client: Client, query: WatchQuery) -> tuple[Objects, str]:
-    objects, version = client.listing(query.resource, query.namespace, labels=query.labels, fields=query.fields)
+    objects, version = client.list_with_version(
+        query.resource, query.namespace, labels=query.labels, fields=query.fields
+    )
     return {obj["metadata"]["name"]: obj for obj in objects}, version
 
 

@@ -40,7 +40,7 @@ def test_a_list_is_read_in_pages_and_its_items_say_what_they_are():
         Exchange("GET", JOBS, {"limit": "500", "labelSelector": selector}, answer=first),
         Exchange("GET", JOBS, {"limit": "500", "labelSelector": selector, "continue": "more"}, answer=second),
     ) as url:
-        jobs = client(url).select(JOB, "ml", labels=selector)
+        jobs = client(url).list_objects(JOB, "ml", labels=selector)
     assert [(job["apiVersion"], job["kind"], job["metadata"]["name"]) for job in jobs] == [
         ("batch/v1", "Job", "a"),
         ("batch/v1", "Job", "b"),
@@ -64,7 +64,7 @@ def test_the_next_page_is_on_its_way_while_one_is_looked_at():
         Exchange("GET", "/api/v1/nodes", {"limit": "500"}, answer=first),
         Exchange("GET", "/api/v1/nodes", {"limit": "500", "continue": "more"}, answer=second),
     ) as url:
-        seen = Told(Connection(url, authorization=dict)).select_as(NODE, lambda node: asked.wait(10))
+        seen = Told(Connection(url, authorization=dict)).list_slim(NODE, lambda node: asked.wait(10))
     assert seen == [True, True]
 
 
@@ -78,14 +78,14 @@ def test_a_list_whose_continue_token_expired_is_read_from_the_start():
         ),
         Exchange("GET", "/api/v1/nodes", {"limit": "500"}, answer=whole),
     ) as url:
-        assert len(client(url).select(NODE)) == 2
+        assert len(client(url).list_objects(NODE)) == 2
 
 
 def test_names_alone_are_asked_for_as_metadata():
     accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
     query = {"limit": "500", "fieldSelector": "metadata.name=train"}
     with conversation(Exchange("GET", JOBS, query, expect_headers=accept)) as url:
-        assert client(url).select(JOB, "ml", fields="metadata.name=train", metadata_only=True) == []
+        assert client(url).list_objects(JOB, "ml", fields="metadata.name=train", metadata_only=True) == []
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -102,7 +102,7 @@ def test_each_impersonated_group_is_a_header_of_its_own():
     impersonation = (("Impersonate-User", "ann"), ("Impersonate-Group", "ml"), ("Impersonate-Group", "ops"))
     headers = {"Impersonate-User": "ann", "Impersonate-Group": "ml, ops"}
     with conversation(Exchange("GET", "/api/v1/nodes", {"limit": "1"}, expect_headers=headers)) as url:
-        client(url, impersonation=impersonation).first(NODE)
+        client(url, impersonation=impersonation).list_first(NODE)
 
 
 def test_a_merge_patch_is_guarded_by_the_version_that_was_read_and_a_conflict_is_the_callers_to_settle():
@@ -221,7 +221,7 @@ def test_a_log_that_is_not_read_to_its_end_leaves_nothing_behind_for_the_next_re
     ) as url:
         api = client(url)
         assert len(api.read_log("ml", "train-x", {}, next)) == 65_536
-        assert api.first(NODE) == []
+        assert api.list_first(NODE) == []
 
 
 def test_a_log_that_is_refused_says_why():
@@ -241,7 +241,7 @@ def test_every_request_is_sent_again_when_the_server_is_in_trouble(method, troub
     query = {"GET": {"limit": "500"}, "PATCH": APPLY, "DELETE": {}}[method]
     path = JOBS if method == "GET" else f"{JOBS}/train"
     send = {
-        "GET": lambda api: api.select(JOB, "ml"),
+        "GET": lambda api: api.list_objects(JOB, "ml"),
         "PATCH": lambda api: api.apply(TRAIN),
         "DELETE": lambda api: api.delete(JOB, TRAIN["metadata"], propagation="Background"),
     }[method]
@@ -255,7 +255,7 @@ def test_the_server_says_how_long_to_wait():
     slept: list[float] = []
     busy = Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=429, headers={"Retry-After": "7"})
     with conversation(busy, Exchange("GET", "/api/v1/nodes", {"limit": "1"})) as url:
-        client(url, slept).first(NODE)
+        client(url, slept).list_first(NODE)
     assert slept == [7.0]
 
 
@@ -276,10 +276,10 @@ def test_too_many_requests_hold_all_of_a_client_back_and_not_the_refused_one_alo
         Exchange("GET", "/api/v1/nodes", query),
     ) as url:
         api = Client(Connection(url, authorization=dict), sleep=sleep, clock=lambda: now[0])
-        first = threading.Thread(target=api.first, args=(NODE,), name="first")
+        first = threading.Thread(target=api.list_first, args=(NODE,), name="first")
         first.start()
         assert refused.wait(10)
-        second = threading.Thread(target=api.first, args=(NODE,), name="second")
+        second = threading.Thread(target=api.list_first, args=(NODE,), name="second")
         second.start()
         first.join(10)
         second.join(10)
@@ -290,7 +290,7 @@ def test_waiting_doubles_up_to_the_last_try():
     slept: list[float] = []
     broken = [Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=503) for _ in range(4)]
     with conversation(*broken) as url, pytest.raises(ApiError):
-        client(url, slept, retries=3).first(NODE)
+        client(url, slept, retries=3).list_first(NODE)
     assert len(slept) == 3
     for delay, ceiling in zip(slept, (0.2, 0.4, 0.8), strict=True):
         assert ceiling / 2 <= delay <= ceiling
@@ -318,7 +318,7 @@ def test_a_refusal_is_not_sent_again(status):
         ) as url,
         pytest.raises(ApiError) as caught,
     ):
-        client(url).first(NODE)
+        client(url).list_first(NODE)
     assert caught.value.status == status
 
 
@@ -328,7 +328,7 @@ def test_credentials_that_are_not_accepted_are_not_tried_again():
         conversation(refusal) as url,
         pytest.raises(ConnectionProblem, match=r"does not accept the credentials.*api_key"),
     ):
-        client(url).first(NODE)
+        client(url).list_first(NODE)
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def test_an_error_says_what_the_server_said_and_to_which_request():
     body = failure(403, "Forbidden", 'pods is forbidden: User "ann" cannot list resource "pods"')
     refusal = Exchange("GET", "/api/v1/pods", {"limit": "500"}, status=403, answer=body)
     with conversation(refusal) as url, pytest.raises(ApiError) as caught:
-        client(url).select(POD)
+        client(url).list_objects(POD)
     assert str(caught.value) == (
         'pods is forbidden: User "ann" cannot list resource "pods" (HTTP 403 to GET /api/v1/pods)'
     )
@@ -348,7 +348,7 @@ def test_nobody_there():
     with conversation() as url:
         pass
     with pytest.raises(ConnectionProblem, match=r"^cannot reach the API server http://127.*Connection refused"):
-        client(url, retries=0).select(DEPLOYMENT)
+        client(url, retries=0).list_objects(DEPLOYMENT)
 
 
 AS_JSON = '{"containers":[{"env":[{"name":"TOKEN","value":"hunter2"}]}]}'
@@ -397,7 +397,7 @@ def test_a_listing_says_from_where_a_watch_goes_on():
         Exchange("GET", JOBS, {"limit": "500", "fieldSelector": "x=y"}, answer=first),
         Exchange("GET", JOBS, {"limit": "500", "fieldSelector": "x=y", "continue": "more"}, answer=second),
     ) as url:
-        jobs, version = client(url).listing(JOB, "ml", fields="x=y")
+        jobs, version = client(url).list_with_version(JOB, "ml", fields="x=y")
     assert ([job["metadata"]["name"] for job in jobs], version) == (["a", "b"], "7")
 
 

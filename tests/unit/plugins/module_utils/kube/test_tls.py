@@ -96,7 +96,7 @@ def server(pki: Path) -> Iterator[str]:
 def seen_as(server: str, pki: Path, **options: Any) -> str:
     paths = {option: str(pki / options.pop(option)) for option in list(options) if option in FILES}
     given = {"host": server, "api_key": "t", "retries": 0, **options, **paths}
-    found = Client(connect(given, environ={})).select(POD, "default")
+    found = Client(connect(given, environ={})).list_objects(POD, "default")
     name: str = found[0]["metadata"]["name"]
     return name
 
@@ -150,10 +150,10 @@ def test_the_name_in_the_certificate_may_be_another_than_the_hosts(
     }
     client = Client(connect({"kubeconfig": kubeconfig, "retries": 0}, environ={}))
     if works:
-        assert client.select(POD, "default")
+        assert client.list_objects(POD, "default")
     else:
         with pytest.raises(ConnectionProblem, match="cannot be verified"):
-            client.select(POD, "default")
+            client.list_objects(POD, "default")
 
 
 def test_no_key_is_left_on_the_disk(server: str, pki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
