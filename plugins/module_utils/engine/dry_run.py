@@ -205,5 +205,5 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
             f"recreate to have it deleted and created anew, or delete the job first."
         )
     if step.replaces:
-        client.try_create(step.desired)
+        client.create(step.desired, dry_run=True)
     return step

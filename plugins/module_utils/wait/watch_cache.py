@@ -16,10 +16,11 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-from ..kube.client import Client, Watch
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import Resource
+from ..kube.watch import Watch
 
 Objects = dict[str, dict[str, Any]]  # by name
 

@@ -139,5 +139,5 @@ def test_a_client_that_was_given_up_sends_nothing_and_is_not_given_out_again() -
     first = client_cache.cached_client(HOST, {})
     client_cache.abort(first)
     assert client_cache.cached_client(HOST, {}) is not first
-    with pytest.raises(ConnectionProblem, match="was not sent"):
+    with pytest.raises(ConnectionProblem, match="request not sent"):
         first.preferred_version("kueue.x-k8s.io")
