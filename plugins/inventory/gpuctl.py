@@ -104,7 +104,7 @@ from ansible.errors import AnsibleParserError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, node_row, slim_node
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     connection_argument_spec,
     connection_identity,
 )

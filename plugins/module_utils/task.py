@@ -71,9 +71,9 @@ class Task:
     def abort(self) -> None:
         """Let what the core has begun come to its end, and nothing new begin."""
         if self._client is not None:
-            from .kube.client_cache import abort
+            from .kube.client_cache import discard_client
 
-            abort(self._client)
+            discard_client(self._client)
 
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
         """Ansible's ``diff`` entries, made only when they are looked at."""
@@ -99,7 +99,7 @@ class ModuleSpec:
 
     def arguments(self) -> dict[str, Any]:
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
-        from .kube.connection import connection_argument_spec
+        from .kube.connection_options import connection_argument_spec
 
         return {"argument_spec": {**connection_argument_spec(), **self.options}, **self.constraints}
 
@@ -128,7 +128,7 @@ def run_module(module: AnsibleModule, core: ModuleSpec) -> None:
 
 def run_task(task: Task, core: ModuleSpec) -> TaskResult:
     """Run a task's core; every failure becomes a message. What the task has hidden may stand in the result."""
-    from .kube.connection import connection_secrets
+    from .kube.connection_options import connection_secrets
     from .kube.errors import KubeError
     from .manifest.problems import ManifestErrors, MissingLibrary
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.doc_fragments.connection import ModuleDocFragment
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     ENVIRONMENT,
     PROXY_HEADERS,
     connection_argument_spec,
