@@ -19,28 +19,6 @@ from urllib.parse import urlsplit
 from .connection import Connection, basic, bearer, read_pem
 from .errors import ConnectionProblem
 
-# Option -> its variables without the prefix K8S_AUTH_, in order of precedence.
-ENVIRONMENT: dict[str, tuple[str, ...]] = {
-    "kubeconfig": ("KUBECONFIG",),
-    "context": ("CONTEXT",),
-    "host": ("HOST",),
-    "api_key": ("API_KEY",),
-    "username": ("USERNAME",),
-    "password": ("PASSWORD",),
-    "client_cert": ("CLIENT_CERT", "CERT_FILE"),
-    "client_key": ("CLIENT_KEY", "KEY_FILE"),
-    "ca_cert": ("CA_CERT", "SSL_CA_CERT"),
-    "validate_certs": ("VALIDATE_CERTS", "VERIFY_SSL"),
-    "proxy": ("PROXY",),
-    "no_proxy": ("NO_PROXY",),
-    "persist_config": ("PERSIST_CONFIG",),
-    "impersonate_user": ("IMPERSONATE_USER",),
-    "impersonate_groups": ("IMPERSONATE_GROUPS",),
-    "request_timeout": ("REQUEST_TIMEOUT",),
-    "retries": ("RETRIES",),
-}
-PROXY_HEADERS = ("proxy_basic_auth", "basic_auth", "user_agent")
-
 
 def connection_argument_spec() -> dict[str, dict[str, Any]]:
     """The connection options of every module; documented in the doc fragment ``runwhere.gpuctl.connection``."""
@@ -71,6 +49,15 @@ def connection_argument_spec() -> dict[str, dict[str, Any]]:
         "request_timeout": {"type": "int"},
         "retries": {"type": "int"},
     }
+
+
+# Option -> its variables without the prefix K8S_AUTH_, in order of precedence: its own name, then its aliases.
+ENVIRONMENT: dict[str, tuple[str, ...]] = {
+    option: tuple(name.upper() for name in (option, *spec.get("aliases", ())))
+    for option, spec in connection_argument_spec().items()
+    if option != "proxy_headers"
+}
+PROXY_HEADERS = tuple(connection_argument_spec()["proxy_headers"]["options"])
 
 
 def connection_secrets(params: Mapping[str, Any]) -> set[str]:
