@@ -22,7 +22,7 @@ from .ansible import Ansible, TaskResult
 from .api import Api, eventually
 from .manifests import compute, inference, notebook, training
 from .pools import LEASE, Field
-from .recorder import Recorder, Right
+from .recorder import Permission, Recorder
 
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
 RBAC = "runwhere.gpuctl.gpuctl_rbac"
@@ -169,7 +169,7 @@ def test_nobody_grants_more_than_they_hold(ansible: Ansible, submitter: Api, rec
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
 # Only sent when somebody else writes, or deletes, at the same moment (the object is read anew), or has changed a job.
-IN_RACES: set[Right] = {
+IN_RACES: set[Permission] = {
     ("get", "", "nodes"),  # pools/node_writer.py
     ("get", "", "resourcequotas"),  # quotas/steps.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
@@ -189,12 +189,14 @@ def acting(api: Api, recorder: Recorder, level: str, namespaces: list[str] | Non
         for obj in api.list("priorityclass", labels=OURS):  # the first job makes them anew
             api.delete("priorityclass", obj["metadata"]["name"])
         yield
-        used: set[Right] = set().union(*(request.rights for request in recorder.requests if request.status != 403))
+        used: set[Permission] = set().union(
+            *(request.permissions for request in recorder.requests if request.status != 403)
+        )
         assert sorted(used - allowed(level)) == []
         assert sorted(allowed(level) - used - IN_RACES) == []
 
 
-def allowed(level: str) -> set[Right]:
+def allowed(level: str) -> set[Permission]:
     """Verb, group and resource of everything that a level's roles allow.
 
     Without ``bind``, which is no request of its own, and without what only clusters with Kueue have.
