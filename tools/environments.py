@@ -59,7 +59,7 @@ def interpreter(version: str | None) -> str:
         if candidate and subprocess.run([candidate, "-c", ""], capture_output=True).returncode == 0:
             return candidate
     sys.exit(
-        f"Python {version} not found. Install it, or choose other environments: make test-environments ENVIRONMENTS=oldest"
+        f"Python {version} not found. Install it, or run one environment: make test-environments ENVIRONMENTS=oldest"
     )
 
 
