@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.status import is_terminating
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..kube.client import Client
@@ -35,7 +36,7 @@ class Live:
     def namespace(self, name: str) -> Object | None:
         """None also for one that is on its way out: what is in it goes with it."""
         found = self.namespaces.get(name)
-        return None if found is None or "deletionTimestamp" in found["metadata"] else found
+        return None if found is None or is_terminating(found) else found
 
     def in_namespace(self, name: str) -> list[Object]:
         """The quota objects of a namespace that stays."""
