@@ -16,7 +16,7 @@ from .endpoints import SecretKey
 from .live_jobs import JobId, read_events, read_pods
 from .nodes import Node, PodUse, slim_node, slim_pod, with_use
 
-Job = TypeVar("Job")
+K = TypeVar("K")
 
 # Finished pods hold no resources.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -50,11 +50,11 @@ def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -
 
 def reasons_of(
     client: Client,
-    workloads: Mapping[Job, Mapping[str, Any]],
-    pods: Mapping[Job, Sequence[Mapping[str, Any]]],
+    workloads: Mapping[K, Mapping[str, Any]],
+    pods: Mapping[K, Sequence[Mapping[str, Any]]],
     events: Sequence[Mapping[str, Any]],
-) -> dict[Job, str]:
-    """The same from pods and events that were read already; ``Job`` is any key."""
+) -> dict[K, str]:
+    """The same from pods and events that were read already; the keys can be any."""
     from .reason import reason_for  # Imported here: most tasks have no stuck job.
 
     nodes = _nodes_if_needed(client, [pod for job in workloads for pod in pods.get(job, ())])

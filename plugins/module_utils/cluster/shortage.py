@@ -17,7 +17,7 @@ from ..labels import DEFAULT_POOL, GPU, GPU_MEMORY, GPU_TYPE, JOB_TYPE, POOL
 from .nodes import ACTIVE, COUNTED, FAULTY, MAINTAINING, Node, Taint, cores, gibibytes
 from .pod_requests import pod_requests
 
-Pod = Mapping[str, Any]
+Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Shortage:
     lasting: bool = False
 
 
-def shortage_of(pod: Pod, nodes: Sequence[Node]) -> Shortage | None:
+def shortage_of(pod: Object, nodes: Sequence[Node]) -> Shortage | None:
     """What an unscheduled pod finds on no node; None when these checks find no cause.
 
     Lasting causes come first. Nodes read without their usage only show those.
@@ -62,7 +62,7 @@ def shortage_of(pod: Pod, nodes: Sequence[Node]) -> Shortage | None:
     )
 
 
-def _pool_of(pod: Pod, nodes: Sequence[Node]) -> tuple[str, list[Node]]:
+def _pool_of(pod: Object, nodes: Sequence[Node]) -> tuple[str, list[Node]]:
     """Where the pod may run, in words and as nodes: a pool, the nodes without one, or anywhere (for other pods)."""
     pool = (pod["spec"].get("nodeSelector") or {}).get(POOL)
     if pool is None and not _avoids_pools(pod):
@@ -71,7 +71,7 @@ def _pool_of(pod: Pod, nodes: Sequence[Node]) -> tuple[str, list[Node]]:
     return f"pool {pool}", [node for node in nodes if node.pool == pool]
 
 
-def _avoids_pools(pod: Pod) -> bool:
+def _avoids_pools(pod: Object) -> bool:
     """Whether the pod only runs on nodes without a pool label, as jobs/objects/scheduling.py has it for jobs."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
@@ -99,7 +99,7 @@ def _unknown_type(wanted: str, nodes: Sequence[Node], place: str) -> Shortage:
     return Shortage(text, "Remove resources.gpu-type, or set the label with gpuctl_pool or gpuctl_node_label", True)
 
 
-def _untolerated(node: Node, pod: Pod) -> list[Taint]:
+def _untolerated(node: Node, pod: Object) -> list[Taint]:
     """The taints that keep the pod off a node, without those that Kubernetes sets for the node's conditions."""
     tolerations = pod["spec"].get("tolerations") or ()
     return [
@@ -122,7 +122,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     return bool(toleration.get("key")) and (toleration.get("value") or "") == taint.value
 
 
-def _all_tainted(pod: Pod, nodes: Sequence[Node], place: str) -> Shortage:
+def _all_tainted(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
     keys = sorted({taint.key for node in nodes for taint in _untolerated(node, pod)})
     if keys == [GPU]:
         text = f"the nodes of {place} only accept jobs that use GPUs (taint {GPU})"
@@ -132,7 +132,7 @@ def _all_tainted(pod: Pod, nodes: Sequence[Node], place: str) -> Shortage:
     return Shortage(text, "Set resources.pool to another pool")
 
 
-def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: str, pod: Pod) -> Shortage | None:
+def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: str, pod: Object) -> Shortage | None:
     for resource in COUNTED:
         largest = max(node.allocatable.get(resource, 0) for node in nodes)
         if requests[resource] <= largest:

@@ -28,7 +28,5 @@ def with_hint(error: ApiError, plan: Plan) -> str:
             f"job.namespace or the option namespace to another one."
         )
     if error.status == 403 and "priorityclasses" in error.message:
-        return (
-            f"{error}. An admin must create the PriorityClasses gpuctl-high, gpuctl-medium and gpuctl-low once."
-        )
+        return f"{error}. An admin must create the PriorityClasses gpuctl-high, gpuctl-medium and gpuctl-low once."
     return str(error)
