@@ -10,7 +10,7 @@ from typing import Any
 
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError
+from ..kube.errors import if_allowed
 from ..kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -61,12 +61,8 @@ def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def existing_priority_classes(client: Client) -> set[str] | None:
     """The names of all PriorityClasses; None if we may not list them."""
-    try:
-        return {obj["metadata"]["name"] for obj in client.select(PRIORITY_CLASS, metadata_only=True)}
-    except ApiError as error:
-        if error.is_forbidden:
-            return None
-        raise
+    found = if_allowed(lambda: client.select(PRIORITY_CLASS, metadata_only=True), None)
+    return None if found is None else {obj["metadata"]["name"] for obj in found}
 
 
 def _by_job(
