@@ -8,47 +8,45 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: table
-short_description: Lay a list of dictionaries out as a text table
+short_description: Format a list of dictionaries as a text table
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Makes a table that a person reads in a terminal or in a job's output, one line for each dictionary, columns aligned.
-  - Columns whose values are all numbers are aligned to the right. Wide characters, such as Chinese ones, count as the two
-    places that they take.
-  - A value that is missing, V(none) or an empty list shows as V(-), a boolean as V(yes) or V(no), a list as its elements
-    joined by V(,).
+  - Formats a list of dictionaries as a table with aligned columns and one line for each dictionary.
+  - Numeric columns are right-aligned. Wide characters, such as Chinese ones, count as two columns.
+  - Missing values, V(none) and empty lists are shown as V(-), booleans as V(yes) or V(no), and lists as comma-separated values.
 options:
   _input:
-    description: The dictionaries, such as the rows that a module returned.
+    description: Dictionaries to format, for example the results of a module.
     type: list
     elements: dict
     required: true
   columns:
     description:
-      - The columns, from left to right. Each is the name of a key, or a dictionary.
-      - Without it, the keys in the order in which the dictionaries first have them.
+      - Columns from left to right. Each is a key, or a dictionary with the following suboptions.
+      - By default, all keys are used in the order of their first occurrence.
     type: list
     elements: raw
     suboptions:
       key:
-        description: Name of the key. Dots lead into nested dictionaries, as in V(resources.gpu).
+        description: Key of the value. Use dots to access nested dictionaries, as in V(resources.gpu).
         type: str
         required: true
       title:
-        description: Head of the column. Without it, the last part of the key in capitals, underscores as blanks.
+        description: Title of the column. The default is the last part of the key in capitals, with spaces for underscores.
         type: str
       max_width:
-        description: Cuts longer values and ends them with an ellipsis. Without it, nothing is cut.
+        description: Maximum width. Longer values are truncated with an ellipsis. By default, values are not truncated.
         type: int
 """
 
 EXAMPLES = r"""
 ---
-- name: Show what was done to each job
+- name: Show the action for each job
   ansible.builtin.debug:
     msg: "{{ (submitted.results | runwhere.gpuctl.table(columns=['name', 'namespace', 'status', 'action'])).splitlines() }}"
 
-- name: Write a report with titles of its own and short reasons
+- name: Write a report with a custom title and truncated reasons
   ansible.builtin.copy:
     dest: report.txt
     mode: "0644"
@@ -59,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The table, one line for the heads and one for each dictionary, without blanks at the ends of lines.
+  description: The table, with a header line and without trailing spaces.
   type: str
   sample: |-
     NAME         GPU  STATUS

@@ -11,8 +11,6 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from kubesim.clock import rfc3339
-
 from .api import Api, eventually
 
 
@@ -81,5 +79,5 @@ def _report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **
 
 
 def _times() -> dict[str, str]:
-    now = rfc3339(datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"startedAt": now, "finishedAt": now}

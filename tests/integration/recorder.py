@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
-from kubesim import request_info
+from kubesim import parse_request
 from urllib3 import BaseHTTPResponse, HTTPHeaderDict
 from urllib3.exceptions import HTTPError
 
@@ -39,7 +39,7 @@ class Request:
     @property
     def rights(self) -> set[Right]:
         """What RBAC has to allow for this request; an apply that makes its object needs two rights."""
-        info = request_info.read(self.method, self.path, {k: v[0] for k, v in parse_qs(self.query).items()})
+        info = parse_request(self.method, self.path, {k: v[0] for k, v in parse_qs(self.query).items()})
         resource = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
         created = {"create"} if self.method == "PATCH" and self.status == 201 else set()
         return {(verb, info.group, resource) for verb in {info.verb, *created}}

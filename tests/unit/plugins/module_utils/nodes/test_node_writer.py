@@ -17,7 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_writer 
     WriteResult,
     read_node_metadata,
 )
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 from ..kube.conversation import Exchange, conversation
 
