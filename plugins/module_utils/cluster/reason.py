@@ -14,8 +14,8 @@ from typing import Any
 
 from ..labels import KUEUE_QUEUE
 from ..quantity import parse
-from .events import is_about_pod, is_about_workload
 from .nodes import Node
+from .related import is_about_pod, is_about_workload
 from .shortage import shortage_of
 from .status import failure_of, is_terminating, pods_wanted, status_of
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..cluster.events import Event
 from ..cluster.live_jobs import WORKLOADS, JobId, by_time, selector_of
 from ..cluster.reason import PendingReason
 from ..cluster.status import status_of
@@ -179,7 +178,7 @@ class _Events:
                 yield from self._about[obj["metadata"]["namespace"], f"{obj['kind']}/{obj['metadata']['name']}"]
 
 
-def _owner_of(event: Event) -> str:
+def _owner_of(event: Object) -> str:
     """``<kind>/<name>`` of what an event is about; a ReplicaSet counts as its Deployment."""
     involved = event.get("involvedObject") or {}
     kind, name = str(involved.get("kind")), str(involved.get("name", ""))

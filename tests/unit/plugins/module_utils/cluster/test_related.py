@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.template import own_pods, pods_of_template
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.related import own_pods, pods_of_template
 
 BORN = "2026-01-01T00:01:00Z"
 CONTAINER = {

@@ -1,14 +1,10 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which pods were created from a workload's current template, and not from an earlier one. Pure.
-
-The controllers' hashes (pod-template-hash, controller-revision-hash) need the ReplicaSets, or a status that is up to
-date; the template itself needs neither.
-"""
+"""Which pods and events belong to a workload. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..labels import MAIN_CONTAINER
@@ -26,7 +22,11 @@ def own_pods(workload: Object, pods: Iterable[Object]) -> list[Object]:
 
 
 def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
-    """The workload's own pods that match its current template."""
+    """The workload's own pods that match its current template.
+
+    The controllers' hashes (pod-template-hash, controller-revision-hash) would need the ReplicaSets, or a status that
+    is up to date; the template itself needs neither.
+    """
     template = workload["spec"]["template"]
     wanted = {
         "metadata": {name: template["metadata"].get(name) or {} for name in ("labels", "annotations")},
@@ -36,6 +36,27 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
         },
     }
     return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
+
+
+def is_about_workload(event: Object, workload: Object) -> bool:
+    """About the workload itself, or about a ReplicaSet of a Deployment (named ``<deployment>-<hash>``)."""
+    involved, metadata = event.get("involvedObject") or {}, workload["metadata"]
+    if event["metadata"].get("namespace") != metadata["namespace"]:
+        return False
+    if involved.get("uid") == metadata["uid"]:
+        return True
+    may_own = workload["kind"] == "Deployment" and involved.get("kind") == "ReplicaSet"
+    return may_own and str(involved.get("name", "")).rpartition("-")[0] == metadata["name"]
+
+
+def is_about_pod(event: Object, namespace: str, pod_names: Collection[str]) -> bool:
+    """About one of the named pods of a namespace."""
+    involved = event.get("involvedObject") or {}
+    return (
+        involved.get("kind") == "Pod"
+        and event["metadata"].get("namespace") == namespace
+        and involved.get("name") in pod_names
+    )
 
 
 def main_container(containers: Iterable[Object]) -> Object:
