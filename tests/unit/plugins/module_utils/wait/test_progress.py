@@ -161,7 +161,7 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
         [unreached_goal("web", JobStatus(None, [{"kind": "Pod", **pod()}]))],
         1,
         False,
-        "inference web in namespace ml is not deleted after 600 s: still terminating: Pod x-1",
+        "inference web in namespace ml is not deleted after 600 s: Pod x-1 still terminating",
     ),
 }
 
