@@ -5,16 +5,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..engine.apply import ApplyResult, Executor
 from ..engine.hints import describe
-from ..engine.plan import Completion, Plan
+from ..engine.plan import WORKLOAD_KINDS, Action, Completion, Plan
+from ..engine.results import why
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from ..wait.wait_result import WaitResult
 from .job_results import report
 from .ledger_store import LedgerStore
+
+if TYPE_CHECKING:
+    from ..wait.loop import WaitTarget
 
 
 def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:
@@ -37,10 +41,8 @@ def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, 
         ledger.record(begun)  # before a long wait, which somebody may break off
     wait_result = WaitResult()
     if task.params["wait"] and not task.check_mode and done and (keep_going or not failed):
-        from ..wait.job_wait import wait_for
-
         try:
-            wait_result = wait_for(task, done)
+            wait_result = _wait_for(task, done)
             ledger.record(done)
         except KubeError as error:
             problems.append(f"all else was done, but waiting for it failed: {error}")
@@ -54,6 +56,41 @@ def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, 
     if problems:
         raise TaskFailed("\n".join(problems), **{name: result[name] for name in ("changed", "results", "diff")})
     return result
+
+
+def _wait_for(task: Task, results: list[ApplyResult]) -> WaitResult:
+    """Wait for the goal of the task. The results get the last workload seen, and the error. Raises KubeError."""
+    from ..wait.goals import DELETED, goal_of
+    from ..wait.job_wait import wait_for_jobs
+
+    goal = goal_of(task.params["state"], task.params["wait_for"])
+    # A training that has ended and was removed has nothing to wait for.
+    waiting = {
+        (result.plan.namespace, result.plan.name): result for result in results if goal is DELETED or result.workload
+    }
+    wait_result = wait_for_jobs(
+        task,
+        goal,
+        [_wait_target(result) for result in waiting.values()],
+        timeout=float(task.params["wait_timeout"]),
+        keep_going=task.params["continue_on_error"],
+        new_nodes=task.params["wait_for_nodes"],
+    )
+    for job, workload in wait_result.workloads.items():
+        waiting[job].objects[workload["kind"], workload["metadata"]["name"]] = workload
+    for job, error in wait_result.errors.items():
+        waiting[job].error = error
+    return wait_result
+
+
+def _wait_target(result: ApplyResult) -> WaitTarget:
+    from ..wait.loop import WaitTarget
+
+    plan = result.plan
+    steps = [step for step in plan.steps if step.kind in WORKLOAD_KINDS]
+    kind = result.workload["kind"] if result.workload else next((step.kind for step in steps), None)
+    fresh = any(step.action is Action.CREATE or step.replaces for step in steps)
+    return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), why(plan, None) or "")
 
 
 def _failed_long_ago(outcomes: list[ApplyResult]) -> Iterator[tuple[ApplyResult, Completion]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..cluster.live_jobs import JobId, read_jobs, read_pods
+from ..cluster.pause import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads
-from ..engine.pause import is_admitted_by_kueue
 from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects
 from ..kube.times import now_as_text
 from ..manifest.secrets import live_secret_values

@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 
 class KubeError(Exception):
@@ -79,6 +82,16 @@ class ApiError(KubeError):
         """
         messages = [cause.message for cause in self.causes] or [self.message]
         return self.status == 422 and all(_IMMUTABLE.search(message) for message in messages)
+
+
+def if_allowed(read: Callable[[], T], otherwise: T) -> T:
+    """What ``read`` returns, or ``otherwise`` if the server forbids it."""
+    try:
+        return read()
+    except ApiError as error:
+        if error.is_forbidden:
+            return otherwise
+        raise
 
 
 _IMMUTABLE = re.compile(
