@@ -16,7 +16,7 @@ preload(
     "manifest.cross_document",
     "pools.lease",
     "pools.membership",
-    "nodes.node_writer",
+    "engine.node_writer",
 )
 
 

@@ -170,7 +170,7 @@ def test_nobody_grants_more_than_they_hold(ansible: Ansible, submitter: Api, rec
 
 # Only sent when somebody else writes, or deletes, at the same moment (the object is read anew), or has changed a job.
 IN_RACES: set[Right] = {
-    ("get", "", "nodes"),  # pools/node_writer.py
+    ("get", "", "nodes"),  # engine/node_writer.py
     ("get", "", "resourcequotas"),  # quotas/steps.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
     ("get", "autoscaling", "horizontalpodautoscalers"),

@@ -210,7 +210,7 @@ def _planned(task: Task, labels: Labels) -> _Plan:
     from ..kube.resources import CONFIG_MAP
     from ..labels import OURS, SYSTEM_NAMESPACE
     from ..pools.membership import unknown_nodes
-    from .node_writer import LabelChange, NodeFailure, labels_of, read_node_metadata
+    from ..engine.node_writer import LabelChange, NodeFailure, labels_of, read_node_metadata
 
     params, plan = task.params, _Plan(labels)
     try:
@@ -264,7 +264,7 @@ def _carried_out(task: Task, plan: _Plan, before_each: Callable[[], None] = lamb
     from ..engine.apply import Executor
     from ..engine.results import diffs_of
     from ..kube.errors import KubeError
-    from .node_writer import NodeWriter, diff_of
+    from ..engine.node_writer import NodeWriter, diff_of
 
     go_on = task.params["continue_on_error"]
     writer = NodeWriter(task.client(), task.check_mode, before_each)

@@ -177,7 +177,7 @@ _RIGHTS = (
 def _planned(task: Task, requests: list[Any], faster: Callable[[], Exception] | None) -> _Plan:
     from ..engine.plan import Action, Plan, Step, step_for
     from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
-    from ..nodes.node_writer import LabelChange, labels_of
+    from ..engine.node_writer import LabelChange, labels_of
     from .declaration import pool_config_map
     from .membership import plan_membership
 
@@ -204,7 +204,7 @@ def _read(task: Task) -> tuple[dict[str, Any], dict[str, Any], Any]:
     from ..kube.errors import ApiError
     from ..kube.resources import CONFIG_MAP
     from ..labels import SYSTEM_NAMESPACE
-    from ..nodes.node_writer import read_node_metadata
+    from ..engine.node_writer import read_node_metadata
     from .declaration import declaration_of
     from .membership import PoolsNow
 
@@ -275,7 +275,7 @@ def _predict(task: Task, plan: _Plan, established: bool) -> None:
     from ..engine.apply import Executor
     from ..kube.resources import NAMESPACE
     from ..labels import SYSTEM_NAMESPACE
-    from ..nodes.node_writer import NodeWriter
+    from ..engine.node_writer import NodeWriter
 
     client = task.client()
     if established or client.get(NAMESPACE, None, SYSTEM_NAMESPACE):
@@ -299,7 +299,7 @@ def _write(task: Task, plan: _Plan, lease: Any) -> None:
     from ..engine.apply import ApplyResult, Executor
     from ..engine.plan import Action
     from ..kube.errors import KubeError
-    from ..nodes.node_writer import NodeWriter
+    from ..engine.node_writer import NodeWriter
 
     # Declarations are ours alone: what somebody changed in one by hand is put right.
     executor = Executor(task.client(), check_mode=False, gone_timeout=60, warn=task.warn, force_conflicts=True)
@@ -389,7 +389,7 @@ def _entry(pool: Any) -> dict[str, Any]:
 def _diffs(plan: _Plan) -> list[dict[str, str]]:
     """For each pool what changes in its declaration, and for each node its labels."""
     from ..labels import SYSTEM_NAMESPACE
-    from ..nodes.node_writer import diff_of
+    from ..engine.node_writer import diff_of
 
     diffs = []
     for name, after in plan.membership.declarations.items():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_writer import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.node_writer import (
     LabelChange,
     NodeFailure,
     NodeWriter,
