@@ -17,6 +17,7 @@ from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
+from ..wait.polling import backoff, poll
 from .fields import ABSENT, applied_by
 from .hints import describe, with_hint
 from .merge_patch import patch
@@ -238,22 +239,19 @@ class Executor:
             )
 
     def _wait_until_gone(self, step: Step) -> None:
-        """Poll until the live object of the step is no more (or another has taken its name)."""
-        metadata = step.live["metadata"]
-        deadline = time.monotonic() + self.gone_timeout
-        delay = 0.1
-        while True:
-            now = self.client.get(resource_of(step.live), metadata.get("namespace"), metadata["name"])
-            if now is None or now["metadata"]["uid"] != metadata["uid"]:
-                return
-            if time.monotonic() > deadline:
-                raise KubeError(
-                    f"{step.live['kind']} {metadata['name']} was deleted and is still terminating after "
-                    f"{self.gone_timeout:.0f} s, so its successor was not created. Run the task again once its pods "
-                    f"are gone, or raise wait_timeout."
-                )
-            self.sleep(delay)
-            delay = min(delay * 1.5, 2.0)
+        """Poll until the live object of the step does not exist any more. Another one of its name may."""
+        resource, metadata = resource_of(step.live), step.live["metadata"]
+
+        def is_gone() -> bool:
+            now = self.client.get(resource, metadata.get("namespace"), metadata["name"])
+            return now is None or now["metadata"]["uid"] != metadata["uid"]
+
+        if not poll(is_gone, self.gone_timeout, backoff(0.1, 1.5, 2.0), sleep=self.sleep):
+            raise KubeError(
+                f"{step.live['kind']} {metadata['name']} was deleted and is still terminating after "
+                f"{self.gone_timeout:.0f} s, so its successor was not created. Run the task again once its pods are "
+                f"gone, or raise wait_timeout."
+            )
 
     def _with_owner(self, step: Step, outcome: ApplyResult) -> Step:
         """Point a training's dependents at its Job, now that the Job has a uid (a dry run only makes one up)."""
