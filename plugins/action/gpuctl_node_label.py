@@ -8,7 +8,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_label i
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("engine.results", "pools.lease", "pools.membership", "engine.node_writer")
+preload("nodes.node_label_apply", "pools.guarded")
 
 
 class ActionModule(LocalAction):

@@ -9,14 +9,13 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action impor
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
 preload(
-    "engine.apply",
     "manifest.load",
     "manifest.matrix",
     "manifest.sources",
     "manifest.cross_document",
-    "pools.lease",
-    "pools.membership",
-    "engine.node_writer",
+    "pools.guarded",
+    "pools.pool_apply",
+    "pools.pool_results",
 )
 
 

@@ -137,12 +137,12 @@ def test_obstacles_are_told_all_at_once_and_nothing_changes(ansible: Ansible, fi
     )
     assert result.failed
     assert result.message.splitlines() == [
-        f"pool {field.pool('b')}: the cluster has no node {three}x; did you mean {three}?",
-        f"pool {field.pool('c')}: the cluster has no node qq; kubectl get nodes lists the names.",
-        f"pool {field.pool('b')}: {one} is in pool {field.pool('a')}; "
-        "take it out there, or set force to true to move it.",
-        f"pool {field.pool('b')}: {two} is in pool {field.pool('a')}; "
-        "take it out there, or set force to true to move it.",
+        f"pool {field.pool('b')}: node {three}x not found. Did you mean {three}?",
+        f"pool {field.pool('c')}: node qq not found. List the nodes: kubectl get nodes",
+        f"pool {field.pool('b')}: node {one} is in pool {field.pool('a')}. "
+        "Remove it from that pool, or set force to true to move it.",
+        f"pool {field.pool('b')}: node {two} is in pool {field.pool('a')}. "
+        "Remove it from that pool, or set force to true to move it.",
         "Nothing was changed.",
     ]
     assert recorder.writes == []
@@ -218,7 +218,7 @@ REFUSED = {
     "an unknown key": ({"name": "a", "nodes": {"node-1": {"gputype": "A"}}}, ["gputype", "gpu-type"]),
     "no pool at all": ({}, ["src", "definition", "name"]),
     "nodes without a pool": ({"definition": {}, "nodes": ["a"]}, ["name"]),
-    "only a job": ({"definition": training()}, ["there is no pool", "training"]),
+    "only a job": ({"definition": training()}, ["no pool found", "training"]),
     "nobody to write": ({"name": "a", "concurrency": 0}, ["concurrency is 0"]),
 }
 
@@ -256,7 +256,7 @@ def test_who_may_not_is_told_which_rights_it_takes(ansible: Ansible, field: Fiel
     )
     assert result.failed
     assert "forbidden" in result.message
-    assert "needs the rights to list, get and patch nodes" in result.message
+    assert "requires permission to list, get and patch nodes" in result.message
     assert recorder.writes == []
 
 
@@ -272,7 +272,7 @@ def test_who_may_only_read_gets_the_plan_and_a_warning(
     refused = ansible.module("gpuctl_pool", **options)
     assert refused.failed
     assert "cannot patch resource" in refused.message
-    assert "needs the rights to list, get and patch nodes" in refused.message
+    assert "requires permission to list, get and patch nodes" in refused.message
     assert recorder.writes != [], "only the attempt to take the Lease"
     assert field.members("a") == set()
 
@@ -284,7 +284,7 @@ def test_without_the_right_to_list_jobs_a_pool_is_only_deleted_by_force(
     recorder.clear()
     result = ansible.module("gpuctl_pool", name=field.pool("a"), state="absent", impersonate_user=reader)
     assert result.failed
-    assert f"whether jobs use the pool {field.pool('a')} cannot be told" in result.message
+    assert f"cannot check whether jobs use the pool {field.pool('a')}" in result.message
     assert recorder.writes == []
 
 
