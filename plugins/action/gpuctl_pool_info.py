@@ -8,7 +8,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_info im
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("pools.pool_rows", "cluster.read")
+preload("pools.declaration", "cluster.read")
 
 
 class ActionModule(LocalAction):

@@ -9,14 +9,11 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action impor
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
 preload(
-    "cluster.read",
-    "engine.results",
     "manifest.load",
     "manifest.matrix",
     "manifest.sources",
     "manifest.cross_document",
-    "quotas.quota_plan",
-    "quotas.live_quotas",
+    "quotas.quota_apply",
 )
 
 

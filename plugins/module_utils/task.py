@@ -59,7 +59,7 @@ class Task(Generic[OptionsT]):
     def require_non_negative(self, *names: str) -> None:
         """Raises TaskFailed for the first of the options that is below zero."""
         for name in names:
-            value = self.options[name] if isinstance(self.options, Mapping) else getattr(self.options, name)
+            value = getattr(self.options, name)
             if (value or 0) < 0:
                 raise TaskFailed(f"{name}: {value} is negative. Give 0 or more.")
 
@@ -104,12 +104,11 @@ class ModuleSpec(Generic[OptionsT]):
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
         from .kube.connection import connection_argument_spec
 
-        # Until every module has a class of options, some have their argument spec here.
-        own = self.options if isinstance(self.options, Mapping) else self.options.argument_spec()
+        own = self.options.argument_spec()
         return {"argument_spec": {**connection_argument_spec(), **own}, **self.constraints}
 
     def read_options(self, params: Mapping[str, Any]) -> OptionsT:
-        return params if isinstance(self.options, Mapping) else self.options.from_params(params)
+        return self.options.from_params(params)
 
 
 @dataclass(frozen=True)

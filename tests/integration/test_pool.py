@@ -235,7 +235,7 @@ def test_bad_input_is_one_clear_message(ansible: Ansible, recorder: Recorder, op
 def test_a_node_twice_in_the_pool_and_in_remove_nodes(ansible: Ansible, field: Field):
     one = field.nodes[0]
     result = ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[one], remove_nodes=[one])
-    assert f"{one} is both in nodes and in remove_nodes" in result.message
+    assert f"{one} is in both nodes and remove_nodes" in result.message
 
 
 def test_a_config_map_of_somebody_else_is_not_touched(ansible: Ansible, api: Api, field: Field, recorder: Recorder):

@@ -182,12 +182,12 @@ def test_the_unenforced_gpu_key_is_migrated(ansible: Ansible, api: Api, recorder
     predicted, result = run(ansible, definition=declared, check=True), run(ansible, definition=declared)
     for each in (predicted, result):
         assert rows(each)[namespace]["action"] == "update"
-        assert "nvidia.com/gpu limits nothing" in said(each)
+        assert "Kubernetes does not enforce nvidia.com/gpu" in said(each)
     assert hard(api, quota, namespace) == {"requests.nvidia.com/gpu": "4"}
     recorder.clear()
     again = run(ansible, definition=declared)
     assert not again.changed
-    assert "limits nothing" not in said(again)
+    assert "does not enforce" not in said(again)
     assert recorder.writes == []
 
 
@@ -211,7 +211,7 @@ def test_two_quotas_cannot_claim_one_namespace_but_it_can_move(
     recorder.clear()
     refused = run(ansible, definition=manifest(other, {namespace: {"cpu": 8}}))
     assert refused.failed
-    assert f"quota {other}: the namespace {namespace} is limited by the quota {quota} already" in refused.message
+    assert f"quota {other}: the namespace {namespace} already belongs to the quota {quota}." in refused.message
     together = [manifest(quota, {namespace: {"cpu": 4}}), manifest(other, {namespace: {"cpu": 8}})]
     refused = run(ansible, definition=together)
     assert refused.failed
@@ -253,7 +253,7 @@ def test_the_quota_of_somebody_else_is_reported_and_not_touched(ansible: Ansible
     theirs = api.create("resourcequota", {"metadata": {"name": "theirs"}, "spec": {"hard": {"pods": "9"}}}, namespace)
     result = run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}))
     assert rows(result)[namespace]["other_quotas"] == ["theirs"]
-    assert f"the namespace {namespace} has other quotas" in said(result)
+    assert f"namespace {namespace} is also limited by quotas that do not belong to gpuctl" in said(result)
     run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}), state="absent")
     assert api.get("resourcequota", "theirs", namespace)["metadata"]["uid"] == theirs["metadata"]["uid"]
 
@@ -268,7 +268,7 @@ def test_all_obstacles_are_told_together_before_anything_is_written(
     result = run(ansible, definition=declared, state=state)
     assert result.failed
     for kind in ("ResourceQuota", "LimitRange"):
-        assert f"{kind} {quota}-{namespace} exists there and does not belong to gpuctl" in result.message
+        assert f"{kind} {quota}-{namespace} exists and does not belong to gpuctl" in result.message
     assert "Nothing was changed." in result.message
     assert recorder.writes == []
     assert api.get("namespace", users[0]) is None
@@ -317,7 +317,7 @@ def test_only_namespaces_that_we_made_are_deleted(
     result = run(ansible, **options)
     for each in (predicted, result):
         assert {name: row["action"] for name, row in rows(each).items()} == {users[0]: "delete", namespace: "delete"}
-        assert rows(each)[namespace]["reason"] == "gpuctl did not make it"
+        assert rows(each)[namespace]["reason"] == "not created by gpuctl"
         assert f"namespace {namespace} is kept" in said(each)
     assert api.get("namespace", users[0]) is None
     assert api.get("namespace", namespace)["status"]["phase"] == "Active"
@@ -329,7 +329,7 @@ def test_a_shared_namespace_is_never_deleted(ansible: Ansible, api: Api, recorde
     options = {"namespaces": ["default", "kube-system"], "state": "absent", "delete_namespaces": True, "force": True}
     result = run(ansible, **options)
     assert not result.changed, result.message
-    assert {row["reason"] for row in rows(result).values()} == {"it is never deleted"}
+    assert {row["reason"] for row in rows(result).values()} == {"protected namespace"}
     assert recorder.writes == []
 
 
@@ -346,8 +346,8 @@ def test_a_namespace_with_pods_or_claims_needs_force(
     recorder.clear()
     refused = run(ansible, **options)
     assert refused.failed
-    assert f"namespace {busy} would be deleted with what is in it: pods web-" in refused.message
-    assert f"namespace {storing} would be deleted with what is in it: claims models" in refused.message
+    assert f"namespace {busy}: its deletion would also delete pods web-" in refused.message
+    assert f"namespace {storing}: its deletion would also delete claims models" in refused.message
     assert idle not in refused.message
     assert recorder.writes == []
 
@@ -419,7 +419,7 @@ def test_who_may_only_look_into_a_namespace(ansible: Ansible, api: Api, recorder
     recorder.clear()
     write = run(ansible, definition=manifest(quota, {namespace: {"cpu": 5}}), **someone)
     assert write.failed
-    assert "administrator" in write.message
+    assert "Managing quotas requires permission" in write.message
     assert recorder.writes == []
 
 

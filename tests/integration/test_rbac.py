@@ -142,12 +142,15 @@ def test_a_binding_of_somebody_else_is_not_touched(ansible: Ansible, api: Api, n
     [
         ({"name": "a"}, ["state is present but all of the following are missing: level"]),
         ({"name": "a", "level": "submit"}, ["level is submit but all of the following are missing: namespaces"]),
-        ({"name": "a", "level": "read", "namespaces": []}, ["namespaces is empty"]),
-        ({"name": "a", "level": "administer", "namespaces": ["b"]}, ["administer is for the whole cluster"]),
-        ({"name": "A_b", "namespace": "C", "level": "read"}, ["name 'A_b' cannot be", "namespace 'C' cannot be"]),
+        ({"name": "a", "level": "read", "namespaces": []}, ["namespaces: must not be empty"]),
+        ({"name": "a", "level": "administer", "namespaces": ["b"]}, ["not allowed with level administer"]),
+        (
+            {"name": "A_b", "namespace": "C", "level": "read"},
+            ["name: invalid name 'A_b'", "namespace: invalid name 'C'"],
+        ),
         (
             {"name": "a", "namespace": "default", "level": "submit", "namespaces": ["gpuctl-nowhere", "default"]},
-            ["there is no namespace gpuctl-nowhere", "kubectl create namespace"],
+            ["namespace gpuctl-nowhere not found", "kubectl create namespace"],
         ),
     ],
 )

@@ -1,19 +1,14 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Several requests under way at once: how many that may be, and the one way to do it."""
+"""Several requests in flight at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def concurrency_argument_spec() -> dict[str, dict[str, Any]]:
-    """The option of every module that writes many objects; documented in the doc fragment ``concurrency``."""
-    return {"concurrency": {"type": "int", "default": 10}}
 
 
 def run_concurrently(work: Callable[[T], R], items: Iterable[T], concurrency: int) -> list[R]:

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from ..kube.names import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE
 from ..labels import POOL, PREFIX, RESERVED_POOLS
 from ..task import TaskFailed
+
+if TYPE_CHECKING:
+    from .node_label import NodeLabelOptions
 
 Labels = dict[str, "str | None"]  # by full key, None removes the label
 
@@ -18,16 +21,16 @@ _CHARACTERS = "Use letters, digits, '-', '_' and '.', and begin and end with a l
 _LEAVE_POOL = "To remove nodes from their pool, remove the label (null)."
 
 
-def desired_labels(params: Mapping[str, Any]) -> Labels:
+def desired_labels(options: NodeLabelOptions) -> Labels:
     """The labels by full key. Raises TaskFailed with all errors at once."""
-    absent = params["state"] == "absent"
+    absent = options.state == "absent"
     option = "keys" if absent else "labels"
-    given = dict.fromkeys(params["keys"]) if absent else params["labels"]
+    given: dict[str, Any] = dict.fromkeys(options.keys or ()) if absent else options.labels or {}
     errors: list[str] = []
     # An empty variable must not select every node of the cluster.
-    if params["pool"] is not None and not _is_label_value(params["pool"]):
-        errors.append(f"pool: invalid name {params['pool']!r}. {_CHARACTERS}")
-    if params["selector"] is not None and not params["selector"].strip():
+    if options.pool is not None and not _is_label_value(options.pool):
+        errors.append(f"pool: invalid name {options.pool!r}. {_CHARACTERS}")
+    if options.selector is not None and not options.selector.strip():
         errors.append(
             "selector: must not be empty, because it would select every node. For that, use kubernetes.io/os."
         )

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..kube.concurrency import concurrency_argument_spec
 from ..labels import POOL
+from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task
 from .label_options import desired_labels
 
@@ -18,19 +19,16 @@ if TYPE_CHECKING:
 STATES = ("present", "absent")
 
 
-def node_label_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of gpuctl_node_label beside those of the connection."""
-    return {
-        "state": {"type": "str", "choices": list(STATES), "default": "present"},
-        "nodes": {"type": "list", "elements": "str", "aliases": ["node", "name"]},
-        "pool": {"type": "str"},
-        "selector": {"type": "str"},
-        "labels": {"type": "dict"},
-        "keys": {"type": "list", "elements": "str", "no_log": False},
-        "overwrite": {"type": "bool", "default": False},
-        "continue_on_error": {"type": "bool", "default": False},
-        **concurrency_argument_spec(),
-    }
+@dataclass(frozen=True, kw_only=True)
+class NodeLabelOptions(ConcurrencyOptions):
+    state: str = option("str", choices=list(STATES), default="present")
+    nodes: list[str] | None = option("list", elements="str", aliases=["node", "name"])
+    pool: str | None = option("str")
+    selector: str | None = option("str")
+    labels: dict[str, Any] | None = option("dict")
+    keys: list[str] | None = option("list", elements="str", no_log=False)
+    overwrite: bool = option("bool", default=False)
+    continue_on_error: bool = option("bool", default=False)
 
 
 NODE_LABEL_CONSTRAINTS: dict[str, Any] = {
@@ -40,13 +38,13 @@ NODE_LABEL_CONSTRAINTS: dict[str, Any] = {
 }
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(task: Task[NodeLabelOptions]) -> dict[str, Any]:
     """Bring the labels of the selected nodes to the desired state.
 
     Returns ``changed``, ``success``, ``failed_nodes``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with the
     same if a node fails; without ``continue_on_error`` nothing was changed then.
     """
-    labels = desired_labels(task.params)
+    labels = desired_labels(task.options)
     from ..pools.guarded import apply_under_lease, permission_hint
     from ..pools.lease import PoolLease
     from .node_label_apply import apply_node_labels
@@ -64,4 +62,4 @@ def run(task: Task) -> dict[str, Any]:
         return apply_under_lease(PoolLease(task.client()), plan, apply, create_lease=False, warn=task.warn)
 
 
-MODULE = ModuleSpec(node_label_argument_spec(), run, NODE_LABEL_CONSTRAINTS)
+MODULE = ModuleSpec(NodeLabelOptions, run, NODE_LABEL_CONSTRAINTS)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..engine.apply import Executor
 from ..engine.node_writer import LabelChange, NodeFailure, NodeWriter, label_diff
@@ -15,17 +15,22 @@ from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from .node_label_plan import NodeLabelPlan, node_lists
 
+if TYPE_CHECKING:
+    from .node_label import NodeLabelOptions
 
-def apply_node_labels(task: Task, plan: NodeLabelPlan, check_lease: Callable[[], None]) -> dict[str, Any]:
+
+def apply_node_labels(
+    task: Task[NodeLabelOptions], plan: NodeLabelPlan, check_lease: Callable[[], None]
+) -> dict[str, Any]:
     """In check mode, all writes are dry runs. Raises TaskFailed with the result if a node fails."""
     writer = NodeWriter(task.client(), task.check_mode, check_lease)
-    written = writer.write(plan.changes, keep_going=task.params["continue_on_error"])
+    written = writer.write(plan.changes, keep_going=task.options.continue_on_error)
     done, failures = written.done, (*plan.failures, *written.failures)
     if task.check_mode and any(failure.error == "Forbidden" for failure in written.failures):
         # A dry run requires permission to write, the plan only to read.
         task.warn(f"labels were not validated by the server, {written.failures[0].message}")
         done, failures = plan.changes, plan.failures
-    if failures and not task.params["continue_on_error"]:
+    if failures and not task.options.continue_on_error:
         left = "; ".join(failure.message for failure in writer.roll_back(done))
         messages = [failure.message for failure in failures]
         end = f"Not rolled back: {left}" if left else "Nothing was changed."
@@ -34,7 +39,7 @@ def apply_node_labels(task: Task, plan: NodeLabelPlan, check_lease: Callable[[],
     return _report(task, plan, done, failures, declared)
 
 
-def _declare(task: Task, plan: NodeLabelPlan, done: Sequence[LabelChange]) -> list[Plan]:
+def _declare(task: Task[NodeLabelOptions], plan: NodeLabelPlan, done: Sequence[LabelChange]) -> list[Plan]:
     """Bring the declarations of pools in line with the labels; those that were."""
     executor = Executor(task.client(), task.check_mode, gone_timeout=0, warn=task.warn, force_conflicts=True)
     declared = []
@@ -48,7 +53,7 @@ def _declare(task: Task, plan: NodeLabelPlan, done: Sequence[LabelChange]) -> li
 
 
 def _report(
-    task: Task,
+    task: Task[NodeLabelOptions],
     plan: NodeLabelPlan,
     done: Sequence[LabelChange],
     failures: Sequence[NodeFailure],

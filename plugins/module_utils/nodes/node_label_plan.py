@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..engine.node_writer import LabelChange, NodeFailure, node_label_values, read_node_metadata, unknown_nodes
 from ..engine.plan import Plan
@@ -17,6 +17,9 @@ from ..labels import DEFAULT_POOL, OURS, POOL, SYSTEM_NAMESPACE
 from ..pools.declaration import declarations_after, declarations_in, plan_config_maps
 from ..task import Task, TaskFailed
 from .label_options import Labels
+
+if TYPE_CHECKING:
+    from .node_label import NodeLabelOptions
 
 
 @dataclass(frozen=True)
@@ -48,22 +51,24 @@ class NodeLabelPlan:
         return plan_config_maps(declarations_after(declarations_in(self.config_maps), pools), self.config_maps)
 
 
-def plan_node_labels(task: Task, labels: Labels) -> NodeLabelPlan:
+def plan_node_labels(task: Task[NodeLabelOptions], labels: Labels) -> NodeLabelPlan:
     """Raises TaskFailed with all failures, unless ``continue_on_error``."""
-    nodes = _read_nodes(task.client(), task.params)
-    names = sorted(nodes) if task.params["nodes"] is None else list(dict.fromkeys(task.params["nodes"]))
+    options = task.options
+    nodes = _read_nodes(task.client(), options)
+    names = sorted(nodes) if options.nodes is None else list(dict.fromkeys(options.nodes))
     if not names:
-        selected_by = next(name for name in ("nodes", "pool", "selector") if task.params[name] is not None)
-        task.warn(f"no node found for {selected_by} {task.params[selected_by]}, so nothing was changed")
+        selection = {"nodes": options.nodes, "pool": options.pool, "selector": options.selector}
+        option, value = next((option, value) for option, value in selection.items() if value is not None)
+        task.warn(f"no node found for {option} {value}, so nothing was changed")
     unknown = unknown_nodes(names, nodes)
     outcomes = [
         NodeFailure(name, "NodeNotFound", unknown[name])
         if name in unknown
-        else _plan_node(nodes[name], labels, overwrite=task.params["overwrite"])
+        else _plan_node(nodes[name], labels, overwrite=options.overwrite)
         for name in names
     ]
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, NodeFailure))
-    if failures and not task.params["continue_on_error"]:
+    if failures and not options.continue_on_error:
         messages = [failure.message for failure in failures]
         raise TaskFailed("\n".join([*messages, "Nothing was changed."]), **node_lists([], failures))
     changes = [outcome for outcome in outcomes if isinstance(outcome, LabelChange)]
@@ -89,16 +94,16 @@ def node_lists(success: list[str], failures: Iterable[NodeFailure]) -> dict[str,
     }
 
 
-def _read_nodes(client: Client, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _read_nodes(client: Client, options: NodeLabelOptions) -> dict[str, dict[str, Any]]:
     """The metadata of the nodes that ``pool`` or ``selector`` selects, otherwise of all nodes."""
-    selector = params["selector"] or ""
-    if params["pool"]:
-        selector = f"!{POOL}" if params["pool"] == DEFAULT_POOL else f"{POOL}={params['pool']}"
+    selector = options.selector or ""
+    if options.pool:
+        selector = f"!{POOL}" if options.pool == DEFAULT_POOL else f"{POOL}={options.pool}"
     try:
         return read_node_metadata(client, selector)
     except ApiError as error:
-        if error.status == 400 and params["selector"]:
-            raise TaskFailed(f"invalid label selector {params['selector']}: {error.message}") from None
+        if error.status == 400 and options.selector:
+            raise TaskFailed(f"invalid label selector {options.selector}: {error.message}") from None
         raise
 
 

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..kube.concurrency import concurrency_argument_spec
+from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
 
 if TYPE_CHECKING:
@@ -16,21 +16,18 @@ if TYPE_CHECKING:
 STATES = ("present", "absent")
 
 
-def pool_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of gpuctl_pool beside those of the connection."""
-    return {
-        "state": {"type": "str", "choices": list(STATES), "default": "present"},
-        "src": {"type": "list", "elements": "path"},
-        "definition": {"type": "raw"},
-        "allow_empty": {"type": "bool", "default": False},
-        "name": {"type": "str"},
-        "description": {"type": "str"},
-        "nodes": {"type": "raw"},
-        "remove_nodes": {"type": "list", "elements": "str"},
-        "purge": {"type": "bool", "default": True},
-        "force": {"type": "bool", "default": False},
-        **concurrency_argument_spec(),
-    }
+@dataclass(frozen=True, kw_only=True)
+class PoolOptions(ConcurrencyOptions):
+    state: str = option("str", choices=list(STATES), default="present")
+    src: list[str] | None = option("list", elements="path")
+    definition: Any = option("raw")
+    allow_empty: bool = option("bool", default=False)
+    name: str | None = option("str")
+    description: str | None = option("str")
+    nodes: Any = option("raw")
+    remove_nodes: list[str] | None = option("list", elements="str")
+    purge: bool = option("bool", default=True)
+    force: bool = option("bool", default=False)
 
 
 POOL_CONSTRAINTS: dict[str, Any] = {
@@ -40,13 +37,13 @@ POOL_CONSTRAINTS: dict[str, Any] = {
 }
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(task: Task[PoolOptions]) -> dict[str, Any]:
     """Bring the pools of a task to the desired state.
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with a message that says that nothing was
     changed, or what could not be rolled back.
     """
-    requests = _select(task.params)
+    requests = _select(task.options)
     if not requests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 pools: nothing to do"}
     from .guarded import apply_under_lease, permission_hint
@@ -58,7 +55,7 @@ def run(task: Task) -> dict[str, Any]:
     client = task.client()
 
     def plan() -> PoolPlans:
-        return plan_pools(client, requests, force=task.params["force"])
+        return plan_pools(client, requests, force=task.options.force)
 
     with permission_hint():
         if task.check_mode:
@@ -77,48 +74,48 @@ def run(task: Task) -> dict[str, Any]:
     return {**pool_results(plans), "diff": task.diff(lambda: pool_diffs(plans))}
 
 
-MODULE = ModuleSpec(pool_argument_spec(), run, POOL_CONSTRAINTS)
+MODULE = ModuleSpec(PoolOptions, run, POOL_CONSTRAINTS)
 
 
-def _select(params: Mapping[str, Any]) -> list[PoolRequest]:
+def _select(options: PoolOptions) -> list[PoolRequest]:
     """The pools of the manifests or of the option ``name``, validated before any request is sent."""
     from ..manifest.load import load
     from ..manifest.models import Pool
     from .membership import PoolRequest
 
-    named = params["name"] is not None
+    named = options.name is not None
     requests, others = [], []
-    for document in load(params["src"] or (), _manifest(params) if named else params["definition"]):
+    for document in load(options.src or (), _manifest(options) if named else options.definition):
         model = document.model
         if not isinstance(model, Pool):
             others.append(f"{document.origin} ({model.kind})")
             continue
         # A manifest declares its whole pool; options change only what they name.
-        complete = not named and params["purge"]
+        complete = not named and options.purge
         requests.append(
             PoolRequest(
                 name=model.pool.name,
-                present=params["state"] == "present",
+                present=options.state == "present",
                 description=model.pool.description or ("" if complete else None),
                 nodes={node: entry.gpu_type for node, entry in model.nodes.items()}
                 if "nodes" in model.model_fields_set
                 else None,
-                remove=frozenset(params["remove_nodes"] or ()),
-                purge=params["purge"],
+                remove=frozenset(options.remove_nodes or ()),
+                purge=options.purge,
             )
         )
-    if not requests and not params["allow_empty"]:
+    if not requests and not options.allow_empty:
         found = f" Found: {', '.join(others)}." if others else ""
         raise TaskFailed(f"no pool found in src or definition.{found}")
     return requests
 
 
-def _manifest(params: Mapping[str, Any]) -> dict[str, Any]:
+def _manifest(options: PoolOptions) -> dict[str, Any]:
     """The options as a manifest, so that the same validation applies."""
-    manifest: dict[str, Any] = {"kind": "pool", "pool": {"name": params["name"]}}
-    if params["description"] is not None:
-        manifest["pool"]["description"] = params["description"]
-    nodes = params["nodes"]
+    manifest: dict[str, Any] = {"kind": "pool", "pool": {"name": options.name}}
+    if options.description is not None:
+        manifest["pool"]["description"] = options.description
+    nodes = options.nodes
     if nodes is not None:
         # On the command line (ansible -a 'nodes=node-1,node-2') a list is a string.
         is_text = isinstance(nodes, str)

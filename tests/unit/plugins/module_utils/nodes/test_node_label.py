@@ -6,14 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_label import node_label_argument_spec, run
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_label import NodeLabelOptions, run
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 
 
 def refusal(**options: Any) -> list[str]:
-    defaults = {name: option.get("default") for name, option in node_label_argument_spec().items()}
-    params = {**defaults, "nodes": ["a"], **options}
-    task = Task(params, params, False, lambda text: None, lambda values: None)
+    task = Task(NodeLabelOptions(**{"nodes": ["a"], **options}), {}, False, lambda text: None, lambda values: None)
     with pytest.raises(TaskFailed) as raised:
         run(task)
     return str(raised.value).splitlines()
