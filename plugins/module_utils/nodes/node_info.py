@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from ..cluster.nodes import Node
     from ..kube.client import Client
 
-NODE_STATES = ("active", "maintaining", "faulty")
-
 
 @dataclass(frozen=True, kw_only=True)
 class NodeInfoOptions(Options):
     nodes: list[str] | None = option("list", elements="str")
     pool: str | None = option("str")
     gpu_type: str | None = option("str")
-    status: str | None = option("str", choices=list(NODE_STATES))
+    status: str | None = option("str", choices=["active", "maintaining", "faulty"])
     label_keys: list[str] | None = option("list", elements="str", no_log=False)
     full: bool = option("bool", default=False)
 

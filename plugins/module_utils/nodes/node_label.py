@@ -16,12 +16,10 @@ from .label_options import desired_labels
 if TYPE_CHECKING:
     from .node_label_plan import NodeLabelPlan
 
-STATES = ("present", "absent")
-
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLabelOptions(ConcurrencyOptions):
-    state: str = option("str", choices=list(STATES), default="present")
+    state: str = option("str", choices=["present", "absent"], default="present")
     nodes: list[str] | None = option("list", elements="str", aliases=["node", "name"])
     pool: str | None = option("str")
     selector: str | None = option("str")

@@ -11,16 +11,12 @@ object, the Lease ``pools`` in ``gpuctl-system``:
    version, so a successful patch shows that nobody has written since step 1: the plan still fits.
 3. It writes, and releases the Lease.
 
-A run that cannot acquire the Lease has written nothing. It waits for the holder to finish and plans again, see
-guarded.py.
+A run that cannot acquire the Lease has written nothing, and waits for the holder to finish; guarded.py plans again.
+The holder renews the Lease. A killed run does not: once the Lease has stayed unchanged for ``ABANDONED_AFTER`` seconds
+*by the observer's own clock* (as in client-go's leader election: the clocks of hosts need not agree), the observer
+releases it. A holder that was only suspended notices before its next write.
 
-The holder renews the Lease every few seconds. A killed run does not: once the Lease has stayed unchanged for
-``ABANDONED_AFTER`` seconds *by the observer's own clock* (as in client-go's leader election: the clocks of hosts need
-not agree), the observer releases it and reads everything again. A holder that was only suspended notices before its
-next write, and its patches in flight are still guarded node by node.
-
-kubectl ignores the Lease. Against its users, the guarded patches of engine/node_writer.py help: the run that loses
-rolls back. A gpuctl_node_label task that sets the pool label takes the Lease as well.
+kubectl ignores the Lease. Against its users, the guarded patches of engine/node_writer.py help.
 """
 
 from __future__ import annotations
@@ -109,7 +105,7 @@ class PoolLease:
 
         Reads the Lease again: the other run may have acquired it after ``observe``.
         """
-        return _changed_by(_last_holder_of(self._read_quietly() or {}))
+        return _changed_by(_last_holder_of(self._read_quietly()))
 
     def check(self) -> None:
         """Raise LeaseLost if this run no longer holds the Lease."""
@@ -175,15 +171,12 @@ class PoolLease:
         while not done.wait(_RENEWED_EVERY):
             try:
                 self._lease = self._patch(self._lease or {}, holder=self._holder)
-            except ApiError as error:
-                now = self._read_quietly() if error.status == 409 else None
-                if now is None or _holder_of(now) != self._holder:
+            except KubeError as error:
+                now = self._read_quietly() if isinstance(error, ApiError) and error.status == 409 else {}
+                if _holder_of(now) != self._holder:
                     self._lost.set()
                     return
                 self._lease = now
-            except KubeError:
-                self._lost.set()
-                return
 
     def _release(self) -> None:
         """Best effort: the next run releases a Lease that this one could not."""
@@ -191,11 +184,10 @@ class PoolLease:
             with suppress(KubeError):
                 self._patch(self._lease or {}, holder=None)
 
-    def _read_quietly(self) -> dict[str, Any] | None:
-        try:
-            return self._read()
-        except KubeError:
-            return None
+    def _read_quietly(self) -> dict[str, Any]:
+        with suppress(KubeError):
+            return self._read() or {}
+        return {}
 
     def _patch(self, lease: dict[str, Any], *, holder: str | None) -> dict[str, Any]:
         now = now_as_text() if holder else None

@@ -87,90 +87,84 @@ class Membership:
     blockers: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Target:
+    """The nodes that a pool gets (with their GPU types) and those that it has. ``taken``: node -> the pool it is in."""
+
+    request: PoolRequest
+    nodes: dict[str, str | None]
+    members: Collection[str]
+    taken: Mapping[str, str]
+
+
 def plan_membership(requests: Sequence[PoolRequest], live: LivePools, *, force: bool = False) -> Membership:
     """Plan the requested pools. Reports all blockers, not just the first."""
-    members = {request.name: live.members(request.name) for request in requests}
-    targets = {request.name: _target(request, members[request.name]) for request in requests}
-    taken = {request.name: _taken(request, live) for request in requests}
+    targets = {request.name: _target(request, live) for request in requests}
     blockers = [
         *(line for request in requests for line in _invalid(request, live)),
-        *(line for request in requests for line in _in_other_pools(request, taken[request.name], targets, force)),
+        *(line for target in targets.values() for line in _in_other_pools(target, targets) if not force),
     ]
-    for request in requests:
-        for node, owner in taken[request.name].items():
+    for target in targets.values():
+        for node, owner in target.taken.items():
             if owner in targets:
-                targets[owner].pop(node, None)
-    labels = _label_edits(requests, live, members, targets)
-    declarations = _declarations(requests, live, targets)
-    return Membership(
-        tuple(
-            _pool_change(request, live, targets[request.name], taken[request.name], labels, declarations)
-            for request in requests
-        ),
-        declarations,
-        labels,
-        tuple(blockers),
-    )
+                targets[owner].nodes.pop(node, None)
+    labels = _label_edits(targets.values(), live)
+    declarations = _declarations(targets, live)
+    changes = (_pool_change(target, live, labels, declarations) for target in targets.values())
+    return Membership(tuple(changes), declarations, labels, tuple(blockers))
 
 
-def _target(request: PoolRequest, members: Mapping[str, str | None]) -> dict[str, str | None]:
+def _target(request: PoolRequest, live: LivePools) -> _Target:
+    members = live.members(request.name)
     if not request.present:
-        return {}
-    given = request.nodes
-    kept = {} if given is not None and request.purge else members
-    return {node: kind for node, kind in {**kept, **(given or {})}.items() if node not in request.remove}
-
-
-def _taken(request: PoolRequest, live: LivePools) -> dict[str, str]:
-    """The requested nodes that belong to another pool, each with that pool."""
-    owners = {node: live.pool_of(node) for node in request.nodes or ()} if request.present else {}
-    return {node: owner for node, owner in owners.items() if owner and owner != request.name}
+        return _Target(request, {}, members, {})
+    given = request.nodes or {}
+    kept = {} if request.nodes is not None and request.purge else members
+    nodes = {node: kind for node, kind in {**kept, **given}.items() if node not in request.remove}
+    owners = ((node, live.pool_of(node)) for node in given)
+    return _Target(request, nodes, members, {node: pool for node, pool in owners if pool and pool != request.name})
 
 
 def _invalid(request: PoolRequest, live: LivePools) -> Iterable[str]:
-    given = request.nodes or {}
     if request.name in live.unmanaged:
         yield (
             f"pool {request.name}: its ConfigMap {pool_config_map_name(request.name)} exists and does not belong to "
             f"gpuctl. Give the pool another name."
         )
-    if not request.present:
-        return
-    unknown = unknown_nodes(sorted(given), live.nodes)
-    for node in sorted(given):
+    given = sorted(request.nodes or ()) if request.present else []
+    unknown = unknown_nodes(given, live.nodes)
+    for node in given:
         if node in request.remove:
             yield f"pool {request.name}: {node} is in both nodes and remove_nodes. Remove it from one of them."
         if node in unknown:
             yield f"pool {request.name}: {unknown[node]}"
 
 
-def _in_other_pools(
-    request: PoolRequest, taken: Mapping[str, str], targets: Mapping[str, Collection[str]], force: bool
-) -> Iterable[str]:
-    for node, owner in sorted(taken.items()):
-        released = owner in targets and node not in targets[owner]  # The task declares the move at both ends.
-        if not released and not force:
+def _in_other_pools(target: _Target, targets: Mapping[str, _Target]) -> Iterable[str]:
+    """The nodes that another pool has, unless the task removes them from it."""
+    for node, owner in sorted(target.taken.items()):
+        if owner not in targets or node in targets[owner].nodes:
             yield (
-                f"pool {request.name}: node {node} is in pool {owner}. Remove it from that pool, or set force to true "
-                f"to move it."
+                f"pool {target.request.name}: node {node} is in pool {owner}. Remove it from that pool, or set force "
+                f"to true to move it."
             )
 
 
-def _label_edits(
-    requests: Sequence[PoolRequest],
-    live: LivePools,
-    members: Mapping[str, Collection[str]],
-    targets: Mapping[str, Mapping[str, str | None]],
-) -> dict[str, LabelEdit]:
+def _label_edits(targets: Collection[_Target], live: LivePools) -> dict[str, LabelEdit]:
     """For each node whose labels differ, the labels that differ."""
     desired: dict[str, LabelEdit] = {}
-    for request in requests:
-        for node in members[request.name]:
-            if node not in targets[request.name]:
+    for target in targets:
+        for node in target.members:
+            if node not in target.nodes:
                 desired[node] = {POOL: None, **_without_type(live.nodes.get(node, {}))}
-    for request in requests:
-        for node, gpu_type in targets[request.name].items():
-            desired[node] = {POOL: request.name, **_gpu_type_labels(request, node, gpu_type, live)}
+    for target in targets:
+        for node, gpu_type in target.nodes.items():
+            types: LabelEdit = {}
+            if gpu_type:
+                types = {GPU_TYPE: gpu_type, GPU_TYPE_INTERNAL: gpu_type}
+            elif node in (target.request.nodes or ()):
+                types = _without_type(live.nodes.get(node, {}))
+            desired[node] = {POOL: target.request.name, **types}
     edits = {
         node: {key: value for key, value in edit.items() if live.nodes[node].get(key) != value}
         for node, edit in sorted(desired.items())
@@ -179,74 +173,52 @@ def _label_edits(
     return {node: edit for node, edit in edits.items() if edit}
 
 
-def _gpu_type_labels(request: PoolRequest, node: str, gpu_type: str | None, live: LivePools) -> LabelEdit:
-    if gpu_type:
-        return {GPU_TYPE: gpu_type, GPU_TYPE_INTERNAL: gpu_type}
-    given = node in (request.nodes or ())
-    return _without_type(live.nodes.get(node, {})) if given else {}
-
-
 def _without_type(labels: Labels) -> LabelEdit:
     """Removes a GPU type that a pool set, which the internal label shows. A type that a person set stays."""
     return {GPU_TYPE: None, GPU_TYPE_INTERNAL: None} if GPU_TYPE_INTERNAL in labels else {}
 
 
-def _declarations(
-    requests: Sequence[PoolRequest], live: LivePools, targets: Mapping[str, Mapping[str, str | None]]
-) -> dict[str, Declaration | None]:
+def _declarations(targets: Mapping[str, _Target], live: LivePools) -> dict[str, Declaration | None]:
     found: dict[str, Declaration | None] = {}
-    claimed = {node for request in requests for node in targets[request.name]}
+    claimed = {node for target in targets.values() for node in target.nodes}
     for name, declaration in live.declarations.items():
         if name not in targets and claimed & declaration.nodes.keys():
             left = {node: kind for node, kind in declaration.nodes.items() if node not in claimed}
             found[name] = replace(declaration, nodes=left)
-    for request in requests:
-        before = live.declarations.get(request.name)
-        if not request.present:
-            if before:
-                found[request.name] = None
-            continue
-        kept = before.description if before else ""
-        description = kept if request.description is None else request.description
-        after = Declaration(request.name, description, targets[request.name])
+    for name, target in targets.items():
+        before, description = live.declarations.get(name), target.request.description
+        if description is None:
+            description = before.description if before else ""
+        after = Declaration(name, description, target.nodes) if target.request.present else None
         if after != before:
-            found[request.name] = after
+            found[name] = after
     return found
 
 
 def _pool_change(
-    request: PoolRequest,
+    target: _Target,
     live: LivePools,
-    target: Mapping[str, str | None],
-    taken: Mapping[str, str],
     labels: Mapping[str, LabelEdit],
     declarations: Mapping[str, Declaration | None],
 ) -> PoolChange:
-    labelled = {node for node, carried in live.nodes.items() if carried.get(POOL) == request.name}
-    before = live.declarations.get(request.name)
-    known = {*labelled, *(before.nodes if before else ())}
-    after = declarations.get(request.name) or before
-    changed_types = {
-        node: (live.nodes[node].get(GPU_TYPE), edit[GPU_TYPE])
-        for node, edit in labels.items()
-        if node in target and node in labelled and GPU_TYPE in edit
-    }
-    changed = request.name in declarations or any(node in target or node in labelled for node in labels)
+    name, present = target.request.name, target.request.present
+    labelled = {node for node, values in live.nodes.items() if values.get(POOL) == name}
+    before = live.declarations.get(name)
+    after = declarations.get(name) or before
+    action = "unchanged"
+    if name in declarations or labels.keys() & {*target.nodes, *labelled}:
+        action = ("update" if before else "create") if present else "delete"
     return PoolChange(
-        name=request.name,
-        action=_action(request, before, changed),
-        description=after.description if after and request.present else "",
-        nodes=dict(sorted(target.items())),
-        added=tuple(sorted(node for node in target if node in live.nodes and node not in labelled)),
-        removed=tuple(sorted(known - target.keys())),
-        changed_types=changed_types,
-        taken_from=dict(sorted(taken.items())),
+        name=name,
+        action=action,
+        description=after.description if after and present else "",
+        nodes=dict(sorted(target.nodes.items())),
+        added=tuple(sorted(node for node in target.nodes if node in live.nodes and node not in labelled)),
+        removed=tuple(sorted({*labelled, *(before.nodes if before else ())} - target.nodes.keys())),
+        changed_types={
+            node: (live.nodes[node].get(GPU_TYPE), edit[GPU_TYPE])
+            for node, edit in labels.items()
+            if node in target.nodes and node in labelled and GPU_TYPE in edit
+        },
+        taken_from=dict(sorted(target.taken.items())),
     )
-
-
-def _action(request: PoolRequest, before: Declaration | None, changed: bool) -> str:
-    if not changed:
-        return "unchanged"
-    if not request.present:
-        return "delete"
-    return "update" if before else "create"

@@ -13,12 +13,10 @@ from ..task import ModuleSpec, Task, TaskFailed
 if TYPE_CHECKING:
     from .membership import PoolRequest
 
-STATES = ("present", "absent")
-
 
 @dataclass(frozen=True, kw_only=True)
 class PoolOptions(ConcurrencyOptions):
-    state: str = option("str", choices=list(STATES), default="present")
+    state: str = option("str", choices=["present", "absent"], default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")
     allow_empty: bool = option("bool", default=False)

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from ..engine.node_writer import label_diff
+from ..engine.results import action_summary
 from ..labels import SYSTEM_NAMESPACE
 from .declaration import Declaration
 from .membership import PoolChange
@@ -17,10 +17,7 @@ from .pool_plan import PoolPlans
 def pool_results(plans: PoolPlans) -> dict[str, Any]:
     """``changed``, ``results`` and ``msg``."""
     results = [_result(pool) for pool in plans.membership.pools]
-    counts = Counter(result["action"] for result in results)
-    summary = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
-    noun = "pool" if len(results) == 1 else "pools"
-    return {"changed": plans.changed, "results": results, "msg": f"{len(results)} {noun}: {summary}"}
+    return {"changed": plans.changed, "results": results, "msg": action_summary(results, "pool")}
 
 
 def pool_diffs(plans: PoolPlans) -> list[dict[str, str]]:

@@ -51,7 +51,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     if not quotas and options.from_manifests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 namespaces: nothing to do"}
     from .live_quotas import contents_lost, read_live_quotas
-    from .quota_apply import apply_quotas, deleted_namespaces, validate_by_dry_run
+    from .quota_apply import apply_quotas, deleted_namespaces, validate_quotas
     from .quota_plan import plan_quota_removal, plan_quotas
     from .quota_results import quota_results
 
@@ -65,7 +65,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     blockers = list(planned.blockers)
     if not options.force:
         blockers += contents_lost(task.client(), deleted_namespaces(planned.plans))
-    dry_runs, errors = validate_by_dry_run(task, planned.plans)
+    dry_runs, errors = validate_quotas(task, planned.plans)
     blockers += errors
     if blockers:
         raise TaskFailed("\n".join([*blockers, "Nothing was changed."]), changed=False, results=[])

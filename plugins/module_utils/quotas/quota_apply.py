@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 5
 
 
-def validate_by_dry_run(task: Task[QuotaOptions], plans: Sequence[Plan]) -> tuple[list[ApplyResult], list[str]]:
+def validate_quotas(task: Task[QuotaOptions], plans: Sequence[Plan]) -> tuple[list[ApplyResult], list[str]]:
     """The predicted results, and what the server rejects. In check mode, a missing permission only warns."""
     client = task.client()
 

@@ -87,22 +87,23 @@ def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans) ->
     present = live.namespaces.get(namespace)
     desired = quota_objects.namespace(namespace, ours=live.namespace(namespace) is None or is_ours(present or {}))
     ours = (obj for obj in live.in_namespace(namespace) if quota_name_of(obj) == name)
-    by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in ours}
+    left = {(obj["kind"], obj["metadata"]["name"]): obj for obj in ours}
+
+    def plan_object(obj: Object) -> Step:
+        return step_for(obj, left.pop((obj["kind"], obj["metadata"]["name"]), None))
+
     # The defaults come before the limits that require them.
     defaults = quota_objects.limit_range(quota, namespace)
-    before = [step_for(desired, present)]
-    if defaults:
-        before.append(step_for(defaults, by_identity.pop((defaults["kind"], defaults["metadata"]["name"]), None)))
-    limits = quota_objects.resource_quota(quota, namespace)
-    step = step_for(limits, by_identity.pop((limits["kind"], limits["metadata"]["name"]), None))
+    prerequisites = (step_for(desired, present), *([plan_object(defaults)] if defaults else []))
+    step = plan_object(quota_objects.resource_quota(quota, namespace))
     if unenforced := unenforced_keys(step.live):
         result.warnings.append(
             f"quota {name} in namespace {namespace}: Kubernetes does not enforce {', '.join(unenforced)}, so it is "
             f"removed. The enforced key is {', '.join(f'requests.{key}' for key in unenforced)}."
         )
         step = _without(step, unenforced)
-    rest = [Step(Action.DELETE, {}, obj) for obj in by_identity.values()]
-    return Plan(name, namespace, "quota", (step, *rest), tuple(before))
+    removals = [Step(Action.DELETE, {}, obj) for obj in left.values()]
+    return Plan(name, namespace, "quota", (step, *removals), prerequisites)
 
 
 def _without(step: Step, keys: Iterable[str]) -> Step:

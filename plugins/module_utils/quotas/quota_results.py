@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from ..engine.apply import ApplyResult
-from ..engine.results import diffs_of, resource_result
+from ..engine.results import action_summary, diffs_of, resource_result
 from ..labels import QUOTA_KEYS
 from ..task import Task
 from .quota_plan import QuotaPlans
@@ -25,13 +24,11 @@ def quota_results(task: Task[Any], outcomes: Sequence[ApplyResult], planned: Quo
                 f"quota {result['name']} in namespace {result['namespace']}: the usage exceeds the limits ({used}). "
                 f"Running pods continue, but no new pod starts until the usage drops."
             )
-    counts = Counter(result["action"] for result in results)
-    summary = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
     return {
         "changed": any(outcome.plan.changed for outcome in outcomes),
         "results": results,
         "diff": task.diff(lambda: (diff for outcome in outcomes for diff in diffs_of(outcome.plan, ()))),
-        "msg": f"{len(results)} {'namespace' if len(results) == 1 else 'namespaces'}: {summary or 'nothing to do'}",
+        "msg": action_summary(results, "namespace"),
     }
 
 

@@ -8,34 +8,12 @@ module with them and compares them with the requests that were sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from .. import labels
 from ..jobs.objects.job_objects import Object, sparse
 from ..jobs.objects.priority import PRIORITIES
-from ..kube.resources import (
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    CONFIG_MAP,
-    DEPLOYMENT,
-    EVENT,
-    HORIZONTAL_POD_AUTOSCALER,
-    JOB,
-    KUEUE_WORKLOAD,
-    LEASE,
-    LIMIT_RANGE,
-    NAMESPACE,
-    NODE,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-    ROLE_BINDING,
-    SERVICE,
-    SERVICE_ACCOUNT,
-    STATEFUL_SET,
-    Resource,
-)
+from ..kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, SERVICE_ACCOUNT, Resource
 
 READ, SUBMIT, ADMINISTER = "read", "submit", "administer"
 LEVELS = (READ, SUBMIT, ADMINISTER)
@@ -99,55 +77,46 @@ def _named(resource: Resource, name: str, namespace: str | None = None) -> Objec
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": sparse(metadata)}
 
 
-_Permission = tuple[Resource, str, tuple[str, ...]]  # resource, subresource (or ""), verbs
+# Each entry is verbs, and resources as kubectl takes them: plural[/subresource][.group].
+_Permissions = tuple[tuple[str, str], ...]
 
-_WORKLOADS = (JOB, DEPLOYMENT, STATEFUL_SET)
-_DEPENDENTS = (SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
-_READ_VERBS = ("get", "list", "watch")
-_WRITE_VERBS = ("create", "patch", "delete")
+_WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 
 # gpuctl_job_info, gpuctl_job_log, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
-_READ_PERMISSIONS: tuple[_Permission, ...] = (
-    *((resource, "", ("get", "list")) for resource in _WORKLOADS),
-    (CONFIG_MAP, "", ("list",)),
-    (EVENT, "", ("list",)),
-    (NODE, "", ("list",)),
-    (POD, "", ("list",)),
-    (POD, "log", ("get",)),
-    (RESOURCE_QUOTA, "", ("list",)),
-    (SERVICE, "", ("list",)),
+_READ_PERMISSIONS: _Permissions = (
+    ("get list", _WORKLOADS),
+    ("list", "configmaps events nodes pods resourcequotas services"),
+    ("get", "pods/log"),
 )
 
 # gpuctl_job, and reading its result
-_SUBMIT_PERMISSIONS: tuple[_Permission, ...] = (
-    *((resource, "", (*_READ_VERBS, *_WRITE_VERBS)) for resource in _WORKLOADS),
-    *((resource, "", ("get", "list", *_WRITE_VERBS)) for resource in _DEPENDENTS),
-    (EVENT, "", ("list", "watch")),
-    (POD, "", ("list", "watch", "delete", "deletecollection")),
-    (POD, "log", ("get",)),
-    (RESOURCE_QUOTA, "", ("list",)),
-    (KUEUE_WORKLOAD, "", ("get", "list", "patch")),
+_SUBMIT_PERMISSIONS: _Permissions = (
+    ("get list watch create patch delete", _WORKLOADS),
+    ("get list create patch delete", "configmaps services horizontalpodautoscalers.autoscaling"),
+    ("list watch", "events"),
+    ("list watch delete deletecollection", "pods"),
+    ("get", "pods/log"),
+    ("list", "resourcequotas"),
+    ("get list patch", "workloads.kueue.x-k8s.io"),
 )
 
 # Node addresses for URLs, and the PriorityClasses of jobs.
-_CLUSTER_PERMISSIONS: tuple[_Permission, ...] = (
-    (NODE, "", ("list",)),
-    (PRIORITY_CLASS, "", ("list",)),
-)
+_CLUSTER_PERMISSIONS: _Permissions = (("list", "nodes priorityclasses.scheduling.k8s.io"),)
 
 # gpuctl_pool, gpuctl_node_label, gpuctl_quota, gpuctl_rbac
-_ADMINISTER_PERMISSIONS: tuple[_Permission, ...] = (
+_ADMINISTER_PERMISSIONS: _Permissions = (
     *_SUBMIT_PERMISSIONS,
     *_CLUSTER_PERMISSIONS,
-    (LEASE, "", ("get", "create", "patch")),
-    (LIMIT_RANGE, "", ("list", *_WRITE_VERBS)),
-    (NAMESPACE, "", ("get", "list", *_WRITE_VERBS)),
-    (NODE, "", ("get", "patch")),
-    (PERSISTENT_VOLUME_CLAIM, "", ("list",)),
-    (RESOURCE_QUOTA, "", ("get", *_WRITE_VERBS)),
-    (ROLE_BINDING, "", ("get", "list", *_WRITE_VERBS)),
-    (CLUSTER_ROLE_BINDING, "", ("get", "list", *_WRITE_VERBS)),
-    (SERVICE_ACCOUNT, "", ("get", *_WRITE_VERBS)),
+    ("get create patch", "leases.coordination.k8s.io"),
+    ("list create patch delete", "limitranges"),
+    ("get list create patch delete", "namespaces"),
+    ("get patch", "nodes"),
+    ("list", "persistentvolumeclaims"),
+    ("get create patch delete", "resourcequotas serviceaccounts"),
+    (
+        "get list create patch delete",
+        "rolebindings.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io",
+    ),
 )
 
 _PERMISSIONS = {
@@ -159,39 +128,27 @@ _PERMISSIONS = {
 
 
 def _rules(part: str) -> list[Object]:
+    """The rules of a role: resources of one group with the same verbs share a rule."""
     verbs: dict[tuple[str, str], dict[str, None]] = {}
-    for resource, subresource, allowed in _PERMISSIONS[part]:
-        name = f"{resource.plural}/{subresource}" if subresource else resource.plural
-        verbs.setdefault((_group(resource), name), {}).update(dict.fromkeys(allowed))
-    names_by_verbs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (group, name), allowed_verbs in sorted(verbs.items()):
-        names_by_verbs.setdefault((group, tuple(allowed_verbs)), []).append(name)
-    rules: list[Object] = [
-        {"apiGroups": [group], "resources": names, "verbs": list(allowed)}
-        for (group, allowed), names in sorted(names_by_verbs.items())
-    ]
-    return [*rules, *_named_objects(part)]
-
-
-def _named_objects(part: str) -> Iterable[Object]:
-    """Write permissions on named objects only: other objects of the kind belong to others."""
+    for allowed, resources in _PERMISSIONS[part]:
+        for resource in resources.split():
+            name, _dot, group = resource.partition(".")
+            verbs.setdefault((group, name), {}).update(dict.fromkeys(allowed.split()))
+    names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, name), verbs_of_name in sorted(verbs.items()):
+        names.setdefault((group, tuple(verbs_of_name)), []).append(name)
+    rules = [_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
+    # Write permissions on our own objects only.
     if part in (_SUBMIT_CLUSTER, ADMINISTER):
         classes = [labels.priority_class_name(priority) for priority in PRIORITIES]
-        yield _rule(PRIORITY_CLASS, ("create", "patch"), classes)
+        rules.append(_rule("scheduling.k8s.io", ["priorityclasses"], ("create", "patch"), classes))
     if part == ADMINISTER:
         # Kubernetes lets nobody grant more than they hold, and requires ``bind`` for a role that does not exist yet.
-        yield _rule(CLUSTER_ROLE, ("get", "create", "patch", "bind"), [role_name(name) for name in _PERMISSIONS])
+        roles = [role_name(name) for name in _PERMISSIONS]
+        rules.append(_rule(_GROUP, ["clusterroles"], ("get", "create", "patch", "bind"), roles))
+    return rules
 
 
-def _rule(resource: Resource, verbs: Sequence[str], names: Sequence[str]) -> Object:
-    return {
-        "apiGroups": [_group(resource)],
-        "resources": [resource.plural],
-        "resourceNames": list(names),
-        "verbs": list(verbs),
-    }
-
-
-def _group(resource: Resource) -> str:
-    """``batch/v1`` -> ``batch``; the core group has no name."""
-    return resource.api_version.rpartition("/")[0]
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:
+    named = {"resourceNames": list(names)} if names else {}
+    return {"apiGroups": [group], "resources": list(resources), **named, "verbs": list(verbs)}

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..kube.names import DNS_LABEL, LABEL_LENGTH
-from ..labels import SYSTEM_NAMESPACE
+from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
+from ..labels import OURS, SYSTEM_NAMESPACE, is_ours
 from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
-from .levels import ADMINISTER, LEVELS, SUBMIT
+from . import levels
 
 if TYPE_CHECKING:
     from ..engine.apply import ApplyResult
@@ -27,12 +28,12 @@ class RbacOptions(Options):
     state: str = option("str", choices=["present", "absent"], default="present")
     name: str = option("str", required=True)
     namespace: str = option("str", default=SYSTEM_NAMESPACE)
-    level: str | None = option("str", choices=list(LEVELS))
+    level: str | None = option("str", choices=list(levels.LEVELS))
     namespaces: list[str] | None = option("list", elements="str")
 
 
 RBAC_CONSTRAINTS: dict[str, Any] = {
-    "required_if": [("state", "present", ("level",)), ("level", SUBMIT, ("namespaces",))],
+    "required_if": [("state", "present", ("level",)), ("level", levels.SUBMIT, ("namespaces",))],
 }
 
 
@@ -68,7 +69,7 @@ def _validate(options: RbacOptions) -> None:
     if options.namespaces == []:
         # An empty variable must not mean the whole cluster.
         errors.append("namespaces: must not be empty. Name at least one, or omit it for the whole cluster.")
-    if options.namespaces and options.level == ADMINISTER:
+    if options.namespaces and options.level == levels.ADMINISTER:
         errors.append("namespaces: not allowed with level administer, which applies to the whole cluster. Omit it.")
     if errors:
         raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
@@ -77,7 +78,6 @@ def _validate(options: RbacOptions) -> None:
 def _plan_present(task: Task[RbacOptions]) -> Plan:
     """The account if it is missing, the roles of its level and its bindings; then the removal of its other bindings."""
     from ..engine.plan import Action, Plan, Step, step_for
-    from . import levels
 
     options = task.options
     name, namespace, level = options.name, options.namespace, str(options.level)
@@ -99,8 +99,6 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
 def _plan_absent(task: Task[RbacOptions]) -> Plan:
     """Delete the account's bindings, and the account if it is ours. Roles stay, because others may be bound to them."""
     from ..engine.plan import Action, Plan, Step
-    from ..labels import is_ours
-    from . import levels
 
     name, namespace = task.options.name, task.options.namespace
     deleted = _bindings_of(task, name, namespace)
@@ -113,7 +111,6 @@ def _plan_absent(task: Task[RbacOptions]) -> Plan:
 def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step]:
     """Creates the namespace of accounts if it is missing. Raises TaskFailed if another one is missing."""
     from ..engine.plan import step_for
-    from ..kube.resources import NAMESPACE
     from ..pools.lease import system_namespace
 
     found = {obj["metadata"]["name"] for obj in task.client().select(NAMESPACE, metadata_only=True)}
@@ -131,17 +128,11 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step
 
 def _bindings_of(task: Task[RbacOptions], name: str, namespace: str) -> list[Object]:
     """Our bindings of the account in the whole cluster."""
-    from ..kube.resources import CLUSTER_ROLE_BINDING, ROLE_BINDING
-    from ..labels import OURS
-    from .levels import is_subject
-
     found = [obj for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING) for obj in task.client().select(kind, labels=OURS)]
-    return [obj for obj in found if is_subject(obj, name, namespace)]
+    return [obj for obj in found if levels.is_subject(obj, name, namespace)]
 
 
 def _get(task: Task[RbacOptions], obj: Object) -> Object | None:
-    from ..kube.resources import resource_of
-
     metadata = obj["metadata"]
     return task.client().get(resource_of(obj), metadata.get("namespace"), metadata["name"])
 
@@ -152,8 +143,6 @@ def _identity(obj: Object) -> tuple[str, str, str]:
 
 
 def _require_ours(found: Iterable[Object]) -> None:
-    from ..labels import is_ours
-
     unmanaged = [
         f"{obj['kind']} {obj['metadata']['name']} exists and does not belong to gpuctl. Delete it, or label it "
         f"app.kubernetes.io/managed-by=runwhere.gpuctl."
