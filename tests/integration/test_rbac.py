@@ -107,7 +107,7 @@ def test_an_account_has_what_the_last_task_said_and_no_more(
     assert not grant(ansible, robot, state="absent").changed
 
 
-def test_an_account_that_somebody_else_made_is_bound_and_not_touched(
+def test_an_unmanaged_account_is_bound_and_not_changed(
     ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]
 ):
     made = api.create("serviceaccount", {"metadata": {"name": robot["name"]}}, namespace)
@@ -127,7 +127,7 @@ def test_a_role_that_was_changed_by_hand_is_put_right(ansible: Ansible, api: Api
     assert api.get("clusterrole", "gpuctl-read")["rules"] != everything
 
 
-def test_a_binding_of_somebody_else_is_not_touched(ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]):
+def test_an_unmanaged_binding_is_not_changed(ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]):
     name = f"gpuctl-read:{namespace}:{robot['name']}"
     ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     api.create("rolebinding", {"metadata": {"name": name}, "roleRef": ref, "subjects": []}, namespace)

@@ -74,7 +74,7 @@ def _forced_moves(membership: Membership) -> Iterator[str]:
     requested = {pool.name for pool in membership.pools}
     for pool in membership.pools:
         for owner in sorted(set(pool.taken_from.values()) - requested):
-            nodes = [node for node, former in pool.taken_from.items() if former == owner]
+            nodes = [node for node, taken_from in pool.taken_from.items() if taken_from == owner]
             yield f"pool {pool.name} takes {', '.join(nodes)} from pool {owner}, because force is true."
 
 
