@@ -18,6 +18,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import NODE
+from .summary import map_diff
 
 _ATTEMPTS = 5  # per node; one fails if the node was written in the milliseconds since it was read
 
@@ -165,15 +166,4 @@ def _shown(value: str | None) -> str:
 
 def label_diff(change: LabelChange) -> dict[str, str]:
     """Ansible's ``diff`` entry for a node: only the labels that change."""
-    before = {key: change.based_on.get(key) for key in change.labels}
-    header = f"Node {change.node}"
-    return {
-        "before": _label_lines(before),
-        "after": _label_lines(change.labels),
-        "before_header": header,
-        "after_header": header,
-    }
-
-
-def _label_lines(labels: Mapping[str, str | None]) -> str:
-    return "".join(f"{key}: {value}\n" for key, value in labels.items() if value is not None)
+    return map_diff(f"Node {change.node}", {key: change.based_on.get(key) for key in change.labels}, change.labels)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -158,10 +157,3 @@ def resource_result(step: Step) -> dict[str, Any]:
         "action": str(step.action),
         "changes": [str(change) for change in step.changes],
     }
-
-
-def action_summary(results: Sequence[Mapping[str, Any]], noun: str) -> str:
-    """The message of a task: ``3 pools: 2 create, 1 unchanged``."""
-    counts = Counter(result["action"] for result in results)
-    actions = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
-    return f"{len(results)} {noun if len(results) == 1 else noun + 's'}: {actions or 'nothing to do'}"

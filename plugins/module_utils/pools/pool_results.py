@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.node_writer import label_diff
-from ..engine.results import action_summary
+from ..engine.summary import action_summary, map_diff
 from ..labels import SYSTEM_NAMESPACE
 from .declaration import Declaration
 from .membership import PoolChange
@@ -24,7 +24,7 @@ def pool_diffs(plans: PoolPlans) -> list[dict[str, str]]:
     """Ansible's ``diff`` entries: one for each declaration and for each node that changes."""
     return [
         *(
-            _declaration_diff(name, plans.live.declarations.get(name), after)
+            map_diff(f"Pool {name} ({SYSTEM_NAMESPACE})", _fields(plans.live.declarations.get(name)), _fields(after))
             for name, after in plans.membership.declarations.items()
         ),
         *(label_diff(change) for change in plans.label_changes),
@@ -44,18 +44,6 @@ def _result(pool: PoolChange) -> dict[str, Any]:
             node: {"before": before, "after": after} for node, (before, after) in pool.changed_types.items()
         },
         "taken_from": dict(pool.taken_from),
-    }
-
-
-def _declaration_diff(pool: str, before: Declaration | None, after: Declaration | None) -> dict[str, str]:
-    old, new = _fields(before), _fields(after)
-    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    header = f"Pool {pool} ({SYSTEM_NAMESPACE})"
-    return {
-        "before": "".join(f"{key}: {old[key]}\n" for key in keys if key in old),
-        "after": "".join(f"{key}: {new[key]}\n" for key in keys if key in new),
-        "before_header": header,
-        "after_header": header,
     }
 
 
