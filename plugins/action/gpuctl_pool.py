@@ -4,20 +4,4 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
-
-preload(
-    "manifest.load",
-    "manifest.matrix",
-    "manifest.sources",
-    "manifest.cross_document",
-    "pools.guarded",
-    "pools.pool_apply",
-    "pools.pool_results",
-)
-
-
-class ActionModule(LocalAction):
-    core = MODULE
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import ActionModule  # noqa: F401

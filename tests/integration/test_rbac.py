@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gpuctl_rbac: accounts and what they may do; and that the levels allow what the modules do, and no more."""
+"""gpuctl_rbac: the access of accounts, and that the levels allow exactly what the modules need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .ansible import Ansible, TaskResult
 from .api import Api, eventually
 from .manifests import compute, inference, notebook, training
 from .pools import LEASE, Field
-from .recorder import Recorder, Right
+from .recorder import Permission, Recorder
 
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
 RBAC = "runwhere.gpuctl.gpuctl_rbac"
@@ -172,9 +172,9 @@ def test_nobody_grants_more_than_they_hold(ansible: Ansible, submitter: Api, rec
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
 # Only sent when somebody else writes, or deletes, at the same moment (the object is read anew), or has changed a job.
-IN_RACES: set[Right] = {
+IN_RACES: set[Permission] = {
     ("get", "", "nodes"),  # engine/node_writer.py
-    ("get", "", "resourcequotas"),  # quotas/steps.py
+    ("get", "", "resourcequotas"),  # quotas/quota_apply.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
     ("get", "autoscaling", "horizontalpodautoscalers"),
     ("delete", "", "pods"),  # jobs/transitions.py, of a notebook whose pods somebody wants to be replaced by hand
@@ -192,12 +192,14 @@ def acting(api: Api, recorder: Recorder, level: str, namespaces: list[str] | Non
         for obj in api.list("priorityclass", labels=OURS):  # the first job makes them anew
             api.delete("priorityclass", obj["metadata"]["name"])
         yield
-        used: set[Right] = set().union(*(request.rights for request in recorder.requests if request.status != 403))
+        used: set[Permission] = set().union(
+            *(request.permissions for request in recorder.requests if request.status != 403)
+        )
         assert sorted(used - allowed(level)) == []
         assert sorted(allowed(level) - used - IN_RACES) == []
 
 
-def allowed(level: str) -> set[Right]:
+def allowed(level: str) -> set[Permission]:
     """Verb, group and resource of everything that a level's roles allow.
 
     Without ``bind``, which is no request of its own, and without what only clusters with Kueue have.

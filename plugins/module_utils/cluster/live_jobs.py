@@ -50,7 +50,7 @@ def read_pods(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[st
 
 def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The warnings of the given namespaces, oldest first."""
-    found = (client.select(EVENT, namespace, fields="type=Warning") for namespace in sorted(set(namespaces)))
+    found = (client.list_objects(EVENT, namespace, fields="type=Warning") for namespace in sorted(set(namespaces)))
     return by_time([event for events in found for event in events])
 
 
@@ -62,7 +62,7 @@ def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def existing_priority_classes(client: Client) -> set[str] | None:
     """The names of all PriorityClasses; None for who may not list them."""
     try:
-        return {obj["metadata"]["name"] for obj in client.select(PRIORITY_CLASS, metadata_only=True)}
+        return {obj["metadata"]["name"] for obj in client.list_objects(PRIORITY_CLASS, metadata_only=True)}
     except ApiError as error:
         if error.is_forbidden:
             return None
@@ -80,7 +80,7 @@ def _by_job(
 
     def ask(question: tuple[Resource, str]) -> list[dict[str, Any]]:
         resource, namespace = question
-        return client.select(resource, namespace, labels=selector_of(names[namespace]))
+        return client.list_objects(resource, namespace, labels=selector_of(names[namespace]))
 
     found: dict[JobId, list[dict[str, Any]]] = {(place, name): [] for place in names for name in names[place]}
     for objects in run_concurrently(ask, questions, client.concurrency):

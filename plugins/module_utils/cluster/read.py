@@ -26,8 +26,8 @@ def read_nodes_with_usage(
     client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node
 ) -> tuple[list[Node], list[PodUse]]:
     """All nodes with what is used of them, and the unfinished pods that use it or wait: two lists, in pages."""
-    uses = client.select_as(POD, slim_pod, fields=UNFINISHED)
-    return with_use(client.select_as(NODE, slim), uses), uses
+    uses = client.list_slim(POD, slim_pod, fields=UNFINISHED)
+    return with_use(client.list_slim(NODE, slim), uses), uses
 
 
 def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, str]:
@@ -71,7 +71,7 @@ def reasons_of(
 def node_address(client: Client) -> str | None:
     """An address at which node ports answer: any node's will do. None for who may not look at nodes."""
     try:
-        nodes = [slim_node(node) for node in client.first(NODE, limit=5)]
+        nodes = [slim_node(node) for node in client.list_first(NODE, limit=5)]
     except ApiError as error:
         if error.is_forbidden:
             return None

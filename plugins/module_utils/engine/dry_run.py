@@ -107,7 +107,7 @@ def _unmanaged_names(client: Client, queries: Sequence[NameQuery]) -> Iterator[t
     def ask(query: NameQuery) -> dict[str, Mapping[str, str]]:
         resource, namespace, jobs = query
         only = f"metadata.name={next(iter(jobs))}" if len(jobs) == 1 else ""
-        found = client.select(resource, namespace, fields=only, metadata_only=True)
+        found = client.list_objects(resource, namespace, fields=only, metadata_only=True)
         return {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
 
     answers = run_concurrently(ask, queries, client.concurrency)
@@ -205,5 +205,5 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
             f"recreate to have it deleted and created anew, or delete the job first."
         )
     if step.replaces:
-        client.try_create(step.desired)
+        client.create(step.desired, dry_run=True)
     return step

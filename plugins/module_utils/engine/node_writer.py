@@ -125,7 +125,8 @@ class NodeWriter:
 def read_node_metadata(client: Client, labels: str = "") -> dict[str, dict[str, Any]]:
     """The metadata of all nodes (or of those that a label selector matches) by name, from one list in pages."""
     return {
-        node["metadata"]["name"]: node["metadata"] for node in client.select(NODE, labels=labels, metadata_only=True)
+        node["metadata"]["name"]: node["metadata"]
+        for node in client.list_objects(NODE, labels=labels, metadata_only=True)
     }
 
 

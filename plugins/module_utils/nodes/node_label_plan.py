@@ -74,7 +74,7 @@ def plan_node_labels(task: Task[NodeLabelOptions], labels: Labels) -> NodeLabelP
     changes = [outcome for outcome in outcomes if isinstance(outcome, LabelChange)]
     config_maps = []
     if POOL in labels and changes:
-        config_maps = task.client().select(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
+        config_maps = task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
     return NodeLabelPlan(
         labels,
         tuple(change for change in changes if change.labels),

@@ -30,7 +30,7 @@ def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
 
     client, name = task.client(), task.options.name
     nodes, uses = read_nodes_with_usage(client)
-    declared = declarations_in(client.select(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}"))
+    declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}"))
     rows = pool_rows({pool: declaration.description for pool, declaration in declared.items()}, nodes, uses)
     return {"changed": False, "results": [row for row in rows if not name or row["name"] == name]}
 

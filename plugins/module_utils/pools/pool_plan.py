@@ -44,7 +44,7 @@ class PoolPlans:
 def plan_pools(client: Client, requests: Sequence[PoolRequest], *, force: bool) -> PoolPlans:
     """Two lists of requests, nodes and ConfigMaps, in pages. Raises TaskFailed with all blockers."""
     nodes = read_node_metadata(client)
-    config_maps = client.select(CONFIG_MAP, SYSTEM_NAMESPACE)
+    config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)
     declarations = declarations_in(config_maps)
     names = (obj["metadata"]["name"] for obj in config_maps)
     unmanaged = {name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)} - declarations.keys()
@@ -105,7 +105,7 @@ def _jobs_by_pool(client: Client, pools: Collection[str]) -> dict[str, list[str]
     """The unfinished workloads of all namespaces, as ``<namespace>/<name>`` by pool."""
     found: dict[str, list[str]] = {}
     for resource in WORKLOADS:
-        for obj in client.select(resource, labels=f"{POOL} in ({','.join(pools)})"):
+        for obj in client.list_objects(resource, labels=f"{POOL} in ({','.join(pools)})"):
             # Only trainings finish. A paused service needs its pool when it is resumed.
             if status_of(obj) not in ("Succeeded", "Failed"):
                 metadata = obj["metadata"]

@@ -53,7 +53,7 @@ def read_live_quotas(client: Client) -> LiveQuotas:
     """Three lists of the whole cluster: only they show where a quota is that its manifest no longer names."""
     try:
         kinds = (NAMESPACE, RESOURCE_QUOTA, LIMIT_RANGE)
-        namespaces, quotas, limits = run_concurrently(client.select, kinds, client.concurrency)
+        namespaces, quotas, limits = run_concurrently(client.list_objects, kinds, client.concurrency)
     except ApiError as error:
         if not error.is_forbidden:
             raise
@@ -71,8 +71,8 @@ def contents_lost(client: Client, namespaces: Iterable[str]) -> list[str]:
     """A blocker for each namespace whose deletion would also delete running pods, or claims with their data."""
 
     def look(namespace: str) -> str | None:
-        pods = client.select(POD, namespace, fields=UNFINISHED, metadata_only=True)
-        claims = client.select(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
+        pods = client.list_objects(POD, namespace, fields=UNFINISHED, metadata_only=True)
+        claims = client.list_objects(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
         found = [f"{noun} {_names(objects)}" for noun, objects in (("pods", pods), ("claims", claims)) if objects]
         if not found:
             return None
@@ -106,7 +106,7 @@ def concurrent_claims(client: Client, outcomes: Iterable[ApplyResult]) -> list[s
         return []
     found = [
         (obj["metadata"]["namespace"], quota_name_of(obj))
-        for obj in client.select(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}", metadata_only=True)
+        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}", metadata_only=True)
     ]
     return [
         f"quota {claimed[namespace]}: another task added the namespace {namespace} to the quota {other} at the same "
@@ -124,7 +124,7 @@ def wait_until_counted(client: Client, outcomes: Sequence[ApplyResult]) -> None:
     waiting = {(o.plan.namespace, step.name): o for o in outcomes for step in o.plan.steps if _usage_changes(o, step)}
 
     def all_counted() -> bool:
-        for obj in client.select(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}"):
+        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}"):
             place = obj["metadata"]["namespace"], obj["metadata"]["name"]
             if place in waiting and is_counted(obj):
                 waiting.pop(place).objects["ResourceQuota", place[1]] = obj
@@ -144,7 +144,7 @@ def wait_until_gone(client: Client, namespaces: Iterable[str], timeout: float) -
     left = set(namespaces)
 
     def all_gone() -> bool:
-        left.intersection_update(obj["metadata"]["name"] for obj in client.select(NAMESPACE, metadata_only=True))
+        left.intersection_update(obj["metadata"]["name"] for obj in client.list_objects(NAMESPACE, metadata_only=True))
         return not left
 
     if left:

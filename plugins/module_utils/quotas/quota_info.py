@@ -36,7 +36,7 @@ def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     client, name, namespaces = task.client(), task.options.name, task.options.namespaces
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
-        return client.select(RESOURCE_QUOTA, namespace, labels=f"{OURS},{QUOTA}")
+        return client.list_objects(RESOURCE_QUOTA, namespace, labels=f"{OURS},{QUOTA}")
 
     found = run_concurrently(
         read, [None] if namespaces is None else list(dict.fromkeys(namespaces)), client.concurrency

@@ -113,7 +113,7 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step
     from ..engine.plan import step_for
     from ..pools.lease import system_namespace
 
-    found = {obj["metadata"]["name"] for obj in task.client().select(NAMESPACE, metadata_only=True)}
+    found = {obj["metadata"]["name"] for obj in task.client().list_objects(NAMESPACE, metadata_only=True)}
     missing = [name for name in dict.fromkeys(names) if name not in found]
     if SYSTEM_NAMESPACE in missing:
         missing.remove(SYSTEM_NAMESPACE)
@@ -128,7 +128,9 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step
 
 def _bindings_of(task: Task[RbacOptions], name: str, namespace: str) -> list[Object]:
     """Our bindings of the account in the whole cluster."""
-    found = [obj for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING) for obj in task.client().select(kind, labels=OURS)]
+    found = [
+        obj for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING) for obj in task.client().list_objects(kind, labels=OURS)
+    ]
     return [obj for obj in found if levels.is_subject(obj, name, namespace)]
 
 

@@ -81,7 +81,7 @@ class Feasibility:
 
         def still_holds() -> bool:
             # A list of one: who may list quotas need not have the right to get them.
-            found = self._client.select(RESOURCE_QUOTA, namespace, fields=f"metadata.name={refusal.quota}")
+            found = self._client.list_objects(RESOURCE_QUOTA, namespace, fields=f"metadata.name={refusal.quota}")
             return refusal.still_holds(next(iter(found), None))
 
         return self._ask((namespace, blocker.refusal), lambda: _if_allowed(still_holds, True))
@@ -91,7 +91,7 @@ class Feasibility:
         waiting = {pod["metadata"]["uid"] for pod in pods if refused_condition(pod)}
         now = time.monotonic()
         if waiting - self._looked_for or (waiting and now - self._nodes_read_at > _NODES_KEPT):
-            self._nodes = _if_allowed(lambda: self._client.select_as(NODE, slim_node), None)
+            self._nodes = _if_allowed(lambda: self._client.list_slim(NODE, slim_node), None)
             self._nodes_read_at = now
             self._looked_for |= waiting
         return self._nodes if waiting else None
@@ -104,7 +104,7 @@ class Feasibility:
             events = [
                 event
                 for reason in _NODE_IS_COMING
-                for event in self._client.select(EVENT, namespace, fields=f"reason={reason}")
+                for event in self._client.list_objects(EVENT, namespace, fields=f"reason={reason}")
             ]
             return {str(event["involvedObject"].get("name")) for event in events}
 

@@ -16,10 +16,11 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-from ..kube.client import Client, Watch
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import Resource
+from ..kube.watch import Watch
 
 Objects = dict[str, dict[str, Any]]  # by name
 
@@ -261,7 +262,9 @@ def _of_kinds(answers: Mapping[WatchQuery, Objects], resources: Iterable[Resourc
 
 
 def _listed(client: Client, query: WatchQuery) -> tuple[Objects, str]:
-    objects, version = client.listing(query.resource, query.namespace, labels=query.labels, fields=query.fields)
+    objects, version = client.list_with_version(
+        query.resource, query.namespace, labels=query.labels, fields=query.fields
+    )
     return {obj["metadata"]["name"]: obj for obj in objects}, version
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl import host_variables
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connection_identity
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import connection_identity
 
 NODE = {
     "metadata": {

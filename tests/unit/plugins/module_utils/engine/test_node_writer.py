@@ -18,7 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.node_writer
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 from ..kube.conversation import Exchange, conversation
 

@@ -20,8 +20,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import
     LeaseTimeout,
     PoolLease,
 )
-from kubesim.cluster import Cluster
-from kubesim.faults import Fault
+from kubesim import Cluster, Fault
 
 
 @pytest.fixture(scope="module")

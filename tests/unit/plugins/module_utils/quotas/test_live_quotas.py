@@ -20,7 +20,7 @@ class Cluster:
     def __init__(self, *quotas: str) -> None:
         self.objects = [limits(name) for name in quotas]
 
-    def select(self, *_what: Any, **_how: Any) -> list[dict[str, Any]]:
+    def list_objects(self, *_what: Any, **_how: Any) -> list[dict[str, Any]]:
         return self.objects
 
 

@@ -22,8 +22,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import 
     Goal,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import JobStatus, Wait, WaitTarget
-from kubesim.cluster import Cluster
-from kubesim.faults import Fault
+from kubesim import Cluster, Fault
 
 SOON = 20.0  # seconds that are never waited for when something is found out early
 LIMIT = 10.0  # ... and what early means on a machine that is busy

@@ -15,8 +15,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, EVENT, NODE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.watch_cache import WatchCache, WatchQuery
-from kubesim.cluster import Cluster
-from kubesim.faults import Fault
+from kubesim import Cluster, Fault
 
 HERE = WatchQuery(CONFIG_MAP, "default", labels="follow=yes")
 LIST, WATCH = "list configmaps", "watch configmaps"
