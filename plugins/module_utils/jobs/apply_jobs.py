@@ -19,28 +19,29 @@ from .ledger_store import LedgerStore
 
 if TYPE_CHECKING:
     from ..wait.loop import WaitTarget
+    from .job import JobOptions
 
 
-def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:
+def apply_jobs(task: Task[JobOptions], plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:
     executor = Executor(
         client=task.client(),
         check_mode=task.check_mode,
-        gone_timeout=task.params["wait_timeout"],
+        gone_timeout=task.options.wait_timeout,
         warn=task.warn,
-        force_conflicts=task.params["force_conflicts"],
-        grace_seconds=0 if task.params["force"] else None,
+        force_conflicts=task.options.force_conflicts,
+        grace_seconds=0 if task.options.force else None,
     )
-    keep_going = task.params["continue_on_error"]
+    keep_going = task.options.continue_on_error
     begun = [outcome for outcome in executor.apply_plans(plans, keep_going=keep_going) if outcome]
     failed = [outcome for outcome in begun if outcome.error is not None]
     done = [outcome for outcome in begun if outcome.error is None]
     problems = [_told(failed, len(done), len(plans))] if failed else []
-    if task.params["state"] == "absent":
+    if task.options.state == "absent":
         ledger.forget(done)
     else:
         ledger.record(begun)  # before a long wait, which somebody may break off
     wait_result = WaitResult()
-    if task.params["wait"] and not task.check_mode and done and (keep_going or not failed):
+    if task.options.wait and not task.check_mode and done and (keep_going or not failed):
         try:
             wait_result = _wait_for(task, done)
             ledger.record(done)
@@ -48,7 +49,7 @@ def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, 
             problems.append(f"all else was done, but waiting for it failed: {error}")
     if wait_result.problem:
         problems.append(wait_result.problem)
-    if task.params["wait"]:
+    if task.options.wait:
         for outcome, ended in _failed_long_ago(done):
             outcome.error = ended.reason
             problems.append(f"{describe(outcome.plan)}: {ended.reason}")
@@ -58,12 +59,12 @@ def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, 
     return result
 
 
-def _wait_for(task: Task, results: list[ApplyResult]) -> WaitResult:
+def _wait_for(task: Task[JobOptions], results: list[ApplyResult]) -> WaitResult:
     """Wait for the goal of the task. The results get the last workload seen, and the error. Raises KubeError."""
     from ..wait.goals import DELETED, goal_of
     from ..wait.job_wait import wait_for_jobs
 
-    goal = goal_of(task.params["state"], task.params["wait_for"])
+    goal = goal_of(task.options.state, task.options.wait_for)
     # A training that has ended and was removed has nothing to wait for.
     waiting = {
         (result.plan.namespace, result.plan.name): result for result in results if goal is DELETED or result.workload
@@ -72,9 +73,9 @@ def _wait_for(task: Task, results: list[ApplyResult]) -> WaitResult:
         task,
         goal,
         [_wait_target(result) for result in waiting.values()],
-        timeout=float(task.params["wait_timeout"]),
-        keep_going=task.params["continue_on_error"],
-        new_nodes=task.params["wait_for_nodes"],
+        timeout=float(task.options.wait_timeout),
+        keep_going=task.options.continue_on_error,
+        new_nodes=task.options.wait_for_nodes,
     )
     for job, workload in wait_result.workloads.items():
         waiting[job].objects[workload["kind"], workload["metadata"]["name"]] = workload

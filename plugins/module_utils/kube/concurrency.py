@@ -5,15 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def concurrency_argument_spec() -> dict[str, dict[str, Any]]:
-    """The option of the modules that write many objects; documented in the doc fragment ``concurrency``."""
-    return {"concurrency": {"type": "int", "default": 10}}
 
 
 def run_concurrently(work: Callable[[T], R], items: Iterable[T], concurrency: int) -> list[R]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ..cluster.live_jobs import JobId, by_time
 from ..cluster.read import reasons_of
@@ -27,7 +28,7 @@ _LOGS = 5  # nobody reads the logs of more jobs in one message
 
 
 def wait_for_jobs(
-    task: Task, goal: Goal, targets: Sequence[WaitTarget], *, timeout: float, keep_going: bool, new_nodes: bool
+    task: Task[Any], goal: Goal, targets: Sequence[WaitTarget], *, timeout: float, keep_going: bool, new_nodes: bool
 ) -> WaitResult:
     """Wait for the goal; the options are those of ``Wait``. Raises KubeError if the cluster cannot be read."""
     client = task.client()
@@ -77,7 +78,7 @@ def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[Jo
     return reasons
 
 
-def _logs(task: Task, job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
+def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
     """The last lines of the containers whose end is fatal, with secrets masked."""
     found: dict[JobId, list[str]] = {}
     for job, job_status in job_statuses.items():
@@ -87,7 +88,7 @@ def _logs(task: Task, job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, li
     return found
 
 
-def _end_of_log(task: Task, namespace: str, pod: str, container: str) -> list[str]:
+def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str) -> list[str]:
     query = log_query(container, tail=_LOG_LINES, since=None, previous=False, whole=False)
     view = View(longest=_LOG_BYTES, secrets=task.masked)
     try:

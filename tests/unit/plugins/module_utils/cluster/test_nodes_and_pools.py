@@ -13,7 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes impo
     slim_node,
     slim_pod,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_rows import pool_rows
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_info import pool_rows
 
 from .live_objects import GIB, GPU_TYPE, POOL, accounted, node, pod
 
