@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The connection options. The argument spec and the environment variables are in module_utils/kube/connection.py."""
+"""The connection options. Argument spec and environment variables: module_utils/kube/connection_options.py."""
 
 from __future__ import annotations
 

@@ -67,20 +67,18 @@ _LAZY_IMPORTS = (
     "manifest.load",
     "manifest.matrix",
     "manifest.sources",
-    "nodes.node_writer",
-    "pools.lease",
-    "pools.membership",
-    "pools.pool_rows",
-    "quotas.live_quotas",
-    "quotas.quota_plan",
-    "quotas.usage",
+    "nodes.node_label_apply",
+    "pools.guarded",
+    "pools.pool_apply",
+    "pools.pool_results",
+    "quotas.quota_apply",
     "wait.job_wait",
 )
 
 
-def module_spec(name: str) -> ModuleSpec:
+def module_spec(name: str) -> ModuleSpec[Any]:
     """The core of the module ``gpuctl_…``."""
-    spec: ModuleSpec = import_module(f"{_PLUGINS}.modules.{name}").MODULE
+    spec: ModuleSpec[Any] = import_module(f"{_PLUGINS}.modules.{name}").MODULE
     return spec
 
 
@@ -163,6 +161,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             outcome = TaskResult({"msg": options.error}, failed=True)
         else:
             task = Task(
+                spec.read_options(options.params),
                 options.params,
                 self._task.check_mode,
                 warnings.append,

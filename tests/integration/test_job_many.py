@@ -111,7 +111,7 @@ def test_the_jobs_that_were_done_are_waited_for(ansible: Ansible, namespace: str
         definition=jobs, namespace=namespace, continue_on_error=True, wait=True, wait_for="scheduled", wait_timeout=60
     )
     assert result.failed
-    assert "gpuctl-nowhere does not exist" in result.message
+    assert "namespace gpuctl-nowhere not found" in result.message
     assert result.jobs["runs"]["error"] is None
     assert result.jobs["runs"]["status"] in ("Running", "Pending", "Succeeded")
     assert "not scheduled" not in result.message
@@ -141,7 +141,7 @@ def test_a_deletion_leaves_what_is_not_ours_and_takes_the_rest(ansible: Ansible,
     jobs = [idle("theirs"), idle("ours")]
     result = ansible.job(definition=jobs, namespace=namespace, state="absent", continue_on_error=True)
     assert result.failed
-    assert "Deployment theirs exists there and does not belong to gpuctl" in result.message
+    assert "Deployment theirs exists and is not managed by gpuctl" in result.message
     assert (result.jobs["theirs"]["action"], result.jobs["ours"]["action"]) == ("unchanged", "delete")
     assert api.get("deployment", "theirs", namespace)
     assert eventually(lambda: api.get("deployment", "ours", namespace) is None)

@@ -16,7 +16,7 @@ import kubesim
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.doc_fragments.connection import ModuleDocFragment
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     ENVIRONMENT,
     PROXY_HEADERS,
     connection_argument_spec,

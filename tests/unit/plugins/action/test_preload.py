@@ -47,7 +47,8 @@ from {PLUGINS}.module_utils.task import Task, run_task
 spec = module_spec(module)
 params = {{name: option.get("default") for name, option in spec.arguments()["argument_spec"].items()}}
 before = set(sys.modules)
-outcome = run_task(Task(params | options, False, print, list), spec)
+params |= options
+outcome = run_task(Task(spec.read_options(params), params, False, print, list), spec)
 assert not outcome.failed, outcome.result
 ours_or_heavy = ("ansible_collections", "pydantic", "urllib3", "yaml", "kubernetes", "ssl")
 print(json.dumps(sorted(name for name in set(sys.modules) - before if name.split(".")[0] in ours_or_heavy)))

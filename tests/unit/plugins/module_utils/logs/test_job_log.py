@@ -21,13 +21,12 @@ TIME = "2026-01-31T08:00:00.123456789Z"
 ASKED = {"container": "main", "timestamps": "true"}
 
 
-def task(url: str, *, check_mode: bool = False, **options: Any) -> Task:
-    spec = job_log.job_log_argument_spec()
-    params = {name: option.get("default") for name, option in spec.items()}
+def task(url: str, *, check_mode: bool = False, **options: Any) -> Task[job_log.JobLogOptions]:
+    given = job_log.JobLogOptions(**{"name": "x", "namespace": "ml", **options})
     # The lists of workloads one after the other, so that their order is known.
     client = Client(Connection(url, authorization=dict, concurrency=1), sleep=lambda seconds: None)
     warned: list[str] = []
-    made = Task({**params, "name": "x", "namespace": "ml", **options}, check_mode, warned.append, list, _client=client)
+    made = Task(given, {}, check_mode, warned.append, list, _client=client)
     made.warned = warned  # type: ignore[attr-defined]
     return made
 
@@ -121,8 +120,8 @@ NOT_STARTED = {
     ),
     "no image": (
         pod(status=PULLING, nodeName="node-1"),
-        "the image reg/ml:v1 of pod x-1 cannot be pulled (no such host); "
-        "check environment.image, and imagePullSecret for a private registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled: no such host. "
+        "Check environment.image, and environment.imagePullSecret for a private registry.",
     ),
 }
 
@@ -161,7 +160,7 @@ def test_a_pod_without_a_node_is_not_asked_and_other_pods_problems_are_not_its_o
     ) as url:
         rows = job_log.run(task(url))["results"]
     assert [row["error"] for row in rows] == [
-        "pod x-1 cannot be placed: 0/2 nodes are available.",
+        "pod x-1 cannot be scheduled: 0/2 nodes are available.",
         "the container main of pod x-2 has not started yet (Pending)",
     ]
 
@@ -237,8 +236,8 @@ WITHOUT_PODS = {
     ),
     "paused": (
         workload(suspend=True),
-        "the job x in namespace ml is paused, and its pods are gone with their logs: it is suspended (spec.suspend); "
-        "state=resumed lets it go on.",
+        "the job x in namespace ml is paused, and its pods are gone with their logs: the job is suspended "
+        "(spec.suspend). Resume it with state=resumed.",
     ),
     "not begun": (workload(), "the job x in namespace ml has no pods yet."),
 }

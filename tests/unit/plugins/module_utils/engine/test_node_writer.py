@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_writer import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.node_writer import (
     LabelChange,
     NodeFailure,
     NodeWriter,
     WriteResult,
     read_node_metadata,
+    unknown_nodes,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from kubesim import Cluster
 
 from ..kube.conversation import Exchange, conversation
@@ -69,7 +70,7 @@ def test_check_mode_is_a_dry_run() -> None:
     assert written(dry, check_mode=True).failures == ()
 
 
-def test_a_write_by_others_that_leaves_our_labels_alone_is_no_conflict() -> None:
+def test_a_write_to_other_fields_is_not_a_conflict() -> None:
     outcome = written(
         patch("5", {POOL: "a"}, **CONFLICT),
         get(answer=node("7", gpu_type="T4", other="x")),
@@ -78,7 +79,7 @@ def test_a_write_by_others_that_leaves_our_labels_alone_is_no_conflict() -> None
     assert [change.metadata["resourceVersion"] for change in outcome.done] == ["8"]
 
 
-def test_a_patch_whose_answer_was_lost_has_been_made() -> None:
+def test_a_patch_with_a_lost_answer_is_applied() -> None:
     outcome = written(
         patch("5", {POOL: "a"}, status=0),
         patch("5", {POOL: "a"}, **CONFLICT),
@@ -87,20 +88,20 @@ def test_a_patch_whose_answer_was_lost_has_been_made() -> None:
     assert [change.metadata["resourceVersion"] for change in outcome.done] == ["6"]
 
 
-def test_a_label_that_somebody_else_changed_is_a_conflict() -> None:
+def test_a_label_changed_by_others_is_a_conflict() -> None:
     found = failure(written(patch("5", {POOL: "a"}, **CONFLICT), get(answer=node("7", pool="b", gpu_type="T4"))))
     assert found.error == "LabelConflict"
     assert found.message == (
-        "n1: somebody else changed its labels, runwhere.ai/pool is b now and was not set when this task read it."
+        "n1: someone else changed its labels: runwhere.ai/pool is now b and was not set when this task read it."
     )
 
 
-def test_so_is_one_that_was_decided_on_and_is_not_written() -> None:
+def test_a_label_that_the_plan_is_based_on_is_a_conflict_too() -> None:
     found = failure(written(patch("5", {POOL: "a"}, **CONFLICT), get(answer=node("7", gpu_type="L4"))))
-    assert (found.error, "runwhere.ai/gpu-type is L4 now and was T4" in found.message) == ("LabelConflict", True)
+    assert (found.error, "runwhere.ai/gpu-type is now L4 and was T4" in found.message) == ("LabelConflict", True)
 
 
-def test_it_is_not_tried_for_ever() -> None:
+def test_attempts_are_limited() -> None:
     tries = [
         exchange
         for version in range(5, 10)
@@ -114,17 +115,27 @@ def test_it_is_not_tried_for_ever() -> None:
 
 DELETED = {
     "when it is written": [patch("5", {POOL: "a"}, **refused(404, "NotFound"))],
-    "when it is read anew": [patch("5", {POOL: "a"}, **CONFLICT), get(**refused(404, "NotFound"))],
+    "when it is read again": [patch("5", {POOL: "a"}, **CONFLICT), get(**refused(404, "NotFound"))],
 }
 
 
 @pytest.mark.parametrize("exchanges", DELETED.values(), ids=DELETED)
-def test_a_node_that_has_gone(exchanges: list[Exchange]) -> None:
+def test_a_deleted_node(exchanges: list[Exchange]) -> None:
     assert failure(written(*exchanges)).error == "NodeNotFound"
 
 
-def test_a_refusal_keeps_its_reason() -> None:
+def test_an_error_keeps_its_reason() -> None:
     assert failure(written(patch("5", {POOL: "a"}, **refused(403, "Forbidden")))).error == "Forbidden"
+
+
+def test_only_the_first_unknown_nodes_get_a_suggestion() -> None:
+    """A play for another cluster names a thousand nodes that this one does not have."""
+    unknown = unknown_nodes([f"gpu-{number}x" for number in range(1000)], [f"gpu-{number}" for number in range(2000)])
+    assert len(unknown) == 1000
+    assert [message for message in unknown.values() if "Did you mean" in message] == [
+        f"node gpu-{number}x not found. Did you mean gpu-{number}?" for number in range(3)
+    ]
+    assert unknown["gpu-999x"] == "node gpu-999x not found. List the nodes: kubectl get nodes"
 
 
 # ---- Many nodes, against the simulated cluster
@@ -156,20 +167,20 @@ def pools(client: Client) -> set[str | None]:
     return {(metadata.get("labels") or {}).get(POOL) for metadata in read_node_metadata(client).values()}
 
 
-def test_as_many_are_under_way_as_the_concurrency_allows(cluster: Cluster) -> None:
-    under_way, most, lock = 0, 0, threading.Lock()
+def test_requests_are_concurrent_up_to_the_limit(cluster: Cluster) -> None:
+    in_flight, most, lock = 0, 0, threading.Lock()
 
     class Counted(Client):
         def merge_patch(self, *args: Any, **options: Any) -> dict[str, Any]:
-            nonlocal under_way, most
+            nonlocal in_flight, most
             with lock:
-                under_way += 1
-                most = max(most, under_way)
+                in_flight += 1
+                most = max(most, in_flight)
             try:
                 return super().merge_patch(*args, **options)
             finally:
                 with lock:
-                    under_way -= 1
+                    in_flight -= 1
 
     counted = Counted(connection(cluster, 4))
     outcome = NodeWriter(counted).write(changes(counted, "a"))
@@ -177,18 +188,18 @@ def test_as_many_are_under_way_as_the_concurrency_allows(cluster: Cluster) -> No
     assert 1 < most <= 4
 
 
-def test_what_was_done_can_be_undone_and_what_others_did_since_stays(cluster: Cluster) -> None:
+def test_a_roll_back_keeps_what_others_changed_since(cluster: Cluster) -> None:
     api = client(cluster)
     writer = NodeWriter(api)
     done = writer.write(changes(api, "a")).done
     theirs = next(change for change in changes(api, "theirs") if change.node == "node-7")
     writer.write([theirs])
-    left = writer.undo(done)
+    left = writer.roll_back(done)
     assert [(found.node, found.error) for found in left] == [("node-7", "LabelConflict")]
     assert pools(api) == {None, "theirs"}
 
 
-def test_nothing_new_is_begun_after_the_first_failure(cluster: Cluster) -> None:
+def test_no_node_is_started_after_the_first_failure(cluster: Cluster) -> None:
     api = client(cluster, concurrency=1)
     gone = LabelChange({"name": "gone", "resourceVersion": "1"}, {POOL: "a"}, {POOL: None})
     outcome = NodeWriter(api).write([gone, *changes(api, "a")])

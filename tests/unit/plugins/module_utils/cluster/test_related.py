@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which pods were made from a workload as it is now."""
+"""Which pods belong to a workload, and to its current template."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.template import own_pods, pods_of_template
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.related import own_pods, pods_of_template
 
 BORN = "2026-01-01T00:01:00Z"
 CONTAINER = {
@@ -61,10 +61,10 @@ CASES: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize(("made", "is_current"), CASES.values(), ids=CASES)
-def test_which_pods_are_of_the_present_template(made: dict[str, Any], is_current: bool) -> None:
+def test_which_pods_match_the_current_template(made: dict[str, Any], is_current: bool) -> None:
     assert bool(pods_of_template(WORKLOAD, [made])) == is_current
 
 
-def test_what_is_older_than_the_workload_is_not_its_own() -> None:
+def test_pods_older_than_the_workload_are_not_its_own() -> None:
     mine = pod("2026-01-01T00:01:01Z", image="reg/ml:v1")
     assert own_pods(WORKLOAD, [pod("2026-01-01T00:00:59Z"), mine]) == [mine]

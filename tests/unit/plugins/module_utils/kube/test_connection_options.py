@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What options, variables and kubeconfigs lead to, in which order."""
+"""Which connection options, variables and kubeconfigs give, in which order of precedence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import client_cache
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connect
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
 
 KUBECONFIG = {
@@ -19,7 +19,7 @@ KUBECONFIG = {
 }
 HOST = {"host": "https://h", "api_key": "k"}
 
-# Name -> (options, environment, what the connection has).
+# Name -> (options, environment, expected fields of the connection).
 CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any]]] = {
     "host and token": (HOST, {}, {"server": "https://h", "authorization": "Bearer k"}),
     "host and token from the environment": (
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any]]] = {
         {},
         {"authorization": "Bearer k"},
     ),
-    "words for false": (HOST, {"K8S_AUTH_VERIFY_SSL": "False"}, {"validate_certs": False}),
+    "spellings of false": (HOST, {"K8S_AUTH_VERIFY_SSL": "False"}, {"validate_certs": False}),
     "the newer name first": (
         HOST,
         {"K8S_AUTH_VERIFY_SSL": "no", "K8S_AUTH_VALIDATE_CERTS": "yes"},
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any]]] = {
             "proxy_headers": {"user-agent": "x", "proxy-authorization": "Basic dTpw"},
         },
     ),
-    "a server that asks nobody": (
+    "a server that needs no credentials": (
         {"host": "http://127.0.0.1:8001"},
         {"KUBECONFIG": "/nowhere"},
         {"authorization": None},
@@ -78,48 +78,60 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any]]] = {
 }
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
-    "nothing": ({}, {"KUBECONFIG": "/nowhere"}, "cannot load kubeconfig /nowhere: .*give host and api_key"),
-    "a file that is not there": (
+    "nothing": ({}, {"KUBECONFIG": "/nowhere"}, "cannot load kubeconfig /nowhere: .*set host and api_key"),
+    "a missing file": (
         {"kubeconfig": "/nowhere", "host": "https://h"},
         {},
         "cannot load kubeconfig /nowhere",
     ),
-    "a context that is not there": ({"kubeconfig": KUBECONFIG, "context": "c"}, {}, "as a dictionary, context c"),
-    "no URL": ({**HOST, "host": "10.0.0.1:6443"}, {}, "10.0.0.1:6443 is no URL; give host such as https://"),
-    "no host in the URL": ({**HOST, "host": "https://:6443"}, {}, "is no URL"),
-    "no address in the URL": ({**HOST, "host": "http://["}, {}, "is no URL"),
-    "no port in the URL": ({**HOST, "host": "https://h:port"}, {}, "is no URL"),
-    "another scheme": ({**HOST, "host": "ssh://h"}, {}, "is no URL"),
-    "no number": (HOST, {"K8S_AUTH_RETRIES": "many"}, "K8S_AUTH_RETRIES is 'many'; it must be a whole number"),
-    "no requests at all": ({**HOST, "concurrency": 0}, {}, "concurrency is 0; give 1 or more"),
-    "no time to answer": ({**HOST, "request_timeout": 0}, {}, "request_timeout is 0; give 1 or more"),
-    "less than no retries": (HOST, {"K8S_AUTH_RETRIES": "-1"}, "retries is -1; give 0 or more"),
+    "a missing context": (
+        {"kubeconfig": KUBECONFIG, "context": "c"},
+        {},
+        "cannot load the kubeconfig dictionary, context c",
+    ),
+    "no URL": (
+        {**HOST, "host": "10.0.0.1:6443"},
+        {},
+        "not the URL of an API server: 10.0.0.1:6443. Use one such as https://",
+    ),
+    "no host in the URL": ({**HOST, "host": "https://:6443"}, {}, "not the URL"),
+    "no address in the URL": ({**HOST, "host": "http://["}, {}, "not the URL"),
+    "no port in the URL": ({**HOST, "host": "https://h:port"}, {}, "not the URL"),
+    "another scheme": ({**HOST, "host": "ssh://h"}, {}, "not the URL"),
+    "not a number": (
+        HOST,
+        {"K8S_AUTH_RETRIES": "many"},
+        "K8S_AUTH_RETRIES is not a number: 'many'. Use a whole number",
+    ),
+    "no concurrency": ({**HOST, "concurrency": 0}, {}, "concurrency is too small: 0. Use 1 or more"),
+    "no timeout": ({**HOST, "request_timeout": 0}, {}, "request_timeout is too small: 0. Use 1 or more"),
+    "negative retries": (HOST, {"K8S_AUTH_RETRIES": "-1"}, "retries is too small: -1. Use 0 or more"),
 }
 
 
 @pytest.mark.parametrize(("options", "environ", "expected"), CASES.values(), ids=CASES)
-def test_options_lead_to_a_connection(
+def test_options_describe_a_connection(
     options: dict[str, Any], environ: dict[str, str], expected: dict[str, Any]
 ) -> None:
-    connection = connect(options, environ)
+    connection = resolve_connection(options, environ)
     found = {**vars(connection), "authorization": connection.authorization().get("Authorization")}
     assert {name: found[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(("options", "environ", "words"), REFUSED.values(), ids=REFUSED)
-def test_options_that_lead_nowhere(options: dict[str, Any], environ: dict[str, str], words: str) -> None:
+def test_wrong_options_are_explained(options: dict[str, Any], environ: dict[str, str], words: str) -> None:
     with pytest.raises(ConnectionProblem, match=words):
-        connect(options, environ)
+        resolve_connection(options, environ)
 
 
-def test_a_client_is_opened_once_for_the_same_connection(tmp_path: Path) -> None:
+def test_the_same_connection_gives_the_same_client() -> None:
     first = client_cache.cached_client(HOST, {})
     assert client_cache.cached_client({**HOST, "name": "of another task"}, {"PATH": "/"}) is first
     assert client_cache.cached_client({}, {"K8S_AUTH_HOST": "https://h", "K8S_AUTH_API_KEY": "k"}) is first
     assert client_cache.cached_client({**HOST, "api_key": "other"}, {}) is not first
 
 
-def test_a_client_is_opened_anew_when_its_kubeconfig_has_changed(tmp_path: Path) -> None:
+def test_a_changed_kubeconfig_gives_another_client(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     options = {"kubeconfig": str(path), "context": "a"}
     path.write_text(str(KUBECONFIG))
@@ -129,15 +141,15 @@ def test_a_client_is_opened_anew_when_its_kubeconfig_has_changed(tmp_path: Path)
     assert client_cache.cached_client(options, {}) is not first
 
 
-def test_a_forked_process_opens_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_gets_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
     first = client_cache.cached_client(HOST, {})
-    monkeypatch.setattr("os.getpid", lambda: -1)  # as after a fork, which leaves all else as it is
+    monkeypatch.setattr("os.getpid", lambda: -1)  # as after a fork, which changes nothing else
     assert client_cache.cached_client(HOST, {}) is not first
 
 
-def test_a_client_that_was_given_up_sends_nothing_and_is_not_given_out_again() -> None:
+def test_a_discarded_client_sends_nothing_and_leaves_the_cache() -> None:
     first = client_cache.cached_client(HOST, {})
-    client_cache.abort(first)
+    client_cache.discard_client(first)
     assert client_cache.cached_client(HOST, {}) is not first
-    with pytest.raises(ConnectionProblem, match="was not sent"):
+    with pytest.raises(ConnectionProblem, match="request not sent"):
         first.preferred_version("kueue.x-k8s.io")
