@@ -145,5 +145,5 @@ def test_who_may_not_read_the_secret_is_told_so(ansible: Ansible, notebooks: str
 def test_a_token_that_is_nowhere(ansible: Ansible, namespace: str):
     ansible.job(definition=notebook(environment={"env": [FROM_SECRET]}), namespace=namespace)
     run = info(ansible, namespace, show_token=True)
-    assert "it should be in key token of the Secret jupyter, which is not there" in " ".join(run.output.split())
+    assert "key token of Secret jupyter not found" in " ".join(run.output.split())
     assert run.tasks[0].jobs["lab"]["access_urls"][-1] == f"http://svc-lab.{namespace}.svc:8888"

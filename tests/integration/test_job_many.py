@@ -83,7 +83,10 @@ def test_one_bad_job_stops_none_of_the_others(
     result = ansible.job(definition=jobs, namespace=namespace, continue_on_error=True, check=check)
     assert result.failed
     assert result.changed
-    assert f"compute taken in namespace {namespace}: Deployment taken exists there" in result.message
+    assert (
+        f"compute taken in namespace {namespace}: Deployment taken exists and is not managed by gpuctl"
+        in result.message
+    )
     assert f"training refused in namespace {namespace}: " in result.message
     assert "exceeded quota: q" in result.message
     assert "Of 4 jobs 2 were done and 2 failed; 0 were not tried." in result.message

@@ -69,7 +69,8 @@ def test_a_quota_that_is_exhausted(ansible: Ansible, api: Api, namespace: str, k
 def test_a_pool_that_has_no_node(ansible: Ansible, field: Field, namespace: str):
     job = inference(resources={"pool": field.pool("typo")})
     result = failed_early(ansible, job, namespace=namespace)
-    assert f"pool {field.pool('typo')} has no nodes. Correct resources.pool" in result.message
+    assert f"pool {field.pool('typo')} has no nodes" in result.message
+    assert "Correct resources.pool" in result.message
 
 
 def test_a_gpu_type_that_no_node_has(ansible: Ansible, field: Field, namespace: str):
