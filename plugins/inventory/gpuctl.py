@@ -162,7 +162,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         return self.templar.template(value) if isinstance(value, str) else value
 
     def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        task = Task({**params, "nodes": None}, False, self.display.warning, lambda secrets: None)
+        options = {**params, "nodes": None}
+        task = Task(options, options, False, self.display.warning, lambda secrets: None)
         try:
             nodes = wanted_nodes(task, slim_node)
         except ImportError as problem:

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""One task as its core sees it, and how an Ansible module becomes one.
+"""One run of a module, independent of AnsibleModule, and how a module process performs it.
 
-The core of every module is a function from a Task to a result. It knows nothing of AnsibleModule, so that it can run
-elsewhere than in a module's process too: plugin_utils/local_action.py runs it in Ansible's own.
+Every module is a function from a Task to a result. It runs in a module process (``run_module``) and, on the controller,
+in Ansible's own (plugin_utils/local_action.py).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from ansible.module_utils.basic import missing_required_lib
 
+from .options import OptionsT
 from .zipped import compile_once
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TaskFailed(Exception):
-    """The task has failed: the message for the user, and what was done until then."""
+    """The task failed: the message for the user, and the result up to then."""
 
     def __init__(self, message: str, **result: Any) -> None:
         super().__init__(message)
@@ -35,15 +36,16 @@ class TaskFailed(Exception):
 
 
 @dataclass
-class Task:
-    """What a task was asked for, and how it speaks to its surroundings.
+class Task(Generic[OptionsT]):
+    """What a module is asked to do, and its ways to reach the outside.
 
-    ``hide`` takes values that must never be shown; ``hidden`` is all that were given so far. ``progress`` takes a line
-    that tells a person where a long wait stands; a module's process has no way to show one before it ends. ``environ``
-    has the variables of the task: those of the process unless somebody says otherwise. Without ``diff_mode`` nobody
-    looks at differences, and writing them out for hundreds of objects would cost more than the rest of the report.
+    ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
+    own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far. ``progress``
+    shows a line during a long wait; a module process cannot show one before it ends. Without ``diff_mode`` no diff is
+    built: for hundreds of objects it would cost more than the rest of the result.
     """
 
+    options: OptionsT
     params: Mapping[str, Any]
     check_mode: bool
     warn: Callable[[str], None]
@@ -54,14 +56,15 @@ class Task:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _client: Client | None = None
 
-    def require_non_negative(self, *options: str) -> None:
-        """Raises TaskFailed for one that is below zero, before anything is sent."""
-        for option in options:
-            if (self.params[option] or 0) < 0:
-                raise TaskFailed(f"{option} is {self.params[option]}; give 0 or more.")
+    def require_non_negative(self, *names: str) -> None:
+        """Raises TaskFailed for the first of the options that is below zero."""
+        for name in names:
+            value = self.options[name] if isinstance(self.options, Mapping) else getattr(self.options, name)
+            if (value or 0) < 0:
+                raise TaskFailed(f"{name}: {value} is negative. Give 0 or more.")
 
     def client(self) -> Client:
-        """The connection to the cluster, opened at the first call. Raises ConnectionProblem."""
+        """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
         if self._client is None:
             from .kube.client_cache import cached_client
 
@@ -69,14 +72,14 @@ class Task:
         return self._client
 
     def abort(self) -> None:
-        """Let what the core has begun come to its end, and nothing new begin."""
+        """Let requests in flight finish, and send no new ones."""
         if self._client is not None:
             from .kube.client_cache import abort
 
             abort(self._client)
 
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
-        """Ansible's ``diff`` entries, made only when they are looked at."""
+        """Ansible's ``diff`` entries; ``parts`` is only called in diff mode."""
         return list(parts()) if self.diff_mode else []
 
     def mask(self, values: Iterable[str]) -> None:
@@ -87,21 +90,26 @@ class Task:
 
 
 @dataclass(frozen=True)
-class ModuleSpec:
-    """What stands behind one module: its own options, what holds between them, and the function that does the task.
+class ModuleSpec(Generic[OptionsT]):
+    """A module: its options, the constraints between them, and the function that performs a task.
 
-    The module and the action plugin of the same name both take it from here.
+    The module and the action plugin of the same name share it.
     """
 
-    options: Mapping[str, Any]
-    run: Callable[[Task], dict[str, Any]]
+    options: type[OptionsT]
+    run: Callable[[Task[OptionsT]], dict[str, Any]]
     constraints: Mapping[str, Any] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
         from .kube.connection import connection_argument_spec
 
-        return {"argument_spec": {**connection_argument_spec(), **self.options}, **self.constraints}
+        # Until every module has a class of options, some have their argument spec here.
+        own = self.options if isinstance(self.options, Mapping) else self.options.argument_spec()
+        return {"argument_spec": {**connection_argument_spec(), **own}, **self.constraints}
+
+    def read_options(self, params: Mapping[str, Any]) -> OptionsT:
+        return params if isinstance(self.options, Mapping) else self.options.from_params(params)
 
 
 @dataclass(frozen=True)
@@ -112,22 +120,27 @@ class TaskResult:
     failed: bool = False
 
 
-def run_module(module: AnsibleModule, core: ModuleSpec) -> None:
-    """Run a task's core as the module and exit: with its result, or with one message that says what to do."""
+def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
+    """Perform the task of a module process and exit with its result."""
     compile_once()
-    # They watch long-lived programs, and to find them pydantic would read the metadata of all that is installed.
+    # Pydantic would search the metadata of all installed distributions for plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     task = Task(
-        module.params, module.check_mode, module.warn, module.no_log_values.update, diff_mode=bool(module._diff)
+        spec.read_options(module.params),
+        module.params,
+        module.check_mode,
+        module.warn,
+        module.no_log_values.update,
+        diff_mode=bool(module._diff),
     )
-    outcome = run_task(task, core)
-    if outcome.failed:
-        module.fail_json(**outcome.result)
-    module.exit_json(**outcome.result)
+    done = run_task(task, spec)
+    if done.failed:
+        module.fail_json(**done.result)
+    module.exit_json(**done.result)
 
 
-def run_task(task: Task, core: ModuleSpec) -> TaskResult:
-    """Run a task's core; every failure becomes a message. What the task has hidden may stand in the result."""
+def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> TaskResult:
+    """Perform a task; every failure becomes a message. The caller removes masked values from the result."""
     from .kube.connection import connection_secrets
     from .kube.errors import KubeError
     from .manifest.problems import ManifestErrors, MissingLibrary
@@ -135,7 +148,7 @@ def run_task(task: Task, core: ModuleSpec) -> TaskResult:
     task.mask(connection_secrets(task.params))
     try:
         with _infrequent_gc():
-            return TaskResult(core.run(task))
+            return TaskResult(spec.run(task))
     except MissingLibrary as problem:
         return _failure(missing_required_lib(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
@@ -143,14 +156,13 @@ def run_task(task: Task, core: ModuleSpec) -> TaskResult:
     except TaskFailed as problem:
         return _failure(str(problem), **problem.result)
     except ManifestErrors as problem:
-        task.mask(problem.secrets)  # Ansible returns the options beside the message, the refused definition too.
+        task.mask(problem.secrets)  # Ansible returns the options too, and with them the invalid manifest.
         return _failure(str(problem))
     except KubeError as problem:
         return _failure(str(problem))
-    except Exception as problem:
-        # Its text may quote a secret: it has to pass where secrets are taken out, as every result does.
+    except Exception as problem:  # A result, not a traceback on stderr: its text may quote a secret.
         return _failure(
-            f"this is a defect of runwhere.gpuctl, please report it: {type(problem).__name__}: {problem}",
+            f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}",
             exception=traceback.format_exc(),
         )
     except BaseException:  # Ansible's timeout of the task, or an interrupt
@@ -160,8 +172,8 @@ def run_task(task: Task, core: ModuleSpec) -> TaskResult:
 
 @contextmanager
 def _infrequent_gc() -> Iterator[None]:
-    """Hundreds of jobs are a hundred thousand objects without a cycle among them. Python would look for one at each
-    700th, and time and again through all that Ansible and the libraries have made before."""
+    """Hundreds of jobs are a hundred thousand objects without a reference cycle. By default Python searches for cycles
+    after every 700 new objects, also among all that Ansible and the libraries have made before."""
     threshold = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000)

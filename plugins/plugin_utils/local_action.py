@@ -31,7 +31,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.serialization impo
 class LocalAction(ActionBase):  # type: ignore[misc]
     """The action plugin of a module: ``core`` is what stands behind both."""
 
-    core: ClassVar[ModuleSpec]
+    core: ClassVar[ModuleSpec[Any]]
 
     _supports_async = True  # by the module
 
@@ -97,6 +97,7 @@ class LocalAction(ActionBase):  # type: ignore[misc]
             outcome = TaskResult({"msg": self._refusal(validation)}, failed=True)
         else:
             task = Task(
+                self.core.read_options(params),
                 params,
                 self._task.check_mode,
                 warnings.append,

@@ -344,10 +344,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["autoscaling.max_replicas"],
     ),
     "copies in another state": ({"name": "web", "replicas": 2, "state": "paused"}, ["not with state=paused"]),
-    "a negative number of copies": ({"name": "web", "replicas": -1}, ["replicas is -1; give 0 or more"]),
+    "a negative number of copies": ({"name": "web", "replicas": -1}, ["replicas: -1 is negative. Give 0 or more."]),
     "less than no time": (
         {"name": "web", "state": "paused", "wait_timeout": -1},
-        ["wait_timeout is -1; give 0 or more"],
+        ["wait_timeout: -1 is negative. Give 0 or more."],
     ),
     "a name without anything to do": ({"name": "web"}, ["src", "definition", "replicas"]),
 }

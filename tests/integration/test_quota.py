@@ -480,7 +480,10 @@ def test_bad_input(ansible: Ansible, recorder: Recorder, users: dict[str, Any], 
 
 
 OPTIONS = {
-    "less than no time": ({"name": "q", "state": "absent", "wait_timeout": -1}, ["wait_timeout is -1; give 0 or more"]),
+    "less than no time": (
+        {"name": "q", "state": "absent", "wait_timeout": -1},
+        ["wait_timeout: -1 is negative. Give 0 or more."],
+    ),
     "no input": ({}, ["src", "definition", "name", "namespaces"]),
     "names do not create": ({"namespaces": ["team"]}, ["state is present", "src"]),
     "two inputs": ({"name": "q", "definition": manifest("q", {})}, ["mutually exclusive"]),

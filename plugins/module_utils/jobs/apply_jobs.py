@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..engine.apply import ApplyResult, Executor
 from ..engine.hints import describe
@@ -16,27 +16,30 @@ from ..wait.wait_result import WaitResult
 from .job_results import report
 from .ledger_store import LedgerStore
 
+if TYPE_CHECKING:
+    from .job import JobOptions
 
-def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:
+
+def apply_jobs(task: Task[JobOptions], plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:
     executor = Executor(
         client=task.client(),
         check_mode=task.check_mode,
-        gone_timeout=task.params["wait_timeout"],
+        gone_timeout=task.options.wait_timeout,
         warn=task.warn,
-        force_conflicts=task.params["force_conflicts"],
-        grace_seconds=0 if task.params["force"] else None,
+        force_conflicts=task.options.force_conflicts,
+        grace_seconds=0 if task.options.force else None,
     )
-    keep_going = task.params["continue_on_error"]
+    keep_going = task.options.continue_on_error
     begun = [outcome for outcome in executor.apply_plans(plans, keep_going=keep_going) if outcome]
     failed = [outcome for outcome in begun if outcome.error is not None]
     done = [outcome for outcome in begun if outcome.error is None]
     problems = [_told(failed, len(done), len(plans))] if failed else []
-    if task.params["state"] == "absent":
+    if task.options.state == "absent":
         ledger.forget(done)
     else:
         ledger.record(begun)  # before a long wait, which somebody may break off
     wait_result = WaitResult()
-    if task.params["wait"] and not task.check_mode and done and (keep_going or not failed):
+    if task.options.wait and not task.check_mode and done and (keep_going or not failed):
         from ..wait.job_wait import wait_for
 
         try:
@@ -46,7 +49,7 @@ def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, 
             problems.append(f"all else was done, but waiting for it failed: {error}")
     if wait_result.problem:
         problems.append(wait_result.problem)
-    if task.params["wait"]:
+    if task.options.wait:
         for outcome, ended in _failed_long_ago(done):
             outcome.error = ended.reason
             problems.append(f"{describe(outcome.plan)}: {ended.reason}")

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from ..kube.concurrency import concurrency_argument_spec
+from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task
 from .ledger import RERUN
 from .select import JOB_KINDS, select_jobs
@@ -15,28 +16,25 @@ STATES = ("present", "absent", "paused", "resumed", "restarted")
 WAIT_STATES = ("scheduled", "ready", "complete")
 
 
-def job_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of gpuctl_job beside those of the connection."""
-    return {
-        "state": {"type": "str", "choices": list(STATES), "default": "present"},
-        "src": {"type": "list", "elements": "path"},
-        "definition": {"type": "raw"},
-        "allow_empty": {"type": "bool", "default": False},
-        "name": {"type": "str"},
-        "kind": {"type": "str", "choices": list(JOB_KINDS)},
-        "namespace": {"type": "str"},
-        "replicas": {"type": "int"},
-        "rerun": {"type": "str", "choices": list(RERUN), "default": "on_change"},
-        "on_immutable": {"type": "str", "choices": ["recreate", "fail"], "default": "recreate"},
-        "force": {"type": "bool", "default": False},
-        "force_conflicts": {"type": "bool", "default": False},
-        "wait": {"type": "bool", "default": False},
-        "wait_for": {"type": "str", "choices": list(WAIT_STATES), "default": "ready"},
-        "wait_timeout": {"type": "int", "default": 600},
-        "wait_for_nodes": {"type": "bool", "default": False},
-        "continue_on_error": {"type": "bool", "default": False},
-        **concurrency_argument_spec(),
-    }
+@dataclass(frozen=True, kw_only=True)
+class JobOptions(ConcurrencyOptions):
+    state: str = option("str", choices=list(STATES), default="present")
+    src: list[str] | None = option("list", elements="path")
+    definition: Any = option("raw")
+    allow_empty: bool = option("bool", default=False)
+    name: str | None = option("str")
+    kind: str | None = option("str", choices=list(JOB_KINDS))
+    namespace: str | None = option("str")
+    replicas: int | None = option("int")
+    rerun: str = option("str", choices=list(RERUN), default="on_change")
+    on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
+    force: bool = option("bool", default=False)
+    force_conflicts: bool = option("bool", default=False)
+    wait: bool = option("bool", default=False)
+    wait_for: str = option("str", choices=list(WAIT_STATES), default="ready")
+    wait_timeout: int = option("int", default=600)
+    wait_for_nodes: bool = option("bool", default=False)
+    continue_on_error: bool = option("bool", default=False)
 
 
 JOB_CONSTRAINTS: dict[str, Any] = {
@@ -47,7 +45,7 @@ JOB_CONSTRAINTS: dict[str, Any] = {
 }
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(task: Task[JobOptions]) -> dict[str, Any]:
     """Bring the jobs of a task to the state that it asks for.
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with what was done until then.
@@ -62,9 +60,9 @@ def run(task: Task) -> dict[str, Any]:
     from .ledger_store import LedgerStore
 
     ledger = LedgerStore(task)
-    if task.params["state"] == "absent":
+    if task.options.state == "absent":
         plans = plans_for_absent(task, jobs)
-    elif task.params["state"] == "present" and not task.params["name"]:
+    elif task.options.state == "present" and not task.options.name:
         plans = plans_for_present(task, jobs, ledger)
     else:
         from .transition_plans import plans_for_transition
@@ -73,4 +71,4 @@ def run(task: Task) -> dict[str, Any]:
     return apply_jobs(task, plans, ledger)
 
 
-MODULE = ModuleSpec(job_argument_spec(), run, JOB_CONSTRAINTS)
+MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS)

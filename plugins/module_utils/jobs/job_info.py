@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .select import JOB_KINDS
 
@@ -22,23 +24,21 @@ Job = tuple[str, str, str]  # namespace, name, kind: while a job becomes another
 T = TypeVar("T")
 
 
-def job_info_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of gpuctl_job_info beside those of the connection."""
-    return {
-        "name": {"type": "str"},
-        "kind": {"type": "str", "choices": list(JOB_KINDS)},
-        "pool": {"type": "str"},
-        "status": {"type": "str"},
-        "namespaces": {"type": "list", "elements": "str", "aliases": ["namespace"]},
-        "label_selectors": {"type": "list", "elements": "str"},
-        "pods": {"type": "bool", "default": False},
-        "details": {"type": "bool", "default": False},
-        "full": {"type": "bool", "default": False},
-        "show_token": {"type": "bool", "default": False},
-    }
+@dataclass(frozen=True, kw_only=True)
+class JobInfoOptions(Options):
+    name: str | None = option("str")
+    kind: str | None = option("str", choices=list(JOB_KINDS))
+    pool: str | None = option("str")
+    status: str | None = option("str")
+    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    label_selectors: list[str] | None = option("list", elements="str")
+    pods: bool = option("bool", default=False)
+    details: bool = option("bool", default=False)
+    full: bool = option("bool", default=False)
+    show_token: bool = option("bool", default=False)
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(task: Task[JobInfoOptions]) -> dict[str, Any]:
     """One list of requests per kind of object and scope (all namespaces at once, or each of those named).
 
     Only the workloads' answers are indispensable, and the pods' where they were asked for. Who may not look at events,
@@ -48,7 +48,7 @@ def run(task: Task) -> dict[str, Any]:
     from ..manifest.secrets import redact
     from .job_rows import event_rows, job_row
 
-    params, now = task.params, datetime.now(timezone.utc)
+    now = datetime.now(timezone.utc)
     workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
     tokens = _tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
@@ -59,27 +59,27 @@ def run(task: Task) -> dict[str, Any]:
     results = []
     for job, workload in workloads.items():
         row = {**job_row(workload, now), "reason": reasons.get(job)}
-        if params["details"]:
+        if task.options.details:
             pod_names = {pod["job_id"] for pod in rows[job]}
             row |= {"pods": rows[job], "events": event_rows(workload, pod_names, events, now)}
-        if params["full"]:
+        if task.options.full:
             row["object"] = workload
         # The tokens that were asked for stand in the URLs and nowhere else.
         results.append({**redact(row, tokens.values()), "access_urls": urls.get(job, [])})
     in_order = [redact(pod, tokens.values()) for job in workloads for pod in rows[job]]
-    return {"changed": False, "results": results, **({"pods": in_order} if params["pods"] else {})}
+    return {"changed": False, "results": results, **({"pods": in_order} if task.options.pods else {})}
 
 
-MODULE = ModuleSpec(job_info_argument_spec(), run)
+MODULE = ModuleSpec(JobInfoOptions, run)
 
 
-def _workloads(task: Task) -> Objects:
+def _workloads(task: Task[JobInfoOptions]) -> Objects:
     from ..cluster.live_jobs import WORKLOADS
     from ..cluster.status import status_of
     from ..kube.errors import ApiError
 
-    wanted = _status_word(task.params["status"])
-    by_name = f"metadata.name={task.params['name']}" if task.params["name"] else ""  # A workload is named as its job.
+    wanted = _status_word(task.options.status)
+    by_name = f"metadata.name={task.options.name}" if task.options.name else ""  # A workload is named as its job.
     try:
         found = [
             obj
@@ -88,13 +88,13 @@ def _workloads(task: Task) -> Objects:
             if wanted in (None, status_of(obj))
         ]
     except ApiError as error:
-        if error.is_forbidden and not task.params["namespaces"]:
+        if error.is_forbidden and not task.options.namespaces:
             raise TaskFailed(f"{error}. Name the namespaces that you may look at in the option namespaces.") from None
         raise
     return found
 
 
-def _tokens(task: Task, workloads: dict[Job, dict[str, Any]]) -> dict[Job, str]:
+def _tokens(task: Task[JobInfoOptions], workloads: dict[Job, dict[str, Any]]) -> dict[Job, str]:
     """The tokens of notebooks, where they are asked for. All other secrets of the workloads are hidden from here on."""
     from ..cluster.endpoints import SecretKey, notebook_token
     from ..cluster.read import secret_value
@@ -102,7 +102,7 @@ def _tokens(task: Task, workloads: dict[Job, dict[str, Any]]) -> dict[Job, str]:
     from ..manifest.secrets import live_secret_values
 
     tokens, kept = {}, {}
-    if task.params["show_token"]:
+    if task.options.show_token:
         for job, workload in workloads.items():
             token = notebook_token(workload) if workload["metadata"]["labels"][JOB_TYPE] == "notebook" else None
             if isinstance(token, SecretKey):
@@ -131,7 +131,12 @@ def _status_word(status: str | None) -> str | None:
 
 
 def _select(
-    task: Task, resource: Resource, slim: Callable[[dict[str, Any]], T], *, fields: str = "", labels: str = ""
+    task: Task[JobInfoOptions],
+    resource: Resource,
+    slim: Callable[[dict[str, Any]], T],
+    *,
+    fields: str = "",
+    labels: str = "",
 ) -> list[T]:
     """What ``shrink`` makes of the objects of the jobs that the filters choose; the server filters by label.
 
@@ -140,16 +145,21 @@ def _select(
     """
     from ..labels import JOB_TYPE, POOL
 
-    filters = {JOB_TYPE: task.params["kind"], POOL: task.params["pool"]}
+    filters = {JOB_TYPE: task.options.kind, POOL: task.options.pool}
     chosen = [JOB_TYPE, *(f"{key}={value}" for key, value in filters.items() if value)]
-    selector = ",".join(filter(None, [*chosen, *(task.params["label_selectors"] or ()), labels]))
+    selector = ",".join(filter(None, [*chosen, *(task.options.label_selectors or ()), labels]))
     return _everywhere(task, resource, slim, labels=selector, fields=fields)
 
 
 def _everywhere(
-    task: Task, resource: Resource, slim: Callable[[dict[str, Any]], T], *, labels: str = "", fields: str = ""
+    task: Task[JobInfoOptions],
+    resource: Resource,
+    slim: Callable[[dict[str, Any]], T],
+    *,
+    labels: str = "",
+    fields: str = "",
 ) -> list[T]:
-    namespaces: list[str | None] = list(dict.fromkeys(task.params["namespaces"] or ())) or [None]
+    namespaces: list[str | None] = list(dict.fromkeys(task.options.namespaces or ())) or [None]
     return [
         found
         for namespace in namespaces
@@ -158,7 +168,7 @@ def _everywhere(
 
 
 def _pods(
-    task: Task, workloads: dict[Job, dict[str, Any]], stuck: dict[Job, dict[str, Any]], now: datetime
+    task: Task[JobInfoOptions], workloads: dict[Job, dict[str, Any]], stuck: dict[Job, dict[str, Any]], now: datetime
 ) -> tuple[dict[Job, Objects], dict[Job, Objects]]:
     """A row for each pod of the jobs where rows were asked for, and the pods themselves of those that are stuck.
 
@@ -168,7 +178,7 @@ def _pods(
     from ..kube.resources import POD
     from .job_rows import pod_row
 
-    asked_for = task.params["pods"] or task.params["details"]
+    asked_for = task.options.pods or task.options.details
     rows: dict[Job, Objects] = defaultdict(list)
     whole: dict[Job, Objects] = defaultdict(list)
     if not (stuck or (asked_for and workloads)):
@@ -193,23 +203,23 @@ def _pods(
     return rows, whole
 
 
-def _labels_of_pods(task: Task, workloads: dict[Job, dict[str, Any]]) -> set[str]:
+def _labels_of_pods(task: Task[JobInfoOptions], workloads: dict[Job, dict[str, Any]]) -> set[str]:
     """Selectors that keep other jobs' pods out of the answer, where one name was asked for (see ``job_name_of``)."""
     from ..labels import APP
 
-    name = task.params["name"]
+    name = task.options.name
     if not name:
         return {""}
     return {f"{APP}={name}" if APP in obj["metadata"]["labels"] else f"job-name={name}" for obj in workloads.values()}
 
 
-def _events(task: Task, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
+def _events(task: Task[JobInfoOptions], stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
     """The warnings, where something is to be explained or details are asked for; none for who may not read them."""
     from ..cluster.live_jobs import by_time
     from ..kube.errors import ApiError
     from ..kube.resources import EVENT
 
-    if not stuck and not (task.params["details"] and workloads):
+    if not stuck and not (task.options.details and workloads):
         return []
     try:
         return by_time(_everywhere(task, EVENT, _without_bookkeeping, fields="type=Warning"))
@@ -219,13 +229,17 @@ def _events(task: Task, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Obj
         raise
 
 
-def _reasons(task: Task, stuck: dict[Job, dict[str, Any]], pods: dict[Job, Objects], events: Objects) -> dict[Job, str]:
+def _reasons(
+    task: Task[JobInfoOptions], stuck: dict[Job, dict[str, Any]], pods: dict[Job, Objects], events: Objects
+) -> dict[Job, str]:
     from ..cluster.read import reasons_of
 
     return reasons_of(task.client(), stuck, pods, events)
 
 
-def _access_urls(task: Task, workloads: dict[Job, dict[str, Any]], tokens: dict[Job, str]) -> dict[Job, list[str]]:
+def _access_urls(
+    task: Task[JobInfoOptions], workloads: dict[Job, dict[str, Any]], tokens: dict[Job, str]
+) -> dict[Job, list[str]]:
     from ..cluster.endpoints import access_urls
     from ..cluster.read import node_address
     from ..kube.errors import ApiError

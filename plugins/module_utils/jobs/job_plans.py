@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from ..cluster.live_jobs import existing_priority_classes, read_jobs
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
@@ -17,8 +18,11 @@ from .ledger_store import LedgerStore
 from .rerun import plan_rerun
 from .select import SelectedJob
 
+if TYPE_CHECKING:
+    from .job import JobOptions
 
-def plans_for_present(task: Task, jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
+
+def plans_for_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     task.mask(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
@@ -28,7 +32,7 @@ def plans_for_present(task: Task, jobs: list[SelectedJob], ledger: LedgerStore) 
     for job in jobs:
         plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id])
         if job.manifest is not None:
-            plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.params["rerun"], now)
+            plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
         needed = None if plan.ended else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             plan = replace(plan, prerequisites=(plan_priority_class(needed),))
@@ -41,18 +45,18 @@ def plans_for_present(task: Task, jobs: list[SelectedJob], ledger: LedgerStore) 
     return plans
 
 
-def validated(task: Task, plans: list[Plan]) -> list[Plan]:
+def validated(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
     return validate_by_dry_run(
         plans,
         task.client(),
-        on_immutable=task.params["on_immutable"],
+        on_immutable=task.options.on_immutable,
         check_mode=task.check_mode,
-        keep_going=task.params["continue_on_error"],
+        keep_going=task.options.continue_on_error,
         warn=task.warn,
     )
 
 
-def plans_for_absent(task: Task, jobs: list[SelectedJob]) -> list[Plan]:
+def plans_for_absent(task: Task[JobOptions], jobs: list[SelectedJob]) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     plans: list[Plan] = []
@@ -64,7 +68,7 @@ def plans_for_absent(task: Task, jobs: list[SelectedJob]) -> list[Plan]:
             blockers.append((plan, of_another_kind(kinds[0])))
         plans.append(plan)
     blockers += unmanaged_workloads((plan for plan in plans if not plan.steps), client)
-    return block_plans(plans, blockers, task.params["continue_on_error"])
+    return block_plans(plans, blockers, task.options.continue_on_error)
 
 
 def of_another_kind(kind: str) -> str:

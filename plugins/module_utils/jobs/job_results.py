@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..cluster.live_jobs import JobId
 from ..cluster.status import STUCK, status_of
@@ -16,8 +16,11 @@ from ..kube.errors import KubeError
 from ..task import Task
 from ..wait.wait_result import WaitResult
 
+if TYPE_CHECKING:
+    from .job import JobOptions
 
-def report(task: Task, outcomes: list[ApplyResult], wait_result: WaitResult) -> dict[str, Any]:
+
+def report(task: Task[JobOptions], outcomes: list[ApplyResult], wait_result: WaitResult) -> dict[str, Any]:
     try:
         reasons, address = _reasons(task, outcomes, wait_result), _node_address(task, outcomes)
     except KubeError as error:  # What was done is told all the same.
@@ -50,12 +53,12 @@ def _released(gpus: int, check_mode: bool) -> str:
     return f"; {gpus} {'GPU' if gpus == 1 else 'GPUs'} {'would be released' if check_mode else 'released'}"
 
 
-def _reasons(task: Task, outcomes: list[ApplyResult], wait_result: WaitResult) -> dict[JobId, str]:
+def _reasons(task: Task[JobOptions], outcomes: list[ApplyResult], wait_result: WaitResult) -> dict[JobId, str]:
     """Why jobs do not run. A job that was created a moment ago has no story to tell yet, unless it was waited for."""
     stuck = {}
     for outcome in outcomes:
         job = outcome.plan.namespace, outcome.plan.name
-        settled = task.params["wait"] or outcome.plan.action is Action.UNCHANGED
+        settled = task.options.wait or outcome.plan.action is Action.UNCHANGED
         if outcome.workload and settled and job not in wait_result.jobs and status_of(outcome.workload) in STUCK:
             stuck[job] = outcome.workload
     if not stuck:
@@ -65,7 +68,7 @@ def _reasons(task: Task, outcomes: list[ApplyResult], wait_result: WaitResult) -
     return {**wait_result.reasons, **read_reasons(task.client(), stuck)}
 
 
-def _node_address(task: Task, outcomes: list[ApplyResult]) -> str | None:
+def _node_address(task: Task[JobOptions], outcomes: list[ApplyResult]) -> str | None:
     """Where node ports answer, if any of the jobs has one."""
     services = [obj for outcome in outcomes for obj in outcome.objects.values() if obj["kind"] == "Service"]
     if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..engine.apply import ApplyResult
 from ..kube.errors import ApiError, KubeError
@@ -15,11 +15,14 @@ from ..labels import FIELD_MANAGER, LEDGER, MANAGED_BY
 from ..task import Task
 from .ledger import Entry, entry_of, ledger_changes, read_entries
 
+if TYPE_CHECKING:
+    from .job import JobOptions
+
 
 class LedgerStore:
     """What the ledgers say. A ledger that may not be read or written is told of once, and fails nothing."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[JobOptions]) -> None:
         self._task = task
         self._entries: dict[str, dict[str, Entry]] = {}
         self._missing: set[str] = set()

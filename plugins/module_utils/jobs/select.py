@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..task import Task, TaskFailed
+
+if TYPE_CHECKING:
+    from .job import JobOptions
 
 JOB_KINDS = ("training", "inference", "notebook", "compute")
 
@@ -33,35 +36,35 @@ class SelectedJob:
         return self.namespace, self.name
 
 
-def select_jobs(task: Task) -> list[SelectedJob]:
+def select_jobs(task: Task[JobOptions]) -> list[SelectedJob]:
     """The jobs that the options name, built; no request has been sent when this fails."""
-    default_namespace = task.params["namespace"] or "default"
-    state = task.params["state"]
+    default_namespace = task.options.namespace or "default"
+    state = task.options.state
     task.require_non_negative("replicas", "wait_timeout")
-    if task.params["replicas"] is not None and state != "present":
+    if task.options.replicas is not None and state != "present":
         raise TaskFailed(f"replicas goes with state=present, not with state={state}; leave one of them out.")
-    if task.params["name"]:
-        return [SelectedJob(default_namespace, task.params["name"], task.params["kind"])]
+    if task.options.name:
+        return [SelectedJob(default_namespace, task.options.name, task.options.kind)]
     return _built(task, default_namespace)
 
 
-def _built(task: Task, default_namespace: str) -> list[SelectedJob]:
+def _built(task: Task[JobOptions], default_namespace: str) -> list[SelectedJob]:
     from ..manifest.digest import digest_of
     from ..manifest.load import load
     from ..manifest.models import Compute, Inference, Pool, Quota, Training
     from ..manifest.secrets import secret_values
     from .objects.build import build
 
-    replicas = task.params["replicas"]
+    replicas = task.options.replicas
     jobs, others, unscalable = [], [], []
-    for document in load(task.params["src"] or (), task.params["definition"], default_namespace):
+    for document in load(task.options.src or (), task.options.definition, default_namespace):
         model = document.model
         if isinstance(model, (Pool, Quota)):
             others.append(f"{document.origin} ({model.kind})")
             continue
         task.mask(secret_values(model))
         namespace = model.job.namespace or default_namespace
-        if task.params["state"] != "present":
+        if task.options.state != "present":
             jobs.append(SelectedJob(namespace, model.job.name, model.kind))
             continue
         if replicas is not None:
@@ -89,7 +92,7 @@ def _built(task: Task, default_namespace: str) -> list[SelectedJob]:
         )
     if unscalable:
         raise TaskFailed("\n".join([*unscalable, "Nothing was changed."]))
-    if not jobs and not task.params["allow_empty"]:
+    if not jobs and not task.options.allow_empty:
         raise TaskFailed(
             f"there is no job in what was given, only: {', '.join(others)}. Job kinds are {', '.join(JOB_KINDS)}; "
             f"pools and quotas have modules of their own."

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..cluster.live_jobs import JobId, read_jobs, read_pods
 from ..engine.dry_run import block_plans, unmanaged_workloads
@@ -19,8 +20,11 @@ from .kueue import read_admissions
 from .select import SelectedJob
 from .transitions import LiveJob, TransitionRefused, pause, restart, resume, scale
 
+if TYPE_CHECKING:
+    from .job import JobOptions
 
-def plans_for_transition(task: Task, jobs: list[SelectedJob]) -> list[Plan]:
+
+def plans_for_transition(task: Task[JobOptions], jobs: list[SelectedJob]) -> list[Plan]:
     """What pausing, resuming, restarting or scaling needs.
 
     Raises Refused with all that stands in the way (or blocks those plans, told to continue on errors), and KubeError
@@ -45,7 +49,7 @@ def plans_for_transition(task: Task, jobs: list[SelectedJob]) -> list[Plan]:
     plans = block_plans(
         plans,
         [*blockers, *foreign, *((plan, _NOWHERE) for plan in nowhere)],
-        task.params["continue_on_error"],
+        task.options.continue_on_error,
     )
     return validated(task, plans)
 
@@ -53,7 +57,7 @@ def plans_for_transition(task: Task, jobs: list[SelectedJob]) -> list[Plan]:
 _NOWHERE = "there is no such job. gpuctl_job_info shows which there are, and state=present with a manifest makes one."
 
 
-def _living(task: Task, jobs: Iterable[SelectedJob]) -> dict[JobId, LiveJob]:
+def _living(task: Task[JobOptions], jobs: Iterable[SelectedJob]) -> dict[JobId, LiveJob]:
     """Those of the jobs that are there and not about to go."""
     client = task.client()
     objects = {job: active_objects(found) for job, found in read_jobs(client, (job.id for job in jobs)).items()}
@@ -66,20 +70,20 @@ def _living(task: Task, jobs: Iterable[SelectedJob]) -> dict[JobId, LiveJob]:
         job: one.workload for job, one in living.items() if is_admitted_by_kueue(one.workload) and not one.has_ended
     }
     admissions = read_admissions(client, queued)
-    pods = read_pods(client, living) if task.params["state"] in ("paused", "restarted") else {}
+    pods = read_pods(client, living) if task.options.state in ("paused", "restarted") else {}
     return {
         job: replace(one, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, one in living.items()
     }
 
 
-def _transition(task: Task, wanted: SelectedJob, job: LiveJob) -> Plan:
+def _transition(task: Task[JobOptions], wanted: SelectedJob, job: LiveJob) -> Plan:
     if wanted.kind not in (None, job.kind):
         raise TransitionRefused(of_another_kind(job.kind))
-    state, replicas = task.params["state"], task.params["replicas"]
+    state, replicas = task.options.state, task.options.replicas
     if state == "restarted":
         return restart(job, now_as_text())
     if state == "present":
-        return scale(job, replicas)
+        return scale(job, replicas or 0)
     if job.has_ended:
         task.warn(f"{job.kind} {job.name} in namespace {job.namespace} has ended, so it can not be {state}")
     return pause(job) if state == "paused" else resume(job)

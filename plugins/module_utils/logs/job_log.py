@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..kube.concurrency import run_concurrently
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
+from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
 
 if TYPE_CHECKING:
@@ -22,32 +23,30 @@ if TYPE_CHECKING:
 _AT_ONCE = 8  # pods; fewer than the connections that the client keeps
 
 
-def job_log_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of gpuctl_job_log beside those of the connection."""
-    return {
-        "name": {"type": "str", "required": True},
-        "namespace": {"type": "str"},
-        "pod": {"type": "str"},
-        "container": {"type": "str", "default": MAIN_CONTAINER},
-        "tail": {"type": "int", "default": 100},
-        "since": {"type": "str"},
-        "previous": {"type": "bool", "default": False},
-        "grep": {"type": "str"},
-        "timestamps": {"type": "bool", "default": False},
-        "limit_bytes": {"type": "int", "default": 262_144},
-        "dest": {"type": "path"},
-        "mode": {"type": "raw"},
-    }
+@dataclass(frozen=True, kw_only=True)
+class JobLogOptions(Options):
+    name: str = option("str", required=True)
+    namespace: str | None = option("str")
+    pod: str | None = option("str")
+    container: str = option("str", default=MAIN_CONTAINER)
+    tail: int = option("int", default=100)
+    since: str | None = option("str")
+    previous: bool = option("bool", default=False)
+    grep: str | None = option("str")
+    timestamps: bool = option("bool", default=False)
+    limit_bytes: int = option("int", default=262_144)
+    dest: str | None = option("path")
+    mode: Any = option("raw")
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     """One list of pods, and then the logs of those that were asked for, side by side.
 
     Returns ``changed``, ``results``, ``msg`` and, with a file, ``dest``. Raises TaskFailed when there is no pod to ask,
     or when every pod refuses for another reason than that it has not started.
     """
-    request = _request(task.params)
-    job = (task.params["namespace"] or DEFAULT_NAMESPACE, task.params["name"])
+    request = _request(task.options)
+    job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
     pods, secrets = _pods(task, job, request)
     logs = run_concurrently(lambda pod: _read(task.client(), pod, request, secrets), pods, _AT_ONCE)
     _explain(task.client(), job, logs, request.container)
@@ -56,11 +55,11 @@ def run(task: Task) -> dict[str, Any]:
         "changed": _write(request.file, logs, check_mode=task.check_mode),
         "results": [log.row for log in logs],
         "msg": _summary(logs),
-        **({"dest": task.params["dest"]} if request.file else {}),
+        **({"dest": task.options.dest} if request.file else {}),
     }
 
 
-MODULE = ModuleSpec(job_log_argument_spec(), run)
+MODULE = ModuleSpec(JobLogOptions, run)
 
 
 # -- what was asked for ----------------------------------------------------------------------------------------------
@@ -88,7 +87,7 @@ class _Request:
         return self.file is not None and (self.pattern is None or self.tail == ALL)
 
 
-def _request(params: Mapping[str, Any]) -> _Request:
+def _request(options: JobLogOptions) -> _Request:
     """Raises TaskFailed with everything that is wrong with the options; nothing was sent then."""
     from .host_file import HostFile, parse_mode
     from .log_query import ALL, log_query
@@ -96,40 +95,40 @@ def _request(params: Mapping[str, Any]) -> _Request:
     mistakes: list[str] = []
     query: dict[str, str] = {}
     pattern = file = None
-    if params["tail"] < 1 and params["tail"] != ALL:
-        mistakes.append(f"tail is {params['tail']}; it must be 1 or more, or {ALL} for all lines")
+    if options.tail < 1 and options.tail != ALL:
+        mistakes.append(f"tail is {options.tail}; it must be 1 or more, or {ALL} for all lines")
     try:
         query = log_query(
-            params["container"],
-            tail=params["tail"],
-            since=params["since"],
-            previous=params["previous"],
-            whole=bool(params["grep"]),
+            options.container,
+            tail=options.tail,
+            since=options.since,
+            previous=options.previous,
+            whole=bool(options.grep),
         )
     except ValueError as problem:
         mistakes.append(str(problem))
     try:
-        pattern = re.compile(params["grep"]) if params["grep"] else None
+        pattern = re.compile(options.grep) if options.grep else None
     except re.error as problem:
-        mistakes.append(f"grep is {params['grep']!r}, which is no regular expression: {problem}")
-    if params["limit_bytes"] < 1:
-        mistakes.append(f"limit_bytes is {params['limit_bytes']}; it must be 1 or more")
+        mistakes.append(f"grep is {options.grep!r}, which is no regular expression: {problem}")
+    if options.limit_bytes < 1:
+        mistakes.append(f"limit_bytes is {options.limit_bytes}; it must be 1 or more")
     try:
-        mode = parse_mode(params["mode"])
-        file = HostFile(params["dest"], mode) if params["dest"] else None
+        mode = parse_mode(options.mode)
+        file = HostFile(options.dest, mode) if options.dest else None
     except ValueError as problem:
         mistakes.append(str(problem))
     if mistakes:
         raise TaskFailed("; ".join(mistakes))
     return _Request(
-        pod=params["pod"] or None,
-        container=params["container"],
-        previous=params["previous"],
+        pod=options.pod or None,
+        container=options.container,
+        previous=options.previous,
         query=query,
-        tail=params["tail"],
-        limit=params["limit_bytes"],
+        tail=options.tail,
+        limit=options.limit_bytes,
         pattern=pattern,
-        timestamps=params["timestamps"],
+        timestamps=options.timestamps,
         file=file,
     )
 
@@ -170,7 +169,7 @@ class _Log:
         }
 
 
-def _pods(task: Task, job: tuple[str, str], request: _Request) -> tuple[list[dict[str, Any]], set[str]]:
+def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) -> tuple[list[dict[str, Any]], set[str]]:
     """The pods to ask, and what must not show of what they say."""
     from ..cluster.live_jobs import read_pods
     from ..manifest.secrets import live_secret_values
@@ -251,7 +250,7 @@ def _explain(client: Client, job: tuple[str, str], logs: Sequence[_Log], contain
         log.error = reasons.get(log.name) or not_started(log.pod, container)
 
 
-def _judge(task: Task, logs: Sequence[_Log]) -> None:
+def _judge(task: Task[JobLogOptions], logs: Sequence[_Log]) -> None:
     """Fail when nothing could be read and waiting will not help; warn of what is missing otherwise."""
     failed = [log for log in logs if log.error and not log.not_started]
     if failed and len(failed) == len(logs):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ..cluster.live_jobs import JobId, by_time
 from ..cluster.read import reasons_of
@@ -32,7 +33,7 @@ _LOGS = 5  # of more jobs than that nobody reads the logs in a message
 _WAIT_FOR = {goal.word: goal for goal in (SCHEDULED, READY, COMPLETE)}
 
 
-def wait_for(task: Task, outcomes: Sequence[ApplyResult]) -> WaitResult:
+def wait_for(task: Task[Any], outcomes: Sequence[ApplyResult]) -> WaitResult:
     """Wait for what the task asks for. The outcomes get the last workload seen, and the error. Raises KubeError."""
     goal = _goal(task)
     by_id = {(outcome.plan.namespace, outcome.plan.name): outcome for outcome in outcomes}
@@ -65,7 +66,7 @@ def wait_for(task: Task, outcomes: Sequence[ApplyResult]) -> WaitResult:
     return WaitResult(job_statuses.keys(), reasons, logs, told)
 
 
-def _goal(task: Task) -> Goal:
+def _goal(task: Task[Any]) -> Goal:
     state = task.params["state"]
     if state == "absent":
         return DELETED
@@ -103,7 +104,7 @@ def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[Jo
     return reasons
 
 
-def _logs(task: Task, job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
+def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
     """The last lines of the containers whose end has ended hopes, secrets masked."""
     found: dict[JobId, list[str]] = {}
     for job, job_status in job_statuses.items():
@@ -113,7 +114,7 @@ def _logs(task: Task, job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, li
     return found
 
 
-def _end_of_log(task: Task, namespace: str, pod: str, container: str) -> list[str]:
+def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str) -> list[str]:
     query = log_query(container, tail=_LOG_LINES, since=None, previous=False, whole=False)
     view = View(longest=_LOG_BYTES, secrets=task.masked)
     try:

@@ -46,7 +46,8 @@ action = importlib.import_module(f"{PLUGINS}.action.{{module}}").ActionModule
 from {PLUGINS}.module_utils.task import Task, run_task
 params = {{name: spec.get("default") for name, spec in action.core.arguments()["argument_spec"].items()}}
 before = set(sys.modules)
-outcome = run_task(Task(params | options, False, print, list), action.core)
+params |= options
+outcome = run_task(Task(action.core.read_options(params), params, False, print, list), action.core)
 assert not outcome.failed, outcome.result
 ours_or_heavy = ("ansible_collections", "pydantic", "urllib3", "yaml", "kubernetes", "ssl")
 print(json.dumps(sorted(name for name in set(sys.modules) - before if name.split(".")[0] in ours_or_heavy)))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import ApplyResult
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry, entry_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger_store import LedgerStore
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
@@ -45,7 +46,7 @@ def written(*names: str) -> dict[str, str]:
 
 
 def ledger(url: str, warnings: list[str], check_mode: bool = False) -> LedgerStore:
-    task = Task({}, check_mode, warnings.append, lambda values: None)
+    task = Task(JobOptions(), {}, check_mode, warnings.append, lambda values: None)
     task._client = Client(Connection(server=url, authorization=dict, retries=0))
     return LedgerStore(task)
 

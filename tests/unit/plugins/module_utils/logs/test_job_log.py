@@ -21,13 +21,12 @@ TIME = "2026-01-31T08:00:00.123456789Z"
 ASKED = {"container": "main", "timestamps": "true"}
 
 
-def task(url: str, *, check_mode: bool = False, **options: Any) -> Task:
-    spec = job_log.job_log_argument_spec()
-    params = {name: option.get("default") for name, option in spec.items()}
+def task(url: str, *, check_mode: bool = False, **options: Any) -> Task[job_log.JobLogOptions]:
+    given = job_log.JobLogOptions(**{"name": "x", "namespace": "ml", **options})
     # The lists of workloads one after the other, so that their order is known.
     client = Client(Connection(url, authorization=dict, concurrency=1), sleep=lambda seconds: None)
     warned: list[str] = []
-    made = Task({**params, "name": "x", "namespace": "ml", **options}, check_mode, warned.append, list, _client=client)
+    made = Task(given, {}, check_mode, warned.append, list, _client=client)
     made.warned = warned  # type: ignore[attr-defined]
     return made
 

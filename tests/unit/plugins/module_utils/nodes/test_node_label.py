@@ -12,7 +12,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, 
 
 def refusal(**options: Any) -> list[str]:
     defaults = {name: option.get("default") for name, option in node_label_argument_spec().items()}
-    task = Task({**defaults, "nodes": ["a"], **options}, False, lambda text: None, lambda values: None)
+    params = {**defaults, "nodes": ["a"], **options}
+    task = Task(params, params, False, lambda text: None, lambda values: None)
     with pytest.raises(TaskFailed) as raised:
         run(task)
     return str(raised.value).splitlines()
