@@ -18,7 +18,7 @@ preload(
     "cluster.reason",
     "jobs.apply_jobs",
     "jobs.job_plans",
-    "jobs.transition_plans",
+    "jobs.states",
     "wait.job_wait",
     "manifest.digest",
     "manifest.load",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..cluster.live_jobs import JobId, by_time
 from ..cluster.read import reasons_of
@@ -21,32 +21,32 @@ from ..logs.lines import View, last_lines, lines_of
 from ..logs.log_query import log_query
 from ..manifest.secrets import live_secret_values
 from ..task import Task
-from .goals import COMPLETE, DELETED, PAUSED, READY, SCHEDULED, Goal, after_restart
+from .goals import DELETED, Goal
 from .loop import JobStatus, Wait, WaitTarget
 from .progress import ProgressReporter, TimedOut, errors, problem
 from .wait_result import WaitResult
+
+if TYPE_CHECKING:
+    from ..jobs.job import JobOptions
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_384
 _LOGS = 5  # of more jobs than that nobody reads the logs in a message
 
-_WAIT_FOR = {goal.word: goal for goal in (SCHEDULED, READY, COMPLETE)}
 
-
-def wait_for(task: Task[Any], outcomes: Sequence[ApplyResult]) -> WaitResult:
-    """Wait for what the task asks for. The outcomes get the last workload seen, and the error. Raises KubeError."""
-    goal = _goal(task)
+def wait_for(task: Task[JobOptions], outcomes: Sequence[ApplyResult], goal: Goal) -> WaitResult:
+    """Wait for the goal. The outcomes get the last workload seen, and the error. Raises KubeError."""
     by_id = {(outcome.plan.namespace, outcome.plan.name): outcome for outcome in outcomes}
     # A training that has run and is gone has nothing to be waited for.
     jobs = [_wait_target(outcome) for outcome in outcomes if goal is DELETED or outcome.workload]
-    client, timeout, keep_going = task.client(), float(task.params["wait_timeout"]), task.params["continue_on_error"]
+    client, timeout, keep_going = task.client(), float(task.options.wait_timeout), task.options.continue_on_error
     job_statuses = Wait(
         client,
         goal,
         timeout,
         task.warn,
         keep_going=keep_going,
-        new_nodes=task.params["wait_for_nodes"],
+        new_nodes=task.options.wait_for_nodes,
         tell=ProgressReporter(goal, timeout, task.progress),
     ).wait(jobs)
     for job, job_status in job_statuses.items():
@@ -64,16 +64,6 @@ def wait_for(task: Task[Any], outcomes: Sequence[ApplyResult]) -> WaitResult:
         by_id[job].error = error
     told = problem(goal, list(late.values()), len(jobs), timeout, keep_going=keep_going) if late else None
     return WaitResult(job_statuses.keys(), reasons, logs, told)
-
-
-def _goal(task: Task[Any]) -> Goal:
-    state = task.params["state"]
-    if state == "absent":
-        return DELETED
-    if state == "paused":
-        return PAUSED
-    goal = _WAIT_FOR[task.params["wait_for"]]
-    return after_restart(goal) if state == "restarted" else goal
 
 
 def _wait_target(outcome: ApplyResult) -> WaitTarget:
@@ -104,7 +94,7 @@ def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[Jo
     return reasons
 
 
-def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
+def _logs(task: Task[JobOptions], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
     """The last lines of the containers whose end has ended hopes, secrets masked."""
     found: dict[JobId, list[str]] = {}
     for job, job_status in job_statuses.items():
@@ -114,7 +104,7 @@ def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobI
     return found
 
 
-def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str) -> list[str]:
+def _end_of_log(task: Task[JobOptions], namespace: str, pod: str, container: str) -> list[str]:
     query = log_query(container, tail=_LOG_LINES, since=None, previous=False, whole=False)
     view = View(longest=_LOG_BYTES, secrets=task.masked)
     try:

@@ -19,7 +19,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "pools": pool.pool_argument_spec(),
     "quotas": quota.quota_argument_spec(),
     "node_labels": node_label.node_label_argument_spec(),
-    "jobs": job.job_argument_spec(),
+    "jobs": job.JobOptions.argument_spec(),
 }
 
 

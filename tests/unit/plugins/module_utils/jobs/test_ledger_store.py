@@ -151,7 +151,7 @@ def test_what_is_no_training_is_not_remembered():
 def test_who_may_not_read_it_is_told_once_and_writes_nothing():
     warnings = holds(Exchange("GET", LEDGER, status=403, answer=FORBIDDEN), record=submitted("a"), times=2)
     assert len(warnings) == 1
-    assert "Allow get, create and patch of configmaps there" in warnings[0]
+    assert "Grant get, create and patch on configmaps there" in warnings[0]
 
 
 def test_a_ledger_that_cannot_be_written_is_a_warning():
