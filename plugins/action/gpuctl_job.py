@@ -9,9 +9,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action impor
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
 preload(
-    "jobs.objects.compute",
-    "jobs.objects.inference",
-    "jobs.objects.build",
+    "jobs.objects.deployments",
     "jobs.objects.notebook",
     "jobs.objects.training",
     "cluster.read",

@@ -285,7 +285,7 @@ def test_who_may_not_write_the_ledger_is_warned(ansible: Ansible, api: Api, name
     result = eventually(lambda: _done(ansible.job(definition=training(), **options)))
     assert result.jobs["train"]["action"] == "create"
     assert "finished trainings" in " ".join(result.screen.split())
-    assert "Allow get, create and patch of configmaps" in " ".join(result.screen.split())
+    assert "Grant get, create and patch on configmaps" in " ".join(result.screen.split())
 
 
 def _done(result: TaskResult) -> TaskResult | None:

@@ -53,7 +53,7 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
     from ..manifest.load import load
     from ..manifest.models import Compute, Inference, Pool, Quota, Training
     from ..manifest.secrets import secret_values
-    from .objects.build import build
+    from .objects.job_objects import build
 
     replicas = task.options.replicas
     jobs, others, not_scalable = [], [], []

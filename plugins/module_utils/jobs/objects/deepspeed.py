@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from ...manifest.models import Training
 from . import metadata
 from .deepspeed_templates import ZERO2, ZERO3_OFFLOAD
-from .environment import Provided
 from .job_objects import Object
+from .pod import Provided
 from .volumes import Volume, files
 
 DIRECTORY = "/etc/gpuctl/deepspeed"
@@ -56,7 +56,7 @@ def configured(manifest: Training, words: list[str]) -> Configured:
     )
 
 
-def config_map(manifest: Training, names: tuple[str, ...], namespace: str) -> Object:
+def deepspeed_config_map(manifest: Training, names: tuple[str, ...], namespace: str) -> Object:
     """The templates that the training uses."""
     contents = {name: json.dumps(_TEMPLATES[name], indent=2) + "\n" for name in names}
     return metadata.config_map(manifest, namespace, _config_map_name(manifest), contents)

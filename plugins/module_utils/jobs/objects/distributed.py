@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from ... import labels
 from ...manifest.models import Training
 from . import metadata
-from .environment import Provided
 from .job_objects import Object
+from .pod import Provided
 from .volumes import Volume, files
 
 # The launcher's own default (deepspeed/launcher/runner.py, DLTS_HOSTFILE).

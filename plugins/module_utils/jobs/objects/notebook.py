@@ -8,9 +8,8 @@ from ... import labels
 from ...manifest.models import Notebook
 from . import metadata
 from .job_objects import Built
-from .pod import Additions, pod_template
-from .priority import priority_class
-from .probes import probes
+from .pod import Additions, pod_template, probes
+from .scheduling import priority_class
 from .service import PORT_NAME, access_service
 
 

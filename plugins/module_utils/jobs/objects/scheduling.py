@@ -4,14 +4,30 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from ... import labels
 from ...manifest.models import JobManifest, Resources
 from . import queue
 from .job_objects import Object, sparse
 
 
+class _Class(NamedTuple):
+    value: int
+    description: str
+    preemption_policy: str | None = None  # None is the default: evict pods of lower priority
+
+
+_CLASSES = {
+    "high": _Class(1_000_000, "Jobs with priority high: placed first, evict jobs of less priority if need be."),
+    "medium": _Class(500_000, "Jobs with priority medium, the default."),
+    "low": _Class(100, "Jobs with priority low: placed last, evict nobody.", "Never"),
+}
+PRIORITIES = tuple(_CLASSES)
+
+
 def placement(manifest: JobManifest) -> Object:
-    """The fields of a pod spec that say where it is placed, and before whom."""
+    """The fields of a pod spec that say where it is placed, and with which priority."""
     return sparse(
         {
             "nodeSelector": _node_selector(manifest.resources),
@@ -24,7 +40,7 @@ def placement(manifest: JobManifest) -> Object:
 
 
 def spread_over_nodes(name: str) -> list[Object]:
-    """Copies of a service on different nodes where there is a choice."""
+    """Put the replicas of a service on different nodes where possible."""
     return [
         {
             "maxSkew": 1,
@@ -33,6 +49,20 @@ def spread_over_nodes(name: str) -> list[Object]:
             "labelSelector": {"matchLabels": labels.pod_selector(name)},
         }
     ]
+
+
+def priority_class(priority: str) -> Object:
+    """The PriorityClass of ``high``, ``medium`` or ``low``. Its value cannot change once it exists."""
+    chosen = _CLASSES[priority]
+    fields: dict[str, Any] = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": labels.priority_class_name(priority), "labels": {labels.MANAGED_BY: labels.FIELD_MANAGER}},
+        "value": chosen.value,
+        "preemptionPolicy": chosen.preemption_policy,
+        "description": chosen.description,
+    }
+    return sparse(fields)
 
 
 def uses_gpu(resources: Resources) -> bool:
@@ -46,13 +76,13 @@ def _node_selector(resources: Resources) -> dict[str, str | None]:
 
 
 def _outside_of_pools() -> Object:
-    """The pool ``default`` is all nodes that no pool has claimed."""
+    """The pool ``default`` is all nodes without a pool."""
     unclaimed = {"matchExpressions": [{"key": labels.POOL, "operator": "DoesNotExist"}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [unclaimed]}}}
 
 
 def _tolerations(resources: Resources) -> list[Object]:
-    """GPU nodes are commonly tainted with the resource's name to keep other pods away."""
+    """GPU nodes commonly have a taint of the resource's name, which keeps other pods away."""
     if not uses_gpu(resources):
         return []
     return [{"key": labels.GPU, "operator": "Exists", "effect": "NoSchedule"}]

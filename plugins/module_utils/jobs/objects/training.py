@@ -9,10 +9,9 @@ from pathlib import PurePosixPath
 from ... import labels
 from ...manifest.models import Training
 from . import deepspeed, distributed, metadata, queue, service, volumes
-from .environment import Provided
 from .job_objects import Built, Object
-from .pod import Additions, pod_template
-from .priority import priority_class
+from .pod import Additions, Provided, pod_template
+from .scheduling import priority_class
 
 _RETRIES_PER_NODE = 3  # A crash of one rank fails them all.
 _KEEP_FINISHED_SECONDS = 86_400
@@ -47,7 +46,7 @@ def build_training(manifest: Training, namespace: str) -> Built:
     if several:
         dependents += [service.rendezvous_service(manifest, namespace), distributed.hostfile(manifest, namespace)]
     if config.names:
-        dependents.append(deepspeed.config_map(manifest, config.names, namespace))
+        dependents.append(deepspeed.deepspeed_config_map(manifest, config.names, namespace))
     return Built(
         workload={
             "apiVersion": "batch/v1",
