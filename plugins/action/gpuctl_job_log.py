@@ -8,7 +8,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.job_log impor
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
 
-preload("logs.absence", "logs.host_file", "logs.lines", "logs.log_pods")
+preload("logs.absence", "logs.host_file", "logs.log_lines", "logs.log_pods")
 
 
 class ActionModule(LocalAction):

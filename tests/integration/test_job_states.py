@@ -461,5 +461,5 @@ def test_a_queue_of_kueue_without_kueue_is_told(ansible: Ansible, api: Api, reco
     recorder.clear()
     result = ansible.job(name="train", namespace=namespace, state="paused")
     assert result.failed
-    assert "there is no Kueue in this cluster" in result.message
+    assert "Kueue is not installed" in result.message
     assert recorder.writes == []

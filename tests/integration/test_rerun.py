@@ -164,7 +164,7 @@ def test_a_running_training_is_not_interrupted_by_a_version_that_builds_it_other
     result = ansible.job(**options)
     assert not result.changed
     assert recorder.writes == recorder.dry_runs == []
-    assert "It runs on as it was submitted: its manifest is the same" in result.jobs["train"]["reason"]
+    assert "It keeps running as it was submitted: its manifest is the same" in result.jobs["train"]["reason"]
     assert "spec.template.spec.terminationGracePeriodSeconds" in result.jobs["train"]["reason"]
     changed = {**options, "definition": training(environment=OTHER_IMAGE)}
     assert ansible.job(**changed).jobs["train"]["action"] == "recreate"

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read what Kueue has to say about jobs in its queues: one Workload of its own for each."""
+"""Read Kueue's Workloads: one for each job in a Kueue queue."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ from ..labels import KUEUE_JOB_UID
 
 
 def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, dict[str, Any]]:
-    """Kueue's Workloads for the given Jobs, by job, for those that have one: a list per namespace.
-
-    Raises KubeError when Kueue is not installed.
-    """
+    """Kueue's Workloads for the given Jobs, with one request per namespace. Raises KubeError without Kueue."""
     if not jobs:
         return {}
     version = client.preferred_version(KUEUE_WORKLOAD.api_version.partition("/")[0])
     if version is None:
         names = ", ".join(f"{name} in namespace {namespace}" for namespace, name in sorted(jobs))
         raise KubeError(
-            f"there is no Kueue in this cluster (its API group is not served), which decides when jobs of its queues "
-            f"run: {names}. Install Kueue, or take queue.backend kueue out of the manifests. Nothing was changed."
+            f"Kueue is not installed (its API group is not served), but jobs are in its queues: {names}. Install "
+            f"Kueue, or remove queue.backend kueue from the manifests. Nothing was changed."
         )
     uids: dict[str, dict[str, JobId]] = defaultdict(dict)
     for job, workload in jobs.items():

@@ -17,7 +17,7 @@ from ..engine.plan import WORKLOAD_KINDS, Action
 from ..engine.results import why
 from ..kube.client import Client
 from ..kube.errors import KubeError
-from ..logs.lines import View, last_lines, lines_of
+from ..logs.log_lines import View, last_lines, split_log
 from ..logs.log_query import log_query
 from ..manifest.secrets import live_secret_values
 from ..task import Task
@@ -106,11 +106,11 @@ def _logs(task: Task[JobOptions], job_statuses: Mapping[JobId, JobStatus]) -> di
 
 def _end_of_log(task: Task[JobOptions], namespace: str, pod: str, container: str) -> list[str]:
     query = log_query(container, tail=_LOG_LINES, since=None, previous=False, whole=False)
-    view = View(longest=_LOG_BYTES, secrets=task.masked)
+    view = View(max_line=_LOG_BYTES, secrets=task.masked)
     try:
         return (
             task.client()
-            .read_log(namespace, pod, query, lambda pieces: last_lines(lines_of(pieces, view), _LOG_LINES, _LOG_BYTES))
+            .read_log(namespace, pod, query, lambda pieces: last_lines(split_log(pieces, view), _LOG_LINES, _LOG_BYTES))
             .lines
         )
     except KubeError:  # The pod has gone, or logs are not ours to read: the reason must do.

@@ -39,11 +39,9 @@ def build_inference(manifest: Inference, namespace: str) -> Built:
 
 def build_compute(manifest: Compute, namespace: str) -> Built:
     """The objects of a compute service."""
-    replicas = manifest.service.replicas
-    workload, warnings = _deployment(manifest, namespace, replicas)
-    return Built(
-        workload, [access_service(manifest, namespace)], scheduling.priority_class(manifest.job.priority), warnings
-    )
+    workload, warnings = _deployment(manifest, namespace, manifest.service.replicas)
+    priority_class = scheduling.priority_class(manifest.job.priority)
+    return Built(workload, [access_service(manifest, namespace)], priority_class, warnings)
 
 
 def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | None) -> tuple[Object, list[str]]:

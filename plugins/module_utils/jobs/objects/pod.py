@@ -54,8 +54,8 @@ def pod_template(manifest: JobManifest, namespace: str, additions: Additions) ->
     }
     template = {
         "metadata": metadata.template_metadata(manifest, namespace),
-        # Service links add variables for every Service of the namespace: thousands for hundreds of jobs, up to the limit
-        # of the kernel, and some collide with a program's own (VLLM_PORT).
+        # Service links add variables for every Service of the namespace: thousands for hundreds of jobs, up to the
+        # limit of the kernel, and some collide with a program's own (VLLM_PORT).
         "spec": {**sparse(spec), "enableServiceLinks": False},
     }
     return template, [*mount_warnings, *env_warnings]
