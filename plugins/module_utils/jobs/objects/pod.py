@@ -62,9 +62,9 @@ def pod_template(manifest: JobManifest, namespace: str, additions: Additions) ->
 
 
 def probes(service: Service) -> Object:
-    """The container's probes; none without a health check.
+    """The probes of the container; none without a health check.
 
-    Liveness is patient: a model server under full load answers late, and a restart costs it the time to load again.
+    Liveness allows two minutes: a model server answers late under full load, and has to load again after a restart.
     """
     if service.health_check is None:
         return {}
