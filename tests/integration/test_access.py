@@ -135,7 +135,7 @@ def test_who_may_not_read_the_secret_is_told_so(ansible: Ansible, notebooks: str
     run = info(ansible, notebooks, show_token=True)
     said = " ".join(run.output.split())
     assert f"access_urls of notebook secret in namespace {notebooks} lack its token" in said
-    assert "it is in key token of the Secret jupyter, which you may not read" in said
+    assert "reading key token of Secret jupyter is forbidden" in said
     found = {name: job["access_urls"][-1].rpartition("/")[2] for name, job in run.tasks[0].jobs.items()}
     token = f"?token={TOKEN}"
     assert found == {"flag": token, "args": token, "variable": token, "secret": f"svc-secret.{notebooks}.svc:8888"}

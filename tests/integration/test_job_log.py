@@ -148,7 +148,7 @@ def test_a_pod_that_has_not_started_says_why(ansible: Ansible, api: Api, namespa
     result = log(ansible, namespace, "train")
     (row,) = result.result["results"]
     assert (row["lines"], row["node"], row["status"]) == ([], None, "Pending")
-    assert row["error"].startswith(f"pod {row['pod']} cannot be placed: "), row
+    assert row["error"].startswith(f"pod {row['pod']} cannot be scheduled: "), row
     assert "GPU" in row["error"]
 
 
@@ -160,7 +160,7 @@ MISSING = {
     ),
     "no pods yet": (
         "refused",
-        r"^job refused in namespace {namespace} has no pods yet: the quota none .*exhausted",
+        r"^job refused in namespace {namespace} has no pods yet: quota none .*exhausted",
     ),
     "scaled to nothing": (
         "resting",

@@ -141,7 +141,7 @@ def test_a_deletion_leaves_what_is_not_ours_and_takes_the_rest(ansible: Ansible,
     jobs = [idle("theirs"), idle("ours")]
     result = ansible.job(definition=jobs, namespace=namespace, state="absent", continue_on_error=True)
     assert result.failed
-    assert "Deployment theirs exists there and does not belong to gpuctl" in result.message
+    assert "Deployment theirs exists and is not managed by gpuctl" in result.message
     assert (result.jobs["theirs"]["action"], result.jobs["ours"]["action"]) == ("unchanged", "delete")
     assert api.get("deployment", "theirs", namespace)
     assert eventually(lambda: api.get("deployment", "ours", namespace) is None)

@@ -190,7 +190,7 @@ def test_an_object_of_somebody_else_is_never_touched(ansible: Ansible, api: Api,
         result = ansible.job(definition=compute(), namespace=namespace, state=state)
         assert result.failed
         assert "Deployment web" in result.message
-        assert "does not belong to gpuctl" in result.message
+        assert "is not managed by gpuctl" in result.message
         assert "force_conflicts" not in result.message, "that would not help"
         assert recorder.writes == []
     after = api.get("deployment", "web", namespace)
@@ -407,7 +407,7 @@ def test_a_job_that_no_node_can_hold_says_why(ansible: Ansible, namespace: str):
         wait_timeout=5,
     )
     assert result.failed
-    assert "cannot be placed" in result.message
+    assert "cannot be scheduled" in result.message
     assert "Insufficient nvidia.com/gpu" in result.message
     assert result.jobs["train"]["status"] == "Pending"
     assert "Insufficient nvidia.com/gpu" in result.jobs["train"]["reason"]

@@ -391,7 +391,7 @@ def test_what_somebody_else_made_is_not_paused(ansible: Ansible, api: Api, recor
     recorder.clear()
     result = ansible.job(name="web", namespace=namespace, state="paused")
     assert result.failed
-    assert "does not belong to gpuctl" in result.message
+    assert "is not managed by gpuctl" in result.message
     assert recorder.writes == []
 
 

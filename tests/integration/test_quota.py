@@ -142,7 +142,7 @@ def test_a_job_over_quota_says_which_quota_is_exhausted_and_by_how_much(ansible:
     ansible.job(definition=job, namespace=namespace)
     reason = eventually(lambda: ansible.job(definition=job, namespace=namespace).jobs["train"]["reason"])
     assert f"quota {quota}-{namespace}" in reason
-    assert "nvidia.com/gpu: 2 more asked for, 0 of 1 in use" in reason
+    assert "nvidia.com/gpu: 2 requested, 0 of 1 used" in reason
 
 
 def test_lowering_below_use_is_allowed_and_told(ansible: Ansible, namespace: str, quota: str):

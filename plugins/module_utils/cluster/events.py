@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which events tell of a job: those about its workload, what the workload made, and its pods. Pure."""
+"""Which events belong to a job: those about its workload, its ReplicaSets and its pods. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Event = Mapping[str, Any]
 
 
 def is_about_workload(event: Event, workload: Mapping[str, Any]) -> bool:
-    """Told of the workload itself, or of a ReplicaSet that a Deployment made (named ``<deployment>-<hash>``)."""
+    """About the workload itself, or about a ReplicaSet of a Deployment (named ``<deployment>-<hash>``)."""
     involved, metadata = event.get("involvedObject") or {}, workload["metadata"]
     if event["metadata"].get("namespace") != metadata["namespace"]:
         return False
     if involved.get("uid") == metadata["uid"]:
         return True
-    made = workload["kind"] == "Deployment" and involved.get("kind") == "ReplicaSet"
-    return made and str(involved.get("name", "")).rpartition("-")[0] == metadata["name"]
+    may_own = workload["kind"] == "Deployment" and involved.get("kind") == "ReplicaSet"
+    return may_own and str(involved.get("name", "")).rpartition("-")[0] == metadata["name"]
 
 
 def is_about_pod(event: Event, namespace: str, pod_names: Collection[str]) -> bool:
-    """Told of one of the pods of a namespace."""
+    """About one of the named pods of a namespace."""
     involved = event.get("involvedObject") or {}
     return (
         involved.get("kind") == "Pod"

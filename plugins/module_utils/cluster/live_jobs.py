@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read what is live: one list per kind and namespace, chosen by our labels, whatever the number of jobs."""
+"""Read the live objects of jobs: one list per kind and namespace, by label, however many jobs."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from ..labels import APP, OURS, job_name_of
 WORKLOADS = (JOB, DEPLOYMENT, STATEFUL_SET)
 OWNED = (*WORKLOADS, SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
 
-_NAMED_IN_SELECTOR = 20  # More names would make the URL long; then all of ours are read.
+_NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects of all jobs are read.
 
 JobId = tuple[str, str]  # namespace, name
 
 
 def read_jobs(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[str, Any]]]:
-    """All objects of ours that belong to the given jobs, by job (see ``_by_job``)."""
+    """The objects of the given jobs, by job; a job without any has an empty list."""
     return _by_job(client, jobs, OWNED)
 
 
 def read_workloads(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[str, Any]]]:
-    """The workloads of the given jobs, by job."""
+    """The same, workloads only."""
     return _by_job(client, jobs, WORKLOADS)
 
 
 def read_pods(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[str, Any]]]:
-    """The pods of the given jobs, by job."""
+    """The same, pods only."""
     return _by_job(client, jobs, (POD,))
 
 
@@ -55,12 +55,12 @@ def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any
 
 
 def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Events in the order in which they were last seen."""
+    """The events, the one last seen at the end."""
     return sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
 def existing_priority_classes(client: Client) -> set[str] | None:
-    """The names of all PriorityClasses; None for who may not list them."""
+    """The names of all PriorityClasses; None if we may not list them."""
     try:
         return {obj["metadata"]["name"] for obj in client.select(PRIORITY_CLASS, metadata_only=True)}
     except ApiError as error:
@@ -72,25 +72,25 @@ def existing_priority_classes(client: Client) -> set[str] | None:
 def _by_job(
     client: Client, jobs: Iterable[JobId], resources: tuple[Resource, ...]
 ) -> dict[JobId, list[dict[str, Any]]]:
-    """One list request (in pages) per kind and namespace, sent side by side. Every asked-for job has an entry."""
     names: dict[str, set[str]] = defaultdict(set)
-    for namespace, name in jobs:
+    wanted = set(jobs)
+    for namespace, name in wanted:
         names[namespace].add(name)
-    questions = [(resource, namespace) for namespace in sorted(names) for resource in resources]
+    queries = [(resource, namespace) for namespace in sorted(names) for resource in resources]
 
-    def ask(question: tuple[Resource, str]) -> list[dict[str, Any]]:
-        resource, namespace = question
+    def read(query: tuple[Resource, str]) -> list[dict[str, Any]]:
+        resource, namespace = query
         return client.select(resource, namespace, labels=selector_of(names[namespace]))
 
-    found: dict[JobId, list[dict[str, Any]]] = {(place, name): [] for place in names for name in names[place]}
-    for objects in run_concurrently(ask, questions, client.concurrency):
+    found: dict[JobId, list[dict[str, Any]]] = {job: [] for job in wanted}
+    for objects in run_concurrently(read, queries, client.concurrency):
         for obj in objects:
             found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
     return found
 
 
 def selector_of(names: set[str]) -> str:
-    """The label selector of all objects of the named jobs; of many jobs, that of all of ours."""
+    """The label selector of the named jobs' objects; of many jobs, that of all jobs' objects."""
     if len(names) > _NAMED_IN_SELECTOR:
         return OURS
     return f"{OURS},{APP} in ({','.join(sorted(names))})"

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read what the answers of this package are made from: a fixed number of lists, whatever the size of the cluster."""
+"""Read nodes with their usage, and why jobs are not running: a fixed number of lists, however large the cluster."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .endpoints import SecretKey
 from .live_jobs import JobId, read_events, read_pods
 from .nodes import Node, PodUse, slim_node, slim_pod, with_use
 
-Job = TypeVar("Job")
+K = TypeVar("K")
 
-# What is finished holds nothing any more.
+# Finished pods hold no resources.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def read_nodes_with_usage(
     client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node
 ) -> tuple[list[Node], list[PodUse]]:
-    """All nodes with what is used of them, and the unfinished pods that use it or wait: two lists, in pages."""
+    """All nodes with their usage, and all unfinished pods: two lists, in pages."""
     uses = client.select_as(POD, slim_pod, fields=UNFINISHED)
     return with_use(client.select_as(NODE, slim), uses), uses
 
 
 def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, str]:
-    """Why the given workloads do not run, for those where something is known.
+    """Why the given workloads are not running, where a reason is known.
 
-    Three lists per namespace and, when a pod finds no node, those of ``read_nodes``. Who may submit jobs need not be
-    allowed to look at all of that: what cannot be read is left out of the explanation.
+    Two lists per namespace and, if a pod has no node, those of ``read_nodes_with_usage``. What we may not read, the
+    reasons do without.
     """
     if not workloads:
         return {}
@@ -50,12 +50,12 @@ def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -
 
 def reasons_of(
     client: Client,
-    workloads: Mapping[Job, Mapping[str, Any]],
-    pods: Mapping[Job, Sequence[Mapping[str, Any]]],
+    workloads: Mapping[K, Mapping[str, Any]],
+    pods: Mapping[K, Sequence[Mapping[str, Any]]],
     events: Sequence[Mapping[str, Any]],
-) -> dict[Job, str]:
-    """The same from pods and events that were read already; jobs by whatever tells them apart."""
-    from .reason import reason_for  # Here: in most tasks nothing is stuck.
+) -> dict[K, str]:
+    """The same from pods and events that were read already; the keys can be any."""
+    from .reason import reason_for  # Imported here: most tasks have no stuck job.
 
     nodes = _nodes_if_needed(client, [pod for job in workloads for pod in pods.get(job, ())])
     here: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -69,7 +69,7 @@ def reasons_of(
 
 
 def node_address(client: Client) -> str | None:
-    """An address at which node ports answer: any node's will do. None for who may not look at nodes."""
+    """The address of any node, for node ports; None if we may not list nodes."""
     try:
         nodes = [slim_node(node) for node in client.first(NODE, limit=5)]
     except ApiError as error:
@@ -80,22 +80,22 @@ def node_address(client: Client) -> str | None:
 
 
 def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str | None, str]:
-    """A value that a Secret holds, or None and why there is none for us."""
-    where = f"key {place.key} of the Secret {place.name}"
+    """The value; or None, and why."""
+    where = f"key {place.key} of Secret {place.name}"
     try:
         secret = client.get(SECRET, namespace, place.name)
     except ApiError as error:
         if error.is_forbidden:
-            return None, f"it is in {where}, which you may not read"
+            return None, f"reading {where} is forbidden"
         raise
     data = (secret or {}).get("data") or {}
     if place.key not in data:
-        return None, f"it should be in {where}, which is not there"
+        return None, f"{where} not found"
     return base64.b64decode(data[place.key]).decode(errors="replace").strip(), f"{where} is empty"
 
 
 def _nodes_if_needed(client: Client, pods: Sequence[Mapping[str, Any]]) -> list[Node] | None:
-    """Only a pod without a node makes it worthwhile to look at all of them."""
+    """None if every pod has a node, or if we may not list nodes."""
     if all(pod["spec"].get("nodeName") for pod in pods):
         return None
     try:

@@ -1,9 +1,8 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What state a job is in: one status word from its workload, and the questions that waiting asks. Pure.
+"""The status of a job, from its workload, and the predicates that waiting needs. Pure.
 
-The status always comes from the owner object, never from pods: counting pods cannot tell a finished training from one
-whose pods were removed.
+The status never comes from the pods: counting them cannot tell a finished training from one whose pods were removed.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 STUCK = ("Pending", "Partially Running", "Paused", "Failed")
-"""The words that ask for a reason."""
+"""The statuses that call for a reason."""
 
-# FailureTarget (since 1.31) says it while the last pods still end, Failed when they have.
+# FailureTarget (since 1.31) is set while the last pods still terminate, Failed once they have.
 _FAILED = frozenset({"Failed", "FailureTarget"})
 
 
@@ -32,7 +31,7 @@ def status_of(workload: Mapping[str, Any]) -> str:
 
 
 def is_ready(workload: Mapping[str, Any]) -> bool:
-    """Every pod of the present generation runs and is ready; a training may also have finished."""
+    """Every pod of the current generation is ready; a training may also have succeeded."""
     status, spec = workload.get("status", {}), workload["spec"]
     if workload["kind"] == "Job":
         if _job_status(workload) == "Succeeded":
@@ -45,12 +44,17 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
         rolls = spec.get("updateStrategy", {}).get("type") != "OnDelete"
         current = not rolls or status.get("updateRevision") == status.get("currentRevision")
         return bool(current and status.get("readyReplicas", 0) == wanted)
-    # Old pods still count in ``replicas`` until the rollout has removed them.
+    # ``replicas`` counts old pods until the rollout has removed them.
     return all(status.get(count, 0) == wanted for count in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
+def is_terminating(obj: Mapping[str, Any]) -> bool:
+    """Whether an object was deleted and only waits for its finalizers, dependents or grace period."""
+    return "deletionTimestamp" in obj["metadata"]
+
+
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
-    """As many pods as wanted were made from the present template, ready or not. Of a Job all are."""
+    """All wanted pods were created from the current template, ready or not; always true for a Job."""
     if workload["kind"] == "Job":
         return True
     updated = workload.get("status", {}).get("updatedReplicas", 0)
@@ -58,24 +62,23 @@ def is_rolled_out(workload: Mapping[str, Any]) -> bool:
 
 
 def is_complete(workload: Mapping[str, Any]) -> bool:
-    """A training has finished well. Other kinds never finish: they count as complete when they are ready."""
+    """A training has succeeded. Other kinds never finish: they are complete when they are ready."""
     return _job_status(workload) == "Succeeded" if workload["kind"] == "Job" else is_ready(workload)
 
 
 def failure_of(workload: Mapping[str, Any]) -> str | None:
-    """Why the workload can never become ready any more, in the server's words; None while it still can."""
+    """The server's message why the workload will not become ready; None while it still may."""
     if _is_outdated(workload):
         return None
     for condition in workload.get("status", {}).get("conditions") or ():
         failed = condition["type"] in _FAILED and condition["status"] == "True"
-        late = condition["type"] == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded"
-        if failed or (late and condition["status"] == "False"):
+        timed_out = condition["type"] == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded"
+        if failed or (timed_out and condition["status"] == "False"):
             return str(condition.get("message") or condition.get("reason"))
     return None
 
 
 def pods_ready(workload: Mapping[str, Any]) -> int:
-    """The number of pods that are ready, as the workload counts them."""
     return int(workload.get("status", {}).get("ready" if workload["kind"] == "Job" else "readyReplicas", 0))
 
 
@@ -86,7 +89,7 @@ def pods_wanted(workload: Mapping[str, Any]) -> int:
 
 
 def _is_outdated(workload: Mapping[str, Any]) -> bool:
-    """Whether the status still speaks of what a change has replaced; Jobs, which hardly change, do not tell."""
+    """Whether the status is older than the last change of the spec. Jobs have no observedGeneration."""
     if workload["kind"] == "Job":
         return False
     observed = workload.get("status", {}).get("observedGeneration", 0)
@@ -101,8 +104,8 @@ def _job_status(job: Mapping[str, Any]) -> str:
         return "Succeeded"
     if true & _FAILED:
         return "Failed"
-    # What is asked for: the condition Suspended follows when the controller has seen it.
+    # The spec, as the condition Suspended follows only when the controller has seen it.
     if job["spec"].get("suspend"):
         return "Paused"
-    # ``active`` counts pods that wait for a node as well; ``ready`` tells them apart (absent from old servers).
+    # ``active`` also counts pods without a node; ``ready`` does not (absent from old servers).
     return "Running" if status.get("active") and status.get("ready") != 0 else "Pending"

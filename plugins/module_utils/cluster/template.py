@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which pods were made from a workload's present template, and not from one that a change has replaced. Pure.
+"""Which pods were created from a workload's current template, and not from an earlier one. Pure.
 
-The controllers' own marks (pod-template-hash, controller-revision-hash) can be held against a workload only with its
-ReplicaSets or when its status has caught up; the template itself tells at once.
+The controllers' hashes (pod-template-hash, controller-revision-hash) need the ReplicaSets, or a status that is up to
+date; the template itself needs neither.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ..labels import MAIN_CONTAINER
 
 Object = Mapping[str, Any]
 
-# What is compared of a container. Volumes and ports say nothing that these would not, for a job's pods.
-_TOLD = ("image", "command", "args", "workingDir", "env", "envFrom", "resources")
+# The compared fields of a container. Volumes and ports of a job only change together with these.
+_COMPARED = ("image", "command", "args", "workingDir", "env", "envFrom", "resources")
 
 
 def own_pods(workload: Object, pods: Iterable[Object]) -> list[Object]:
-    """The pods without those that a deleted workload of the same name left behind: they are older."""
-    born = workload["metadata"]["creationTimestamp"]
-    return [pod for pod in pods if pod["metadata"]["creationTimestamp"] >= born]
+    """The pods without older ones, which a deleted workload of the same name left behind."""
+    created = workload["metadata"]["creationTimestamp"]
+    return [pod for pod in pods if pod["metadata"]["creationTimestamp"] >= created]
 
 
 def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
-    """The workload's own pods that its template, as it is now, describes."""
+    """The workload's own pods that match its current template."""
     template = workload["spec"]["template"]
     wanted = {
         "metadata": {name: template["metadata"].get(name) or {} for name in ("labels", "annotations")},
         "spec": {
-            kind: [_told(container) for container in template["spec"].get(kind) or ()]
+            kind: [_compared(container) for container in template["spec"].get(kind) or ()]
             for kind in ("initContainers", "containers")
         },
     }
@@ -39,17 +39,17 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
 
 
 def main_container(containers: Iterable[Object]) -> Object:
-    """Our container; of other tools' workloads the first one."""
+    """The container ``main``, or the first one in workloads of other tools."""
     containers = list(containers)
     return next((container for container in containers if container["name"] == MAIN_CONTAINER), containers[0])
 
 
-def _told(container: Object) -> dict[str, Any]:
-    return {name: container[name] for name in ("name", *_TOLD) if name in container}
+def _compared(container: Object) -> dict[str, Any]:
+    return {name: container[name] for name in ("name", *_COMPARED) if name in container}
 
 
 def _within(wanted: Any, found: Any) -> bool:
-    """Whether everything that is wanted is found; controllers and admission add to pods what no template has."""
+    """Whether ``found`` contains all of ``wanted``; controllers and admission add to pods what no template has."""
     if isinstance(wanted, Mapping):
         found = found or {}
         return isinstance(found, Mapping) and all(_within(value, found.get(key)) for key, value in wanted.items())

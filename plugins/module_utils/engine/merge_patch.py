@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Write just the changes of a step into the live object, if nobody else has changed those fields in the meantime."""
+"""Patch only the changes of a step into the live object, unless someone else has changed those fields meanwhile."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TRIES = 5
 def patch(client: Client, step: Step, *, dry_run: bool) -> dict[str, Any]:
     """The live object with the changes of the step.
 
-    The version that was read guards the write, and controllers write new ones all the time: what counts is whether the
-    fields of the changes still are as they were. Raises KubeError when they are not.
+    The patch is guarded by the resourceVersion. Controllers change that all the time, so after a conflict only the
+    fields of the changes are compared. Raises KubeError if they differ from what the plan was made for.
     """
     live = step.live
     for _try in range(_TRIES):
@@ -32,13 +32,13 @@ def patch(client: Client, step: Step, *, dry_run: bool) -> dict[str, Any]:
             problem = error
         now = client.get(resource_of(live), live["metadata"].get("namespace"), live["metadata"]["name"])
         if now is None or now["metadata"]["uid"] != live["metadata"]["uid"]:
-            raise KubeError(f"the {step.kind} {step.name} was deleted in the meantime")
+            raise KubeError(f"{step.kind} {step.name} was deleted in the meantime. Run the task again.")
         if all(value_at(now, change.path) == change.after for change in step.changes):
-            return now  # Our own write, whose answer was lost; or somebody wanted the same.
+            return now  # Our own write, whose response was lost; or someone else made the same change.
         for change in step.changes:
             if value_at(now, change.path) != change.before:
                 raise KubeError(
-                    f"{change} of the {step.kind} {step.name} was changed by somebody else in the meantime. "
+                    f"{change} of {step.kind} {step.name} was changed by someone else in the meantime. "
                     f"Run the task again."
                 )
         live = now

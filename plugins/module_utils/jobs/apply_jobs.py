@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.apply import ApplyResult, Executor
 from ..engine.hints import describe
-from ..engine.plan import Plan
+from ..engine.plan import WORKLOAD_KINDS, Action, Plan
+from ..engine.results import why
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from ..wait.wait_result import WaitResult
@@ -16,6 +17,7 @@ from .job_results import report
 from .ledger_store import LedgerStore
 
 if TYPE_CHECKING:
+    from ..wait.loop import WaitTarget
     from .job import JobOptions
     from .states import State
 
@@ -37,11 +39,8 @@ def apply_jobs(task: Task[JobOptions], state: State, plans: list[Plan], ledger: 
     state.update_ledger(ledger, results)  # before a long wait, which may be interrupted
     wait_result = WaitResult()
     if options.wait and not task.check_mode and applied and (options.continue_on_error or not failed):
-        from ..wait.job_wait import wait_for
-        from .states import GOALS
-
         try:
-            wait_result = wait_for(task, applied, state.goal(GOALS[options.wait_for]))
+            wait_result = _wait_for(task, state, applied)
             state.update_ledger(ledger, applied)
         except KubeError as error:
             problems.append(f"everything was applied, but waiting failed: {error}")
@@ -66,3 +65,39 @@ def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> st
         untried = number - applied - len(failed)
         lines.append(f"Of {number} jobs {applied} were applied and {len(failed)} failed; {untried} were not tried.")
     return "\n".join(lines)
+
+
+def _wait_for(task: Task[JobOptions], state: State, results: list[ApplyResult]) -> WaitResult:
+    """Wait for the goal of the state. The results get the last workload seen, and the error. Raises KubeError."""
+    from ..wait.goals import DELETED
+    from ..wait.job_wait import wait_for_jobs
+    from .states import GOALS
+
+    goal = state.goal(GOALS[task.options.wait_for])
+    # A training that has ended and was removed has nothing to wait for.
+    waiting = {
+        (result.plan.namespace, result.plan.name): result for result in results if goal is DELETED or result.workload
+    }
+    wait_result = wait_for_jobs(
+        task,
+        goal,
+        [_wait_target(result) for result in waiting.values()],
+        timeout=float(task.options.wait_timeout),
+        keep_going=task.options.continue_on_error,
+        new_nodes=task.options.wait_for_nodes,
+    )
+    for job, workload in wait_result.workloads.items():
+        waiting[job].objects[workload["kind"], workload["metadata"]["name"]] = workload
+    for job, error in wait_result.errors.items():
+        waiting[job].error = error
+    return wait_result
+
+
+def _wait_target(result: ApplyResult) -> WaitTarget:
+    from ..wait.loop import WaitTarget
+
+    plan = result.plan
+    steps = [step for step in plan.steps if step.kind in WORKLOAD_KINDS]
+    kind = result.workload["kind"] if result.workload else next((step.kind for step in steps), None)
+    fresh = any(step.action is Action.CREATE or step.replaces for step in steps)
+    return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), why(plan, None) or "")

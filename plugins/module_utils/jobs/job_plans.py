@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from ..cluster.live_jobs import JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.pause import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
-from ..engine.pause import is_admitted_by_kueue
 from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, plan_priority_class
 from ..labels import JOB_TYPE
 from ..manifest.secrets import live_secret_values

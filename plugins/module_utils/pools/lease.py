@@ -42,6 +42,7 @@ from ..kube.errors import ApiError, KubeError
 from ..kube.resources import LEASE, NAMESPACE
 from ..kube.times import now_as_text
 from ..labels import CHANGED_BY, FIELD_MANAGER, MANAGED_BY, POOLS_LEASE, SYSTEM_NAMESPACE
+from ..wait.polling import backoff, poll
 
 ABANDONED_AFTER = 15.0  # seconds
 _RENEWED_EVERY = 4.0
@@ -142,9 +143,10 @@ class PoolLease:
 
     def _await_end(self, lease: dict[str, Any], holder: str) -> None:
         """Wait until the other run is done, or found to be dead. Always raises."""
-        started = unchanged_since = time.monotonic()
-        while _holder_of(lease):
-            self._sleep(_DELAY)
+        unchanged_since = time.monotonic()
+
+        def is_returned() -> bool:
+            nonlocal lease, holder, unchanged_since
             now = self._read() or {}
             version = lease.get("metadata", {}).get("resourceVersion")
             if now.get("metadata", {}).get("resourceVersion") != version:
@@ -153,13 +155,16 @@ class PoolLease:
             elif time.monotonic() - unchanged_since > ABANDONED_AFTER:
                 self._take_away(now)
                 raise Abandoned(f"{_described(holder)} has not finished its change of the pools")
-            if time.monotonic() - started > _PATIENCE:
-                raise Busy(
-                    f"another run is changing the pools: {_described(holder)}. This run waited for {_PATIENCE:.0f} s "
-                    f"and changed nothing; run it again later."
-                )
             lease = now
-        raise overtaken_by(holder)
+            return not _holder_of(now)
+
+        delays = backoff(_DELAY)
+        if not _holder_of(lease) or poll(is_returned, _PATIENCE, delays, immediate=False, sleep=self._sleep):
+            raise overtaken_by(holder)
+        raise Busy(
+            f"another run is changing the pools: {_described(holder)}. This run waited for {_PATIENCE:.0f} s and "
+            f"changed nothing; run it again later."
+        )
 
     def _take_away(self, lease: dict[str, Any]) -> None:
         try:

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.status import is_terminating
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..kube.client import Client
@@ -18,6 +18,7 @@ from ..kube.errors import ApiError
 from ..kube.resources import LIMIT_RANGE, NAMESPACE, RESOURCE_QUOTA
 from ..labels import OURS, QUOTA
 from ..task import TaskFailed
+from ..wait.polling import backoff, poll
 from .usage import is_counted, quota_name_of
 
 Object = dict[str, Any]
@@ -35,7 +36,7 @@ class Live:
     def namespace(self, name: str) -> Object | None:
         """None also for one that is on its way out: what is in it goes with it."""
         found = self.namespaces.get(name)
-        return None if found is None or "deletionTimestamp" in found["metadata"] else found
+        return None if found is None or is_terminating(found) else found
 
     def in_namespace(self, name: str) -> list[Object]:
         """The quota objects of a namespace that stays."""
@@ -97,14 +98,16 @@ def wait_until_counted(client: Client, outcomes: Sequence[ApplyResult]) -> None:
     The outcomes get the ResourceQuotas with what is used. After some seconds, what is known then must do.
     """
     waiting = {(o.plan.namespace, step.name): o for o in outcomes for step in o.plan.steps if _counts_anew(o, step)}
-    deadline = time.monotonic() + _COUNTING
-    while waiting and time.monotonic() < deadline:
+
+    def all_counted() -> bool:
         for obj in client.select(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}"):
             place = obj["metadata"]["namespace"], obj["metadata"]["name"]
             if place in waiting and is_counted(obj):
                 waiting.pop(place).objects["ResourceQuota", place[1]] = obj
-        if waiting:
-            time.sleep(0.1)
+        return not waiting
+
+    if waiting:
+        poll(all_counted, _COUNTING, backoff(0.1))
 
 
 def _counts_anew(outcome: ApplyResult, step: Any) -> bool:
@@ -115,10 +118,11 @@ def _counts_anew(outcome: ApplyResult, step: Any) -> bool:
 def wait_until_gone(client: Client, namespaces: Iterable[str], timeout: float) -> set[str]:
     """Wait until the namespaces are no more; those that still are after ``timeout`` seconds."""
     left = set(namespaces)
-    deadline = time.monotonic() + timeout
-    while left:
-        left &= {obj["metadata"]["name"] for obj in client.select(NAMESPACE, metadata_only=True)}
-        if not left or time.monotonic() > deadline:
-            break
-        time.sleep(0.5)
+
+    def all_gone() -> bool:
+        left.intersection_update(obj["metadata"]["name"] for obj in client.select(NAMESPACE, metadata_only=True))
+        return not left
+
+    if left:
+        poll(all_gone, timeout, backoff(0.5))
     return left

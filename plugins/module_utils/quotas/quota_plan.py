@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..cluster.status import is_terminating
 from ..engine.fields import ABSENT, Change
 from ..engine.plan import Action, Plan, Step, step_for
 from ..labels import is_ours, is_protected, quota_object_name
@@ -111,7 +112,7 @@ def _without(step: Step, keys: Iterable[str]) -> Step:
 def _removal(quota: str | None, namespace: str, objects: Iterable[Object]) -> Plan:
     """The ResourceQuota first: without its LimitRange it would refuse pods."""
     ordered = sorted(objects, key=lambda obj: obj["kind"] != "ResourceQuota")
-    steps = tuple(Step(Action.DELETE, {}, obj) for obj in ordered if "deletionTimestamp" not in obj["metadata"])
+    steps = tuple(Step(Action.DELETE, {}, obj) for obj in ordered if not is_terminating(obj))
     return Plan(quota or "", namespace, "quota", steps)
 
 

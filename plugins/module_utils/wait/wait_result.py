@@ -1,23 +1,24 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the waiting for jobs has found, if there was any. Beside it and not in it: most tasks wait for nothing."""
+"""The result of a wait. In its own file because all tasks have one, and most of them do not wait."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..cluster.live_jobs import JobId
 
 
 @dataclass(frozen=True)
 class WaitResult:
-    """What the waiting for ``jobs`` has found: why those that do not run do not, and ends of logs that may tell more.
-
-    ``problem`` says why it was in vain.
-    """
+    """Of ``jobs``: why some are not running, the last lines of logs that may tell why, the live workloads, and an error
+    for each that did not reach the goal. ``problem`` is the message for all of them; None if there is no error."""
 
     jobs: Collection[JobId] = ()
     reasons: Mapping[JobId, str] = field(default_factory=dict)
     logs: Mapping[JobId, Sequence[str]] = field(default_factory=dict)
+    workloads: Mapping[JobId, dict[str, Any]] = field(default_factory=dict)
+    errors: Mapping[JobId, str] = field(default_factory=dict)
     problem: str | None = None

@@ -19,14 +19,13 @@ QUOTA = (
     "used: requests.cpu=30,requests.nvidia.com/gpu=6, limited: requests.cpu=32,requests.nvidia.com/gpu=8"
 )
 QUOTA_SENTENCE = (
-    "the quota team-ml of the namespace is exhausted (cpu: 8 more asked for, 30 of 32 in use; "
-    "nvidia.com/gpu: 4 more asked "
-    "for, 6 of 8 in use); delete a job, ask for less, or have the quota raised."
+    "quota team-ml of the namespace is exhausted (cpu: 8 requested, 30 of 32 used; nvidia.com/gpu: 4 requested, "
+    "6 of 8 used). Delete a job, request less, or have the quota raised."
 )
 LIMIT = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
 EXIT_1 = {"terminated": {"reason": "Error", "exitCode": 1}}
 FAILED_POD = pod("x-old", status=with_container("Failed", state=EXIT_1))
-FAILED_SENTENCE = "the container of pod x-old ended with exit code 1; read its logs for the cause."
+FAILED_SENTENCE = "the container of pod x-old failed with exit code 1. Read its logs for the cause."
 SCHEDULER = (
     "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/2 nodes are."
 )
@@ -51,19 +50,19 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(labels={"kueue.x-k8s.io/queue-name": "research"}, suspend=True),
         [],
         [],
-        "it waits in the queue research until Kueue admits it.",
+        "the job is waiting in queue research for Kueue to admit it.",
     ),
     "a training that was suspended": (
         workload(suspend=True),
         [],
         [],
-        "it is suspended (spec.suspend); state=resumed lets it go on.",
+        "the job is suspended (spec.suspend). Resume it with state=resumed.",
     ),
     "a service without copies": (
         workload("Deployment", replicas=0),
         [],
         [],
-        "it is scaled to 0 copies; state=resumed gives it its copies back.",
+        "the job is scaled to 0 replicas. Resume it with state=resumed.",
     ),
     # -- images
     "an image that is not there": (
@@ -76,38 +75,36 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "the image reg/ml:v1 of pod x-1 cannot be pulled (rpc error: code = NotFound desc = reg/ml:v1: not "
-        "found); check "
-        "environment.image, and imagePullSecret for a private registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled: rpc error: code = NotFound desc = reg/ml:v1: not found. "
+        "Check environment.image, and environment.imagePullSecret for a private registry.",
     ),
     "an image of which only the name is told": (
         workload(),
         [waiting("ImagePullBackOff", 'Back-off pulling image "reg/ml:v1"')],
         [],
-        "the image reg/ml:v1 of pod x-1 cannot be pulled; check environment.image, and imagePullSecret for a private "
-        "registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled. Check environment.image, and environment.imagePullSecret for "
+        "a private registry.",
     ),
     "an image with a name that cannot be": (
         workload(),
         [waiting("InvalidImageName", "couldn't parse image name")],
         [],
-        "the image reg/ml:v1 of pod x-1 cannot be pulled (couldn't parse image name); check environment.image, and "
-        "imagePullSecret for a private registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled: couldn't parse image name. Check environment.image, and "
+        "environment.imagePullSecret for a private registry.",
     ),
     # -- containers
     "a secret that is missing": (
         workload(),
         [waiting("CreateContainerConfigError", 'secret "hub" not found')],
         [],
-        'the container of pod x-1 cannot be started: secret "hub" not found; create what is missing in the '
-        "namespace, or "
-        "correct environment.env.",
+        'the container of pod x-1 cannot start: secret "hub" not found. Create what is missing in the namespace, '
+        "or correct environment.env.",
     ),
     "a container that cannot be made": (
         workload(),
         [waiting("CreateContainerError", "no command specified")],
         [],
-        "the container of pod x-1 cannot be started: no command specified; check environment.command.",
+        "the container of pod x-1 cannot start: no command specified. Check environment.command.",
     ),
     "a command that is not there": (
         workload("Deployment"),
@@ -120,26 +117,26 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        'the container of pod x-1 cannot be started: exec: "trian": executable file not found in $PATH: unknown; check '
+        'the container of pod x-1 cannot start: exec: "trian": executable file not found in $PATH: unknown. Check '
         "environment.command.",
     ),
     "a container that crashes again and again": (
         workload("Deployment"),
         [ended(reason="Error", exitCode=1)],
         [],
-        "the container of pod x-1 keeps ending with exit code 1; read its logs for the cause.",
+        "the container of pod x-1 keeps failing with exit code 1. Read its logs for the cause.",
     ),
     "a container that needs more memory": (
         workload("Deployment"),
         [ended(reason="OOMKilled", exitCode=137)],
         [],
-        "the container of pod x-1 keeps ending because it ran out of memory (OOMKilled); raise resources.memory.",
+        "the container of pod x-1 keeps running out of memory (OOMKilled). Raise resources.memory.",
     ),
     "an init container that failed": (
         workload(),
         [pod(nodeName="n1", status={"phase": "Pending", "initContainerStatuses": [container(state=EXIT_1)]})],
         [],
-        "the container of pod x-1 ended with exit code 1; read its logs for the cause.",
+        "the container of pod x-1 failed with exit code 1. Read its logs for the cause.",
     ),
     "some other state": (
         workload(),
@@ -152,7 +149,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload("Deployment"),
         [pod(nodeName="n1", status=with_container("Running", state={"running": {}}))],
         [],
-        "pod x-1 runs, but is not ready yet.",
+        "pod x-1 is running but not ready yet.",
     ),
     "a health check that fails": (
         workload("Deployment"),
@@ -162,7 +159,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 404"),
             event("Unhealthy", "of another pod", name="y-1"),
         ],
-        "pod x-1 runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 404.",
+        "pod x-1 is running but not ready: Readiness probe failed: HTTP probe failed with statuscode: 404.",
     ),
     "what crashed before and runs well now": (
         workload("Deployment"),
@@ -186,7 +183,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(status={"conditions": LIMIT}),
         [],
         [],
-        "the training has failed: Job has reached the specified backoff limit.",
+        "the training failed: Job has reached the specified backoff limit.",
     ),
     "a training between two tries": (workload(), [FAILED_POD], [], FAILED_SENTENCE),
     "an evicted pod": (
@@ -199,7 +196,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(status={"conditions": LIMIT}),
         [pod(status={"phase": "Failed"})],
         [],
-        "pod x-1 failed: no cause was given.",
+        "pod x-1 failed: no reason given.",
     ),
     "a service that did not get ready": (
         workload(
@@ -224,8 +221,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(),
         [FAILED_POD, pod("x-new", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled())],
         [],
-        "pod x-new cannot be placed: it asks for 16 GPUs on one node, and the largest node of pool a has 8 GPUs; lower "
-        "resources.gpu or spread the training with resources.node_count (scheduler: 2 Insufficient x).",
+        "pod x-new cannot be scheduled: it needs 16 GPUs on one node, but the largest node of pool a has 8 GPUs "
+        "(scheduler: 2 Insufficient x). Lower resources.gpu, or spread the training with resources.node_count.",
     ),
     "a pod that is being deleted explains nothing": (
         workload(),
@@ -244,13 +241,13 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be placed: 0/1 nodes are available: 1 node(s) had disk pressure.",
+        "pod x-1 cannot be scheduled: 0/1 nodes are available: 1 node(s) had disk pressure.",
     ),
     "the scheduler said nothing": (
         workload(),
         [pod(gpu=1, nodeSelector={POOL: "a"}, status=unscheduled(""))],
         [],
-        "pod x-1 cannot be placed: the scheduler gave no reason.",
+        "pod x-1 cannot be scheduled: the scheduler gave no reason.",
     ),
     "a claim that is not there": (
         workload(),
@@ -262,7 +259,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be placed: the claim data does not exist; create it, or correct storage.workdirs.",
+        "pod x-1 cannot be scheduled: PersistentVolumeClaim data not found. Create it, or correct storage.workdirs.",
     ),
     "a claim that is not bound": (
         workload(),
@@ -276,8 +273,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be placed: 0/2 nodes are available: pod has unbound immediate "
-        "PersistentVolumeClaims. not found.",
+        "pod x-1 cannot be scheduled: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. "
+        "not found.",
     ),
     "a pod that is held back": (
         workload(),
@@ -289,13 +286,14 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 is held back until kueue.x-k8s.io/admission lets it go.",
+        "pod x-1 is waiting for its scheduling gates to be removed: kueue.x-k8s.io/admission.",
     ),
     "a scheduler that is not there": (
         workload(),
         [pod(schedulerName="volcano")],
         [],
-        "pod x-1 waits for the scheduler volcano, which has not looked at it; check that it is installed.",
+        "pod x-1 is waiting for the scheduler volcano, which has not processed it yet. Check that the scheduler is "
+        "installed.",
     ),
     "a pod that the scheduler has not looked at yet": (workload(), [pod(schedulerName="default-scheduler")], [], None),
     # -- volumes
@@ -308,9 +306,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
                 'MountVolume.SetUp failed for volume "workdir-0" : hostPath type check failed: /a is not a file',
             )
         ],
-        'pod x-1 waits for a volume: MountVolume.SetUp failed for volume "workdir-0" : hostPath type check '
-        "failed: /a is not "
-        "a file; check storage.workdirs.",
+        'pod x-1 is waiting for a volume: MountVolume.SetUp failed for volume "workdir-0" : hostPath type check '
+        "failed: /a is not a file. Check storage.workdirs.",
     ),
     "a volume of another pod": (
         workload(),
@@ -372,7 +369,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload("Deployment"),
         [pod("x-2", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled()), ended(reason="Error", exitCode=3)],
         [],
-        "the container of pod x-1 keeps ending with exit code 3; read its logs for the cause.",
+        "the container of pod x-1 keeps failing with exit code 3. Read its logs for the cause.",
     ),
 }
 
@@ -482,7 +479,7 @@ def test_what_no_waiting_cures(
 def test_a_service_whose_pods_wait_for_gpus_says_so_also_when_its_deadline_has_passed() -> None:
     waiting = pod(gpu=1, status=unscheduled(SCHEDULER))
     found = reason_for(workload("Deployment", status=TOO_LATE), [waiting], [])
-    assert found == "pod x-1 cannot be placed: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    assert found == "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 
 
 def test_what_is_final_says_where_to_read_on() -> None:
@@ -517,11 +514,11 @@ def test_a_quota_refuses_as_long_as_it_is_too_small(quota: dict[str, Any] | None
 
 def test_without_a_look_at_the_nodes_the_scheduler_speaks() -> None:
     found = reason_for(workload(), [pod(gpu=9, nodeSelector={POOL: "a"}, status=unscheduled(SCHEDULER))], [])
-    assert found == "pod x-1 cannot be placed: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    assert found == "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 
 
 def test_a_message_is_cut_to_what_a_person_reads() -> None:
     found = reason_for(workload(), [waiting("CreateContainerError", "long " * 200)], [])
     assert found is not None
     assert len(found) < 350
-    assert "…; check environment.command." in found
+    assert "…. Check environment.command." in found

@@ -59,8 +59,8 @@ def test_the_former_job_is_put_back_when_its_successor_is_refused():
         Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=OLD)),
     )
     assert "training train in namespace ml: exceeded quota" in str(problem)
-    assert str(problem).endswith("The former Job was put back.")
-    assert problem.outcome.plan.action is Action.RECREATE, "its pods were lost: that is a change"
+    assert str(problem).endswith("The former Job was restored.")
+    assert problem.result.plan.action is Action.RECREATE, "its pods were lost: that is a change"
 
 
 def test_a_paused_job_is_put_back_as_a_paused_one():
@@ -106,21 +106,21 @@ def test_a_former_job_that_cannot_be_put_back_is_told_so():
         Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("exceeded quota")),
         Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("the namespace is terminating")),
     )
-    assert "deleted and could not be put back: the namespace is terminating" in str(problem)
-    assert problem.outcome.plan.changed
+    assert "deleted and could not be restored: the namespace is terminating" in str(problem)
+    assert problem.result.plan.changed
 
 
 def test_a_deletion_that_does_not_end_is_a_change_too():
     terminating = Exchange("GET", JOB, answer=live("Job", spec=OLD, leaving=True))
     problem = failed(recreation(), Exchange("DELETE", JOB), terminating)
     assert "Job train was deleted and is still terminating" in str(problem)
-    assert problem.outcome.plan.changed
+    assert problem.result.plan.changed
 
 
 def test_a_refused_deletion_is_no_change():
     problem = failed(recreation(), Exchange("DELETE", JOB, status=403, answer=refusal("not yours")))
     assert "not yours" in str(problem)
-    assert not problem.outcome.plan.changed
+    assert not problem.result.plan.changed
 
 
 def test_the_steps_before_a_refused_one_are_what_was_done():
@@ -135,8 +135,8 @@ def test_the_steps_before_a_refused_one_are_what_was_done():
         Exchange("PATCH", SERVICE, APPLY, status=403, answer=refusal("exceeded quota: services.nodeports")),
     )
     assert "exceeded quota: services.nodeports" in str(problem)
-    assert [str(step) for step in problem.outcome.plan.prerequisites] == ["create PriorityClass gpuctl-high"]
-    assert [str(step) for step in problem.outcome.plan.steps] == ["create Deployment train"]
+    assert [str(step) for step in problem.result.plan.prerequisites] == ["create PriorityClass gpuctl-high"]
+    assert [str(step) for step in problem.result.plan.steps] == ["create Deployment train"]
 
 
 def test_a_lost_connection_names_the_job():
@@ -202,7 +202,7 @@ def test_a_refused_prerequisite_fails_the_plans_that_need_it_and_no_others():
     plans = [service_plan("a", needs_class=True), service_plan("b"), service_plan("c", needs_class=True)]
     refused = Exchange("PATCH", CLASS, APPLY, status=403, answer=refusal("priorityclasses are not for you"))
     (first, other, second) = fates(plans, refused, apply("b"), keep_going=True)
-    assert "An admin has to create the PriorityClasses" in first
+    assert "An admin must create the PriorityClasses" in first
     assert first == second
     assert other == "create Deployment b"
 

@@ -74,7 +74,7 @@ def test_somebody_who_wanted_the_same_was_faster():
 REFUSED = {
     "somebody has changed the same field": (
         (Exchange("GET", PATH, answer=deployment("2", 5)),),
-        "spec.replicas of the Deployment train was changed by somebody else",
+        "spec.replicas of Deployment train was changed by someone else",
     ),
     "it was deleted": ((Exchange("GET", PATH, status=404, answer=DELETED),), "was deleted in the meantime"),
     "another has taken its name": (

@@ -120,8 +120,8 @@ NOT_STARTED = {
     ),
     "no image": (
         pod(status=PULLING, nodeName="node-1"),
-        "the image reg/ml:v1 of pod x-1 cannot be pulled (no such host); "
-        "check environment.image, and imagePullSecret for a private registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled: no such host. "
+        "Check environment.image, and environment.imagePullSecret for a private registry.",
     ),
 }
 
@@ -160,7 +160,7 @@ def test_a_pod_without_a_node_is_not_asked_and_other_pods_problems_are_not_its_o
     ) as url:
         rows = job_log.run(task(url))["results"]
     assert [row["error"] for row in rows] == [
-        "pod x-1 cannot be placed: 0/2 nodes are available.",
+        "pod x-1 cannot be scheduled: 0/2 nodes are available.",
         "container main of pod x-2 has not started yet (Pending)",
     ]
 
@@ -236,8 +236,8 @@ WITHOUT_PODS = {
     ),
     "paused": (
         workload(suspend=True),
-        "job x in namespace ml is paused, and its pods and their logs are deleted: it is suspended (spec.suspend); "
-        "state=resumed lets it go on.",
+        "job x in namespace ml is paused, and its pods and their logs are deleted: the job is suspended "
+        "(spec.suspend). Resume it with state=resumed.",
     ),
     "not begun": (workload(), "job x in namespace ml has no pods yet."),
 }

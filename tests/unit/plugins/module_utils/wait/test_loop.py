@@ -154,7 +154,7 @@ def test_what_completes_and_is_removed_has_arrived(cluster: Cluster) -> None:
 
     job(cluster, "first", ttl=0)
     job(cluster, "second")
-    found = wait(cluster, COMPLETE, "first", "second", tell=end_one)
+    found = wait(cluster, COMPLETE, "first", "second", report=end_one)
     assert [job_status.reached_goal for job_status in found.values()] == [True, True]
 
 
@@ -197,7 +197,7 @@ def test_time_runs_out(cluster: Cluster) -> None:
     found = wait(cluster, READY, "web", timeout=1)["web"]
     assert not found.settled
     assert found.blocker is not None
-    assert "runs, but is not ready yet" in found.blocker.text
+    assert "is running but not ready yet" in found.blocker.text
     assert 0.9 < monotonic() - began < LIMIT
 
 
@@ -214,36 +214,36 @@ LOST: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any], str, 
         {"crash_seconds": 0.1, "ready": False},
         {},
         "CrashLoopBackOff",
-        "keeps ending with exit code 1",
+        "keeps failing with exit code 1",
     ),
     "a training that fails": (
         job,
         {"run_seconds": 0.2, "exit_code": 3},
         {},
         "FailureTarget",
-        "ended with exit code 3",
+        "failed with exit code 3",
     ),
     "labels that no node has": (
         deployment,
         {},
         {"nodeSelector": {POOL: "nope"}},
         "Unschedulable",
-        "no node is in pool nope",
+        "pool nope has no nodes",
     ),
-    "more GPUs than any node has": (job, {}, {"gpu": 9}, "Unschedulable", "it asks for 9 GPUs on one node"),
+    "more GPUs than any node has": (job, {}, {"gpu": 9}, "Unschedulable", "it needs 9 GPUs on one node"),
     "a quota that a training exceeds": (
         job,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "the quota limit of the namespace is exhausted",
+        "quota limit of the namespace is exhausted",
     ),
     "a quota that a service exceeds": (
         deployment,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "the quota limit of the namespace is exhausted",
+        "quota limit of the namespace is exhausted",
     ),
 }
 
@@ -334,9 +334,9 @@ def test_what_is_paused_or_deleted_is_not_waited_for(cluster: Cluster) -> None:
     deployment(cluster, "web", replicas=0, annotations={PAUSED_REPLICAS: "2"})
     found = wait(cluster, READY, "train", "web", "gone", keep_going=True)
     said = {name: job_status.fatal.text for name, job_status in found.items() if job_status.fatal}
-    assert "it is paused" in said["train"]
+    assert "is paused" in said["train"]
     assert "deleted" in said["gone"]
-    assert "it is paused" in said["web"]
+    assert "is paused" in said["web"]
 
 
 def test_a_service_that_goes_while_others_are_waited_for_has_not_arrived(cluster: Cluster) -> None:
@@ -408,7 +408,7 @@ def test_it_tells_where_it_stands(cluster: Cluster) -> None:
             behave(cluster, "web", ready=True)
         return 0.1
 
-    assert wait(cluster, READY, "web", tell=tell)["web"].reached_goal
+    assert wait(cluster, READY, "web", report=tell)["web"].reached_goal
     assert told[-1]
     assert not any(told[:8])
 
