@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", "Succeeded", "Failed")
 
-Objects = list[dict[str, Any]]
+Object = dict[str, Any]
+Objects = list[Object]
 Job = tuple[str, str, str]  # namespace, name, kind: while a job changes its kind, it exists twice
 T = TypeVar("T")
 
@@ -38,7 +39,10 @@ class JobInfoOptions(Options):
     show_token: bool = option("bool", default=False)
 
 
-def run(task: Task[JobInfoOptions]) -> dict[str, Any]:
+InfoTask = Task[JobInfoOptions]
+
+
+def run(task: InfoTask) -> dict[str, Any]:
     """Lists each kind of object in all namespaces at once, or in each of those named.
 
     Only workloads are indispensable, and pods where they were asked for: without the permission to read events,
@@ -74,7 +78,7 @@ def run(task: Task[JobInfoOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(JobInfoOptions, run)
 
 
-def _workloads(task: Task[JobInfoOptions]) -> Objects:
+def _workloads(task: InfoTask) -> Objects:
     from ..cluster.live_jobs import WORKLOADS
     from ..cluster.status import status_of
     from ..kube.errors import ApiError
@@ -94,7 +98,7 @@ def _workloads(task: Task[JobInfoOptions]) -> Objects:
         raise
 
 
-def _tokens(task: Task[JobInfoOptions], workloads: dict[Job, dict[str, Any]]) -> dict[Job, str]:
+def _tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
     """The tokens of notebooks if ``show_token`` asks for them. All other secrets of the workloads are masked."""
     from ..cluster.endpoints import SecretKey, notebook_token
     from ..cluster.read import secret_value
@@ -131,12 +135,7 @@ def _status_word(status: str | None) -> str | None:
 
 
 def _select(
-    task: Task[JobInfoOptions],
-    resource: Resource,
-    slim: Callable[[dict[str, Any]], T],
-    *,
-    fields: str = "",
-    labels: str = "",
+    task: InfoTask, resource: Resource, slim: Callable[[Object], T], *, fields: str = "", labels: str = ""
 ) -> list[T]:
     """``slim`` of each object of the jobs that the filters select; the server filters by label.
 
@@ -152,12 +151,7 @@ def _select(
 
 
 def _list(
-    task: Task[JobInfoOptions],
-    resource: Resource,
-    slim: Callable[[dict[str, Any]], T],
-    *,
-    labels: str = "",
-    fields: str = "",
+    task: InfoTask, resource: Resource, slim: Callable[[Object], T], *, labels: str = "", fields: str = ""
 ) -> list[T]:
     namespaces: list[str | None] = list(dict.fromkeys(task.options.namespaces or ())) or [None]
     return [
@@ -168,7 +162,7 @@ def _list(
 
 
 def _pods(
-    task: Task[JobInfoOptions], workloads: dict[Job, dict[str, Any]], stuck: dict[Job, dict[str, Any]], now: datetime
+    task: InfoTask, workloads: dict[Job, Object], stuck: dict[Job, Object], now: datetime
 ) -> tuple[dict[Job, Objects], dict[Job, Objects]]:
     """Rows of the pods if they were asked for, and the whole pods of stuck jobs. Nothing else: there may be 10,000s."""
     from ..kube.errors import ApiError
@@ -181,7 +175,7 @@ def _pods(
     if not (stuck or (asked_for and workloads)):
         return rows, whole
 
-    def slim(pod: dict[str, Any]) -> tuple[Job, dict[str, Any] | None, dict[str, Any] | None]:
+    def slim(pod: Object) -> tuple[Job, Object | None, Object | None]:
         job = _job_of(pod)
         row = pod_row(pod, now) if asked_for and job in workloads else None
         return job, row, _without_managed_fields(pod) if job in stuck else None
@@ -200,7 +194,7 @@ def _pods(
     return rows, whole
 
 
-def _pod_selectors(task: Task[JobInfoOptions], workloads: dict[Job, dict[str, Any]]) -> set[str]:
+def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
     """Label selectors for the pods of the job that ``name`` names (see ``job_name_of``)."""
     from ..labels import APP
 
@@ -210,7 +204,7 @@ def _pod_selectors(task: Task[JobInfoOptions], workloads: dict[Job, dict[str, An
     return {f"{APP}={name}" if APP in obj["metadata"]["labels"] else f"job-name={name}" for obj in workloads.values()}
 
 
-def _events(task: Task[JobInfoOptions], stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
+def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
     """Warnings, to explain stuck jobs and for ``details``; none without the permission to read them."""
     from ..cluster.live_jobs import by_time
     from ..kube.errors import ApiError
@@ -226,9 +220,7 @@ def _events(task: Task[JobInfoOptions], stuck: dict[Job, Any], workloads: dict[J
         raise
 
 
-def _access_urls(
-    task: Task[JobInfoOptions], workloads: dict[Job, dict[str, Any]], tokens: dict[Job, str]
-) -> dict[Job, list[str]]:
+def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job, str]) -> dict[Job, list[str]]:
     from ..cluster.endpoints import access_urls
     from ..cluster.read import node_address
     from ..kube.errors import ApiError
@@ -250,13 +242,13 @@ def _access_urls(
     return {job: access_urls(own, address, tokens.get(job)) for job, own in services.items()}
 
 
-def _without_managed_fields(obj: dict[str, Any]) -> dict[str, Any]:
+def _without_managed_fields(obj: Object) -> Object:
     """``managedFields`` are a third of an object, and are not used."""
     obj["metadata"].pop("managedFields", None)
     return obj
 
 
-def _job_of(obj: dict[str, Any]) -> Job:
+def _job_of(obj: Object) -> Job:
     from ..labels import JOB_TYPE, job_name_of
 
     metadata = obj["metadata"]

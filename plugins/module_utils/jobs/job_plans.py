@@ -4,19 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..cluster.live_jobs import JobId, existing_priority_classes, read_jobs, read_pods
 from ..cluster.pause import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, plan_priority_class
-from ..labels import JOB_TYPE
+from ..kube.client import Client
+from ..kube.errors import KubeError
+from ..kube.resources import KUEUE_WORKLOAD
+from ..labels import JOB_TYPE, KUEUE_JOB_UID
 from ..manifest.secrets import live_secret_values
 from ..task import Task
-from .kueue import read_admissions
 from .ledger_store import LedgerStore
 from .rerun import plan_rerun
 from .select import SelectedJob
@@ -123,6 +126,30 @@ def _read_live_jobs(task: Task[JobOptions], jobs: Iterable[SelectedJob], reads_p
     return {
         job: replace(found, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, found in live.items()
     }
+
+
+def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, dict[str, Any]]:
+    """Kueue's Workloads for the given Jobs, with one request per namespace. Raises KubeError without Kueue."""
+    if not jobs:
+        return {}
+    version = client.preferred_version(KUEUE_WORKLOAD.api_version.partition("/")[0])
+    if version is None:
+        names = ", ".join(f"{name} in namespace {namespace}" for namespace, name in sorted(jobs))
+        raise KubeError(
+            f"Kueue is not installed (its API group is not served), but jobs are in its queues: {names}. Install "
+            f"Kueue, or remove queue.backend kueue from the manifests. Nothing was changed."
+        )
+    uids: dict[str, dict[str, JobId]] = defaultdict(dict)
+    for job, workload in jobs.items():
+        uids[job[0]][workload["metadata"]["uid"]] = job
+    resource = KUEUE_WORKLOAD._replace(api_version=version)
+    found = {}
+    for namespace, wanted in sorted(uids.items()):
+        for admission in client.select(resource, namespace, labels=KUEUE_JOB_UID):
+            uid = admission["metadata"]["labels"][KUEUE_JOB_UID]
+            if uid in wanted:
+                found[wanted[uid]] = admission
+    return found
 
 
 def _validated(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:

@@ -49,7 +49,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
     pods, secrets = _pods(task, job, request)
     logs = run_concurrently(lambda pod: _read(task.client(), pod, request, secrets), pods, _AT_ONCE)
-    _explain_not_started(task.client(), job, logs, request.container)
+    _explain_not_started(task.client(), job, logs, request.options.container)
     _raise_or_warn(task, logs)
     excerpts = [log.excerpt for log in logs if log.excerpt]
     lines = sum(excerpt.count for excerpt in excerpts)
@@ -69,16 +69,11 @@ MODULE = ModuleSpec(JobLogOptions, run)
 
 @dataclass(frozen=True)
 class _Request:
-    """The options, parsed. ``query`` goes to the server; ``tail`` and ``limit`` apply to its answer."""
+    """The options, with those parsed that need it. ``query`` goes to the server."""
 
-    pod: str | None
-    container: str
-    previous: bool
+    options: JobLogOptions
     query: Mapping[str, str]
-    tail: int
-    limit: int
     pattern: re.Pattern[str] | None
-    timestamps: bool
     file: HostFile | None
 
     @property
@@ -86,7 +81,7 @@ class _Request:
         """Lines go to the file as they arrive: the server counts them, or nobody does."""
         from .log_query import ALL
 
-        return self.file is not None and (self.pattern is None or self.tail == ALL)
+        return self.file is not None and (self.pattern is None or self.options.tail == ALL)
 
 
 def _request(options: JobLogOptions) -> _Request:
@@ -100,13 +95,8 @@ def _request(options: JobLogOptions) -> _Request:
     if options.tail < 1 and options.tail != ALL:
         mistakes.append(f"tail: {options.tail} is too small. Give 1 or more, or {ALL} for all lines.")
     try:
-        query = log_query(
-            options.container,
-            tail=options.tail,
-            since=options.since,
-            previous=options.previous,
-            whole=bool(options.grep),
-        )
+        tail = ALL if options.grep else options.tail  # Only lines that match count.
+        query = log_query(options.container, tail=tail, since=options.since, previous=options.previous)
     except ValueError as problem:
         mistakes.append(str(problem))
     try:
@@ -122,17 +112,7 @@ def _request(options: JobLogOptions) -> _Request:
         mistakes.append(str(problem))
     if mistakes:
         raise TaskFailed(" ".join(mistakes))
-    return _Request(
-        pod=options.pod or None,
-        container=options.container,
-        previous=options.previous,
-        query=query,
-        tail=options.tail,
-        limit=options.limit_bytes,
-        pattern=pattern,
-        timestamps=options.timestamps,
-        file=file,
-    )
+    return _Request(options, query, pattern, file)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -185,7 +165,7 @@ def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) ->
     secrets = {text for pod in pods for text in live_secret_values({"spec": {"template": pod}})}
     task.mask(secrets)
     try:
-        return choose_pods(pods, request.pod, request.container), secrets
+        return choose_pods(pods, request.options.pod or None, request.options.container), secrets
     except ValueError as problem:
         raise TaskFailed(f"job {job[1]} in namespace {job[0]}: {problem}") from None
 
@@ -200,7 +180,7 @@ def _read(client: Client, pod: dict[str, Any], request: _Request, secrets: set[s
         log.not_started = True
         return log
     part = request.file.part() if request.file else None
-    view = View(request.limit, secrets, request.pattern, request.timestamps)
+    view = View(request.options.limit_bytes, secrets, request.pattern, request.options.timestamps)
     try:
         log.excerpt = client.read_log(
             pod["metadata"]["namespace"], log.name, request.query, lambda pieces: _excerpt(pieces, request, view, part)
@@ -220,12 +200,12 @@ def _excerpt(pieces: Iterator[bytes], request: _Request, view: View, part: Binar
 
     lines = split_log(pieces, view)
     if part is None:
-        return last_lines(lines, request.tail, request.limit)
+        return last_lines(lines, request.options.tail, request.options.limit_bytes)
     part.seek(0)
     part.truncate()
     if request.streams:
         return stream_lines(lines, part.write)
-    kept = last_lines(lines, request.tail, request.limit)
+    kept = last_lines(lines, request.options.tail, request.options.limit_bytes)
     part.writelines(f"{line}\n".encode() for line in kept.lines)
     return Excerpt([], kept.count, kept.truncated, kept.last_timestamp)
 
@@ -233,8 +213,8 @@ def _excerpt(pieces: Iterator[bytes], request: _Request, view: View, part: Binar
 def _error_message(error: ApiError, pod: str, request: _Request) -> str:
     if error.status == 404:
         return f"pod {pod} was deleted, and its log with it"
-    if request.previous and error.status == 400 and "not found" in error.message:
-        return f"container {request.container} of pod {pod} was never restarted, so it has no previous log"
+    if request.options.previous and error.status == 400 and "not found" in error.message:
+        return f"container {request.options.container} of pod {pod} was never restarted, so it has no previous log"
     return str(error)
 
 

@@ -11,13 +11,13 @@ ALL = -1
 """As a number of lines: all (as in ``kubectl logs --tail``)."""
 
 
-def log_query(container: str, *, tail: int, since: str | None, previous: bool, whole: bool) -> dict[str, str]:
-    """The query for the last ``tail`` lines, or with ``whole`` for all of them, where lines are counted after a filter.
+def log_query(container: str, *, tail: int, since: str | None, previous: bool) -> dict[str, str]:
+    """The query for the last ``tail`` lines. Raises ValueError as ``since_query`` does.
 
-    Timestamps are always included: they say up to where a log was read. Raises ValueError as ``since_query`` does.
+    Timestamps are always included: they say up to where a log was read.
     """
     query = {"container": container, "timestamps": "true", **since_query(since)}
-    if tail != ALL and not whole:
+    if tail != ALL:
         query["tailLines"] = str(tail)
     if previous:
         query["previous"] = "true"

@@ -89,7 +89,7 @@ def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobI
 
 
 def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str) -> list[str]:
-    query = log_query(container, tail=_LOG_LINES, since=None, previous=False, whole=False)
+    query = log_query(container, tail=_LOG_LINES, since=None, previous=False)
     view = View(max_line=_LOG_BYTES, secrets=task.masked)
     try:
         return (

@@ -55,7 +55,6 @@ BASE = {"container": "main", "timestamps": "true"}
 QUERIES = {
     "the last lines": ({"tail": 100}, {**BASE, "tailLines": "100"}),
     "all lines": ({"tail": ALL}, BASE),
-    "lines that only the reader can count": ({"tail": 100, "whole": True}, BASE),
     "since": ({"tail": 5, "since": "10m"}, {**BASE, "tailLines": "5", "sinceSeconds": "600"}),
     "before the restart": ({"tail": ALL, "previous": True}, {**BASE, "previous": "true"}),
 }
@@ -63,4 +62,4 @@ QUERIES = {
 
 @pytest.mark.parametrize(("options", "query"), QUERIES.values(), ids=QUERIES)
 def test_query(options, query):
-    assert log_query("main", **{"since": None, "previous": False, "whole": False, **options}) == query
+    assert log_query("main", **{"since": None, "previous": False, **options}) == query
