@@ -62,6 +62,11 @@ class LiveJob:
         return status_of(self.workload) in ("Succeeded", "Failed")
 
     @property
+    def is_inactive_in_kueue(self) -> bool:
+        """``spec.active`` of Kueue's Workload defaults to true."""
+        return self.admission is not None and self.admission["spec"].get("active") is False
+
+    @property
     def autoscaler(self) -> dict[str, Any] | None:
         return next((obj for obj in self.dependents if obj["kind"] == "HorizontalPodAutoscaler"), None)
 
@@ -69,41 +74,41 @@ class LiveJob:
 def pause(job: LiveJob) -> Plan:
     """Remove the job's pods. A job that has ended stays as it is."""
     if job.has_ended:
-        return _set_fields(job, Action.PAUSE, ())
+        return _patch(job, Action.PAUSE)
     if is_admitted_by_kueue(job.workload):
-        plan = _set_admission(job, Action.PAUSE, active=False)
+        plan = _patch_admission(job, Action.PAUSE, active=False)
     elif job.workload["kind"] == "Job":
-        plan = _set_fields(job, Action.PAUSE, [(_SUSPEND, True)])
+        plan = _patch(job, Action.PAUSE, [(_SUSPEND, True)])
     elif is_held(job.workload):
-        plan = _set_fields(job, Action.PAUSE, ())
+        plan = _patch(job, Action.PAUSE)
     else:
         kept = job.workload["spec"].get("replicas") or _default_replicas(job)
-        plan = _set_fields(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
+        plan = _patch(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
     return replace(plan, held_gpus=_held_gpus(job.pods))
 
 
 def resume(job: LiveJob) -> Plan:
     """Bring the job's pods back. A job that is not paused stays as it is."""
     if job.has_ended:
-        return _set_fields(job, Action.RESUME, ())
+        return _patch(job, Action.RESUME)
     if is_admitted_by_kueue(job.workload):
-        return _set_admission(job, Action.RESUME, active=True)
+        return _patch_admission(job, Action.RESUME, active=True)
     if not is_paused(job.workload):
-        return _set_fields(job, Action.RESUME, ())
+        return _patch(job, Action.RESUME)
     if job.workload["kind"] == "Job":
-        return _set_fields(job, Action.RESUME, [(_SUSPEND, False)])
+        return _patch(job, Action.RESUME, [(_SUSPEND, False)])
     # Not the kept number where that is 0: a service without replicas counts as paused.
     replicas = kept_replicas(job.workload) or _default_replicas(job)
-    return _set_fields(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas)])
+    return _patch(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas)])
 
 
 def restart(job: LiveJob, now: str) -> Plan:
     """Replace the job's pods; ``now`` is in RFC 3339. Raises TransitionRefused for a paused job."""
-    if is_paused(job.workload) or (job.admission is not None and _is_inactive(job.admission)):
+    if is_paused(job.workload) or job.is_inactive_in_kueue:
         raise TransitionRefused("it is paused, and a restart would not make it run. Resume it with state=resumed.")
     if job.workload["kind"] == "Job":
-        return _recreation(job)
-    plan = _set_fields(job, Action.RESTART, [(_RESTARTED, now)])
+        return _recreate(job)
+    plan = _patch(job, Action.RESTART, [(_RESTARTED, now)])
     if job.workload["spec"].get("updateStrategy", {}).get("type") != "OnDelete":
         return plan
     return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in job.pods)))
@@ -114,9 +119,8 @@ def scale(job: LiveJob, replicas: int) -> Plan:
     reason = not_scalable_reason(job.kind, autoscaled=job.autoscaler is not None)
     if reason is not None:
         raise TransitionRefused(reason)
-    if is_held(job.workload):
-        return _set_fields(job, Action.SCALE, [(_KEPT, str(replicas))])
-    return _set_fields(job, Action.SCALE, [(_REPLICAS, replicas)])
+    field = (_KEPT, str(replicas)) if is_held(job.workload) else (_REPLICAS, replicas)
+    return _patch(job, Action.SCALE, [field])
 
 
 def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
@@ -133,53 +137,42 @@ def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
     return None
 
 
-def _is_inactive(admission: Mapping[str, Any]) -> bool:
-    """Whether Kueue keeps the job from running; ``spec.active`` defaults to true."""
-    return admission["spec"].get("active") is False
+def _patch(
+    job: LiveJob,
+    action: Action,
+    fields: Iterable[tuple[tuple[str, ...], Any]] = (),
+    target: dict[str, Any] | None = None,
+) -> Plan:
+    """The plan that sets fields of the workload, or of another ``target``, where they differ."""
+    target = target or job.workload
+    values = [(path, value_at(target, path), after) for path, after in fields]
+    changes = tuple(Change(path, before, after) for path, before, after in values if before != after)
+    others = (Step(Action.UNCHANGED, {}, obj) for obj in job.objects if obj is not target)
+    step = Step(action if changes else Action.UNCHANGED, {}, target, changes)
+    return Plan(job.name, job.namespace, job.kind, (step, *others))
 
 
-def _set_fields(job: LiveJob, action: Action, wanted: Iterable[tuple[tuple[str, ...], Any]]) -> Plan:
-    """The plan that sets fields of the workload where they differ."""
-    return _plan(job, _patch_step(job.workload, action, wanted), *(_unchanged_step(obj) for obj in job.dependents))
-
-
-def _set_admission(job: LiveJob, action: Action, *, active: bool) -> Plan:
+def _patch_admission(job: LiveJob, action: Action, *, active: bool) -> Plan:
     """The plan that lets Kueue run the job or not; Kueue then sets ``suspend`` itself."""
     if job.admission is None:
         raise TransitionRefused(
             "its Kueue Workload was not found. Kueue creates one as soon as it sees the job: check that its "
             "controller is running."
         )
-    if active != _is_inactive(job.admission):
-        return _set_fields(job, action, ())
-    return _plan(
-        job, _patch_step(job.admission, action, [(_ACTIVE, active)]), *(_unchanged_step(obj) for obj in job.objects)
-    )
+    if active != job.is_inactive_in_kueue:
+        return _patch(job, action)
+    return _patch(job, action, [(_ACTIVE, active)], job.admission)
 
 
-def _recreation(job: LiveJob) -> Plan:
+def _recreate(job: LiveJob) -> Plan:
     """The plan that recreates a Job and its dependents as they were last applied.
 
     Fields that controllers and admission added belong to the former run.
     """
     as_applied = [applied_by(FIELD_MANAGER, obj) for obj in job.objects]
-    first, *dependents = recreated(plan_job(job.name, job.namespace, job.kind, as_applied, job.objects)).steps
+    plan = recreated(plan_job(job.name, job.namespace, job.kind, as_applied, job.objects))
     uid = Change(("metadata", "uid"), job.workload["metadata"]["uid"], "a new one")
-    return _plan(job, replace(first, action=Action.RESTART, changes=(uid,)), *dependents)
-
-
-def _plan(job: LiveJob, *steps: Step) -> Plan:
-    return Plan(job.name, job.namespace, job.kind, steps)
-
-
-def _patch_step(live: dict[str, Any], action: Action, wanted: Iterable[tuple[tuple[str, ...], Any]]) -> Step:
-    values = [(path, value_at(live, path), after) for path, after in wanted]
-    changes = tuple(Change(path, before, after) for path, before, after in values if before != after)
-    return Step(action if changes else Action.UNCHANGED, {}, live, changes)
-
-
-def _unchanged_step(live: dict[str, Any]) -> Step:
-    return Step(Action.UNCHANGED, {}, live)
+    return plan.with_steps([replace(plan.steps[0], action=Action.RESTART, changes=(uid,)), *plan.steps[1:]])
 
 
 def _default_replicas(job: LiveJob) -> int:

@@ -57,7 +57,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize(("live", "entry"), SEEN.values(), ids=SEEN)
-def test_a_live_job_is_remembered(live: dict[str, Any], entry: Entry) -> None:
+def test_a_live_job_is_recorded(live: dict[str, Any], entry: Entry) -> None:
     assert entry_of(live, "digest") == entry
     assert read_entries({"train": str(entry)}) == {"train": entry}
 
@@ -83,7 +83,7 @@ def test_what_is_no_entry_is_left_out(text: str) -> None:
 ENDINGS = {
     "nothing is known": (None, None, None),
     "it is live and runs": (job(), ENTRY, None),
-    "it runs anew, and its last run failed": (job(), ENTRY._replace(result="Failed"), None),
+    "it runs again, and its last run failed": (job(), ENTRY._replace(result="Failed"), None),
     "it is live and has failed": (job(("Failed", "True")), None, FAILED),
     "its end was seen": (None, ENTRY._replace(result="Succeeded", finished_at=SUCCEEDED.finished_at), SUCCEEDED),
     "it has gone before its time": (None, ENTRY._replace(submitted_at="2026-01-01T11:00:01Z"), None),

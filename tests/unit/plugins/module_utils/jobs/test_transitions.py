@@ -145,7 +145,7 @@ def test_scale(found, replicas, changes):
     assert str(plan.action) == ("scale" if changes else "unchanged")
 
 
-IMPOSSIBLE = {
+REFUSED = {
     "scaling a training": (lambda: scale(job(), 2), "resources.node_count"),
     "scaling a notebook": (lambda: scale(job("notebook"), 1), "state=paused"),
     "scaling what is autoscaled": (lambda: scale(job("inference", dependents=(AUTOSCALER,)), 2), "autoscaling.max"),
@@ -157,9 +157,9 @@ IMPOSSIBLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("transition", "remedy"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_what_cannot_be_done_says_what_to_do(transition, remedy):
-    with pytest.raises(TransitionRefused, match=remedy):
+@pytest.mark.parametrize(("transition", "hint"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_says_what_to_do(transition, hint):
+    with pytest.raises(TransitionRefused, match=hint):
         transition()
 
 
@@ -178,7 +178,7 @@ def test_a_notebook_whose_pods_are_replaced_by_hand_loses_its_pod():
 
 
 @pytest.mark.parametrize("status", [None, COMPLETE, FAILED], ids=["running", "succeeded", "failed"])
-def test_a_training_is_made_anew_as_it_was_applied_with_what_goes_with_it(status):
+def test_a_training_is_recreated_as_it_was_applied_with_its_dependents(status):
     """The server's additions to the former run are not part of the next."""
     service = live("Service", "svc-train", spec={"clusterIP": "None"})
     service["metadata"]["ownerReferences"] = [{"uid": "uid-of-train"}]
@@ -193,7 +193,7 @@ def test_a_training_is_made_anew_as_it_was_applied_with_what_goes_with_it(status
     assert second.owned
 
 
-def test_what_is_around_a_job_stays():
+def test_dependents_stay():
     service = live("Service", "svc-train", spec={})
     plan = pause(job("inference", dependents=(service, AUTOSCALER)))
     assert [str(step) for step in plan.steps[1:]] == [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A file is replaced as a whole, and who may read it is decided before it is there."""
+"""A file is replaced atomically, with its mode set before it is visible."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_counts_as_a_change(tmp_path, text, mode, changed, check_mode):
 
 
 @pytest.mark.parametrize(("mode", "expected"), [(None, 0o600), (0o644, 0o644)])
-def test_a_new_file_is_for_its_owner_alone_unless_told_otherwise(tmp_path, mode, expected):
+def test_a_new_file_is_private_unless_a_mode_is_given(tmp_path, mode, expected):
     path = tmp_path / "x.log"
     assert put(path, b"a", check_mode=True, mode=mode) is True
     assert not path.exists()

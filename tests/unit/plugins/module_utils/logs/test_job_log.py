@@ -217,7 +217,7 @@ def test_a_refusal_fails_the_task_only_when_every_pod_gives_it(options, answer, 
     assert asked.warned == [error]  # type: ignore[attr-defined]
 
 
-def test_who_may_not_read_logs_is_told_so():
+def test_a_missing_permission_to_read_logs_is_an_error():
     body = refusal("Forbidden", 'pods "x-1" is forbidden: User "ann" cannot get resource "pods/log"', 403)
     with (
         conversation(a_list("pods", running()), the_log("x-1", body, 403)) as url,
