@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import labels
 from ..jobs.objects.job_objects import Object, sparse
-from ..jobs.objects.scheduling import PRIORITIES
+from ..jobs.objects.priority import PRIORITIES
 from ..kube.resources import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,

@@ -9,6 +9,7 @@ from ...manifest.models import Autoscaling, Compute, Inference
 from . import metadata, scheduling
 from .job_objects import Built, Object, sparse
 from .pod import Additions, pod_template, probes, startup_seconds
+from .priority import priority_class
 from .service import PORT_NAME, access_service
 
 # Seconds that a request may take: a long answer of a language model may be streamed to its end.
@@ -34,14 +35,13 @@ def build_inference(manifest: Inference, namespace: str) -> Built:
         if "replicas" in manifest.service.model_fields_set:
             kept = f"{scaling.min_replicas} to {scaling.max_replicas}"
             warnings.append(f"service.replicas is ignored: autoscaling keeps {kept} replicas.")
-    return Built(workload, dependents, scheduling.priority_class(manifest.job.priority), warnings)
+    return Built(workload, dependents, priority_class(manifest.job.priority), warnings)
 
 
 def build_compute(manifest: Compute, namespace: str) -> Built:
     """The objects of a compute service."""
     workload, warnings = _deployment(manifest, namespace, manifest.service.replicas)
-    priority_class = scheduling.priority_class(manifest.job.priority)
-    return Built(workload, [access_service(manifest, namespace)], priority_class, warnings)
+    return Built(workload, [access_service(manifest, namespace)], priority_class(manifest.job.priority), warnings)
 
 
 def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | None) -> tuple[Object, list[str]]:

@@ -9,7 +9,7 @@ from ...manifest.models import Notebook
 from . import metadata
 from .job_objects import Built
 from .pod import Additions, pod_template, probes
-from .scheduling import priority_class
+from .priority import priority_class
 from .service import PORT_NAME, access_service
 
 

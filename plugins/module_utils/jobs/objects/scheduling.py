@@ -4,26 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ... import labels
 from ...manifest.models import JobManifest, Resources
 from . import queue
 from .job_objects import Object, sparse
-
-
-class _Class(NamedTuple):
-    value: int
-    description: str
-    preemption_policy: str | None = None  # None is the default: evict pods of lower priority
-
-
-_CLASSES = {
-    "high": _Class(1_000_000, "Jobs with priority high: placed first, evict jobs of less priority if need be."),
-    "medium": _Class(500_000, "Jobs with priority medium, the default."),
-    "low": _Class(100, "Jobs with priority low: placed last, evict nobody.", "Never"),
-}
-PRIORITIES = tuple(_CLASSES)
 
 
 def placement(manifest: JobManifest) -> Object:
@@ -49,20 +33,6 @@ def spread_over_nodes(name: str) -> list[Object]:
             "labelSelector": {"matchLabels": labels.pod_selector(name)},
         }
     ]
-
-
-def priority_class(priority: str) -> Object:
-    """The PriorityClass of ``high``, ``medium`` or ``low``. Its value cannot change once it exists."""
-    chosen = _CLASSES[priority]
-    fields: dict[str, Any] = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": labels.priority_class_name(priority), "labels": {labels.MANAGED_BY: labels.FIELD_MANAGER}},
-        "value": chosen.value,
-        "preemptionPolicy": chosen.preemption_policy,
-        "description": chosen.description,
-    }
-    return sparse(fields)
 
 
 def uses_gpu(resources: Resources) -> bool:

@@ -11,7 +11,7 @@ from ...manifest.models import Training
 from . import deepspeed, distributed, metadata, queue, service, volumes
 from .job_objects import Built, Object
 from .pod import Additions, Provided, pod_template
-from .scheduling import priority_class
+from .priority import priority_class
 
 _RETRIES_PER_NODE = 3  # A crash of one rank fails them all.
 _KEEP_FINISHED_SECONDS = 86_400

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import changes
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.scheduling import priority_class
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import resource_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
 from kubesim.cluster import Cluster
