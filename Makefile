@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Every target makes what it needs itself: .venv from the package index, everything else in .cache and build.
-# `make` alone lists the targets.
+# Every target creates what it needs: .venv from the package index, everything else in .cache and build.
+# `make` without a target lists the targets.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-# The tests use all cores by themselves.
+# Recipes use all cores themselves.
 .NOTPARALLEL:
 
-# What the tools keep, they keep inside the clone, and those of .venv come first.
+# Tools come from .venv first and keep their files inside the clone.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
-# The copies below .cache are no part of the clone's git repository.
+# The copies below .cache do not belong to the clone's git repository.
 export GIT_CEILING_DIRECTORIES := $(CURDIR)
 export LC_ALL ?= C.UTF-8
 
@@ -18,8 +18,8 @@ PYTHON ?=
 VENV := .venv/.made-for
 PY := .venv/bin/python
 TREE := .cache/tree/ansible_collections/runwhere/gpuctl
-# Two at a time; the tests of one file stay together, because they share a simulated cluster. On a cluster that is named,
-# one after the other: tests of pools and of jobs move the same nodes.
+# Two at a time. The tests of one file stay together, because they share a simulated cluster. On a cluster given by
+# GPUCTL_TEST_KUBECONFIG they run one after another: tests of pools and of jobs move the same nodes.
 PYTEST := -m pytest -n 2 --dist loadfile
 ARGS ?=
 
@@ -27,29 +27,38 @@ ARGS ?=
 help: ## List the targets
 	@echo 'runwhere.gpuctl: GPU jobs on Kubernetes, from Ansible. Targets:'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
-	@echo 'The first one that needs it makes .venv (Python 3.11 to 3.13; PYTHON=/path/to/python chooses one).'
+	@echo 'The first target that needs .venv creates it (Python 3.11 to 3.13; PYTHON=/path/to/python chooses one).'
 	@echo 'ARGS=… goes to pytest: make unit ARGS="-k table". GPUCTL_TEST_KUBECONFIG=/path make integration uses that cluster.'
 
 # ---- Try it
 
 .PHONY: demo
 demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on it, explained step by step
-	@PYTHONPATH=tests $(PY) tests/demo/run.py
+	@$(PY) tests/demo/run.py
 
 .PHONY: cluster
 cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (NODES=8 PORT=6443 KUBECONFIG_FILE=path)
 	@echo 'In another terminal:'
 	@echo '. $(CURDIR)/.venv/bin/activate'
 	@echo 'export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections'
-	@PYTHONPATH=tests $(PY) -m kubesim $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
+	@$(PY) -m kubesim $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
 		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
 
 # ---- Check it
 
+# check while you work, test before you push, test-all every night. CONTRIBUTING.md says what each takes.
+
+.PHONY: check
+check: lint-python $(VENV) ## Five minutes: style, types, unit tests, and the integration tests of what has changed
+	$(PY) $(PYTEST) -m 'not nightly' tests/unit $$($(PY) -m tools.affected) $(ARGS)
+
 .PHONY: test
-test: lint sanity importer docs molecule test-environments ## Everything a change must pass: lint, sanity, Galaxy's importer, documentation, and the tests in all environments
+test: lint sanity docs kubesim-if-changed ## Everything a pull request needs
+	$(PY) $(PYTEST) -m 'not nightly' $(ARGS)
+
+.PHONY: test-all
+test-all: lint sanity docs importer translation molecule kubesim integration-modules test-environments ## The rest as well: other versions, Galaxy's importer, molecule, scale
 	$(PY) $(PYTEST) $(ARGS)
-	$(MAKE) --no-print-directory integration-modules
 
 .PHONY: unit
 unit: $(VENV) ## Unit tests
@@ -60,32 +69,43 @@ integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GP
 	$(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
 
 .PHONY: integration-modules
-integration-modules: ## The same with each task in a process of its own, as where the connection is not local
+integration-modules: $(VENV) ## The same with a process for each task, as where the connection is not local
 	GPUCTL_FAST_PATH=0 $(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
+
+.PHONY: kubesim
+kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one among them
+	$(PY) $(PYTEST) kubesim/tests $(ARGS)
+
+.PHONY: kubesim-if-changed
+kubesim-if-changed: $(VENV)
+	@changed=$$($(PY) -m tools.changed kubesim) || exit 1; \
+	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory kubesim; \
+	else echo 'kubesim/ has not changed, so its tests are skipped (make kubesim runs them)'; fi
 
 .PHONY: molecule
 molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simulated clusters (SCENARIO=quota for one of them)
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections molecule test $(if $(SCENARIO),-s '$(SCENARIO)',--all)
 
-.PHONY: bench
-bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, and write docs/performance.md (tests/bench/run.py says more)
-	PYTHONPATH=tests $(PY) tests/bench/run.py
-
-.PHONY: test-oldest
-test-oldest: ENVIRONMENTS := oldest
-test-oldest: test-environments ## Unit and integration tests with the lowest library versions that are supported
-
 .PHONY: test-environments
-test-environments: $(VENV) ## The same in every environment of tests/environments.yml (ENVIRONMENTS=oldest: in that one)
+test-environments: $(VENV) ## Tests with other versions of Python and the libraries (ENVIRONMENTS=oldest for one; tests/environments.yml)
 	$(PY) -m tools.environments $(or $(ENVIRONMENTS),all) $(ENVIRONMENT_TESTS) $(ARGS)
 
-# The tests of the simulator and of AWX's configuration do not depend on the libraries that the environments vary.
-ENVIRONMENT_TESTS := -n 2 --dist loadfile --ignore tests/unit/kubesim --ignore tests/integration/test_awx_configuration.py
+# The tests of AWX's configuration and of kubernetes.core do not depend on the libraries that the environments vary.
+ENVIRONMENT_TESTS := -n 2 --dist loadfile -m 'not nightly' --ignore tests/integration/test_awx_configuration.py \
+	--ignore tests/integration/test_kubernetes_core.py
+
+.PHONY: bench
+bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, and write docs/performance.md (tests/bench/run.py says more)
+	$(PY) tests/bench/run.py
+
+.PHONY: lint-python
+lint-python: $(VENV) collections-path
+	ruff check .
+	ruff format --check .
+	mypy
 
 .PHONY: lint
-lint: $(VENV) collections-path tree ## Style, types, licences, YAML and documentation
-	ruff check .
-	mypy
+lint: lint-python tree ## Style, types, licenses, YAML and documentation
 	cd $(TREE) && yamllint --strict .
 	cd $(TREE) && PYTHONDONTWRITEBYTECODE=1 ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/tree ansible-lint --offline
 	cd $(TREE) && reuse lint --lines
@@ -93,12 +113,16 @@ lint: $(VENV) collections-path tree ## Style, types, licences, YAML and document
 	cd $(TREE) && antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
 
 .PHONY: importer
-importer: collection ## Hand the tarball to Galaxy's importer and to ansible-builder
+importer: collection ## Check the tarball with Galaxy's importer and ansible-builder
 	$(PY) -m tools.importer
 
 .PHONY: sanity
 sanity: $(VENV) ## ansible-test sanity, without Docker (ARGS="--test import" for one test)
 	$(PY) -m tools.sanity $(ARGS)
+
+.PHONY: translation
+translation: $(VENV) ## Check that README.zh-CN.md is up to date with README.md; CI runs this nightly
+	$(PY) -m tools.translation_lag
 
 # ---- Make it
 
@@ -120,7 +144,7 @@ changelog: $(VENV) collections-path ## Write CHANGELOG.md from changelogs/fragme
 	cd .cache/collections/ansible_collections/runwhere/gpuctl && antsibull-changelog release --update-existing --reload-plugins
 
 .PHONY: clean
-clean: ## Remove what the other targets made, except .venv and .venvs
+clean: ## Remove what the other targets created, except .venv and .venvs
 	rm -rf .cache build tests/output .mypy_cache .pytest_cache .ruff_cache .ansible
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
@@ -128,7 +152,7 @@ clean: ## Remove what the other targets made, except .venv and .venvs
 distclean: clean ## Remove the virtual environments too
 	rm -rf .venv .venvs
 
-# ---- What the targets above stand on
+# ---- Shared prerequisites
 
 .PHONY: collections-path
 collections-path: $(VENV)
@@ -138,21 +162,21 @@ collections-path: $(VENV)
 tree: $(VENV)
 	@$(PY) -m tools.tree
 
-# A virtual environment carries its own path in its scripts: made again when the clone was moved or copied.
+# A virtual environment has its own path in its scripts: create it again when the clone was moved or copied.
 ifneq ($(shell cat $(VENV) 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)
 endif
 
-$(VENV): requirements.txt tests/requirements.txt tools/requirements.txt
-	@if [ -f $@ ] && [ "$$(cat $@)" != "$(CURDIR)" ]; then echo 'The clone has moved: .venv is made again'; rm -rf .venv; fi
+$(VENV): requirements.txt tests/requirements.txt tools/requirements.txt kubesim/pyproject.toml
+	@if [ -f $@ ] && [ "$$(cat $@)" != "$(CURDIR)" ]; then echo 'The clone has moved: creating .venv again'; rm -rf .venv; fi
 	@[ -x $(PY) ] || { \
 		for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
 			"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && break; \
 			python=; \
 		done; \
-		[ -n "$$python" ] || { echo 'Python 3.11, 3.12 or 3.13 is needed (PYTHON=/path/to/python)' >&2; exit 1; }; \
-		echo "Making .venv with $$("$$python" -V)"; \
+		[ -n "$$python" ] || { echo 'Python 3.11, 3.12 or 3.13 not found. Install one, or name it: make PYTHON=/path/to/python' >&2; exit 1; }; \
+		echo "Creating .venv with $$("$$python" -V)"; \
 		"$$python" -m venv .venv || { rm -rf .venv; exit 1; }; }
-	@echo 'Installing what tools/requirements.txt names into .venv (a minute or two the first time)'
+	@echo 'Installing tools/requirements.txt into .venv (a minute or two the first time)'
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
 	@printf '%s\n' "$(CURDIR)" >$@

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The make targets under the names that people of this ecosystem type: `nox -l`, `nox -s lint`, `nox -s unit -- -k x`.
+"""The make targets as nox sessions: `nox -l`, `nox -s lint`, `nox -s unit -- -k x`.
 
-The targets make their own environments, so the sessions have none.
+The targets create their own environments, so the sessions have none.
 """
 
 from __future__ import annotations
@@ -9,18 +9,24 @@ from __future__ import annotations
 import nox
 
 TARGETS = {
-    "lint": "Style, types, licences, YAML and documentation",
+    "check": "Style, types, unit tests, and the integration tests of what has changed",
+    "test": "Everything a pull request needs",
+    "test-all": "The rest as well",
+    "lint": "Style, types, licenses, YAML and documentation",
     "sanity": "ansible-test sanity, without Docker",
     "unit": "Unit tests",
+    "kubesim": "Tests of the simulated API server",
     "integration": "Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)",
-    "test-environments": "Both with other versions of the libraries",
+    "integration-modules": "The same with a process for each task",
+    "test-environments": "Tests with other versions of Python and the libraries",
     "molecule": "Roles and playbooks by molecule, on simulated clusters",
     "docs": "The documentation",
-    "importer": "Hand the tarball to Galaxy's importer and to ansible-builder",
+    "translation": "Whether README.zh-CN.md is up to date",
+    "importer": "Galaxy's importer and ansible-builder on the tarball",
     "collection": "Build the collection's tarball",
     "changelog": "Write CHANGELOG.md from the fragments",
 }
-nox.options.sessions = ["lint", "sanity", "unit", "integration"]
+nox.options.sessions = ["check"]
 
 
 def _session(target: str, description: str) -> None:

@@ -20,48 +20,71 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
+# Of the package that tests/requirements.txt installs from the clone.
+KUBESIM = ROOT / "kubesim" / "pyproject.toml"
 
 
 def main(name: str, arguments: list[str]) -> int:
     environments = declared()
     if name != "all" and name not in environments:
-        sys.exit(f"{name} is not in tests/environments.yml; there are: all, {', '.join(environments)}")
+        sys.exit(f"environment not found: {name}. tests/environments.yml has all, {', '.join(environments)}.")
     for each in environments if name == "all" else [name]:
-        print(f"--- {each}: {environments[each]['why']}", flush=True)
-        tests = environments[each].get("tests", [])
-        code = run_pytest(make(each, environments[each]["packages"]), [*tests, *arguments])
+        environment = environments[each]
+        print(f"--- {each}: {environment['why']}", flush=True)
+        python = make(each, environment["packages"], python=interpreter(environment.get("python")))
+        code = run_pytest(python, [*environment.get("tests", []), *arguments])
         if code != 0:
             return code
     return 0
 
 
 def declared() -> dict[str, dict[str, Any]]:
-    """name -> {why: str, packages: [pip requirement], tests: [path, all if not given]}"""
+    """name -> {why: str, packages: [pip requirement], python: version or None, tests: [path], all if not given}"""
     text = (ROOT / "tests" / "environments.yml").read_text(encoding="utf-8")
     environments: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return environments
 
 
-def make(name: str, packages: list[str], requirements: Sequence[Path] = REQUIREMENTS) -> Path:
+def interpreter(version: str | None) -> str:
+    """The Python of that version (``3.12``), from PATH or from pyenv; this one if None.
+
+    Exits if there is none.
+    """
+    if version is None:
+        return sys.executable
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = sorted(pyenv.glob(f"{version}.*/bin/python3"))
+    for candidate in (shutil.which(f"python{version}"), *map(str, found)):
+        # A shim of pyenv is on PATH for versions that are not in use, too, and fails.
+        if candidate and subprocess.run([candidate, "-c", ""], capture_output=True).returncode == 0:
+            return candidate
+    sys.exit(
+        f"Python {version} not found. Install it, or run one environment: make test-environments ENVIRONMENTS=oldest"
+    )
+
+
+def make(
+    name: str, packages: list[str], requirements: Sequence[Path] = REQUIREMENTS, python: str = sys.executable
+) -> Path:
     """Return the path of the environment's Python, with the packages and what the requirements files name installed."""
     folder = ROOT / ".venvs" / name
     stamp = folder / ".made-of"
-    wanted = _digest(packages, requirements)
-    python = folder / "bin" / "python"
+    wanted = _digest(python, packages, requirements)
+    installed = folder / "bin" / "python"
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
-        return python
+        return installed
     print(f"Making .venvs/{name}: {', '.join(packages)}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--prefer-binary"]
-    subprocess.run([*install, *(f"-r{path}" for path in requirements), *packages], check=True)
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    install = [str(installed), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--prefer-binary"]
+    subprocess.run([*install, *(f"-r{path}" for path in requirements), *packages], check=True, cwd=ROOT)
     stamp.write_text(wanted, encoding="utf-8")
-    return python
+    return installed
 
 
-def _digest(packages: list[str], requirements: Sequence[Path]) -> str:
-    """What the environment is made of; its path too, because pip writes it into the scripts."""
-    parts = [str(ROOT), sys.version, *packages, *(path.read_text(encoding="utf-8") for path in requirements)]
+def _digest(python: str, packages: list[str], requirements: Sequence[Path]) -> str:
+    """What the environment is made of, and its path, because pip writes it into the scripts."""
+    parts = [str(ROOT), python, sys.version, *packages, *(path.read_text(encoding="utf-8") for path in requirements)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

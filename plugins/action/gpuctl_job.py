@@ -4,27 +4,4 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
-
-preload(
-    "jobs.objects.deployments",
-    "jobs.objects.notebook",
-    "jobs.objects.training",
-    "cluster.read",
-    "cluster.reason",
-    "jobs.apply_jobs",
-    "jobs.job_plans",
-    "jobs.states",
-    "wait.job_wait",
-    "manifest.digest",
-    "manifest.load",
-    "manifest.matrix",
-    "manifest.sources",
-    "manifest.cross_document",
-)
-
-
-class ActionModule(LocalAction):
-    core = MODULE
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import ActionModule  # noqa: F401

@@ -4,12 +4,4 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.job_log import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
-
-preload("logs.absence", "logs.host_file", "logs.log_lines", "logs.log_pods")
-
-
-class ActionModule(LocalAction):
-    core = MODULE
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import ActionModule  # noqa: F401

@@ -4,21 +4,4 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
-
-preload(
-    "cluster.read",
-    "engine.results",
-    "manifest.load",
-    "manifest.matrix",
-    "manifest.sources",
-    "manifest.cross_document",
-    "quotas.quota_plan",
-    "quotas.live_quotas",
-)
-
-
-class ActionModule(LocalAction):
-    core = MODULE
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import ActionModule  # noqa: F401

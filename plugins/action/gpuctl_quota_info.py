@@ -4,12 +4,4 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.local_action import LocalAction
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.preload import preload
-
-preload("quotas.usage", "kube.concurrency")
-
-
-class ActionModule(LocalAction):
-    core = MODULE
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import ActionModule  # noqa: F401

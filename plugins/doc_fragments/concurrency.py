@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How many requests a writing module has under way; the argument spec is in module_utils/kube/concurrency.py."""
+"""The option concurrency of modules that write. The argument spec is in module_utils/kube/concurrency.py."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class ModuleDocFragment:
 options:
   concurrency:
     description:
-      - How many requests the API server is given at a time. What does not depend on each other (jobs, nodes, namespaces) is
-        written side by side; the steps of one job stay in their order.
-      - When the server answers that it has too many requests, all of them pause for as long as it says.
+      - Maximum number of concurrent requests. Independent objects, such as jobs, nodes or namespaces, are written
+        concurrently. The steps of one job stay in order.
+      - If the server responds with C(429 Too Many Requests), all requests pause for the time that it asks for.
     type: int
     default: 10
 """

@@ -8,47 +8,45 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: table
-short_description: Lay a list of dictionaries out as a text table
+short_description: Format a list of dictionaries as a text table
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Makes a table that a person reads in a terminal or in a job's output, one line for each dictionary, columns aligned.
-  - Columns whose values are all numbers are aligned to the right. Wide characters, such as Chinese ones, count as the two
-    places that they take.
-  - A value that is missing, V(none) or an empty list shows as V(-), a boolean as V(yes) or V(no), a list as its elements
-    joined by V(,).
+  - Formats a list of dictionaries as a table with aligned columns and one line for each dictionary.
+  - Numeric columns are right-aligned. Wide characters, such as Chinese ones, count as two columns.
+  - Missing values, V(none) and empty lists are shown as V(-), booleans as V(yes) or V(no), and lists as comma-separated values.
 options:
   _input:
-    description: The dictionaries, such as the rows that a module returned.
+    description: Dictionaries to format, for example the results of a module.
     type: list
     elements: dict
     required: true
   columns:
     description:
-      - The columns, from left to right. Each is the name of a key, or a dictionary.
-      - Without it, the keys in the order in which the dictionaries first have them.
+      - Columns from left to right. Each is a key, or a dictionary with the following suboptions.
+      - By default, all keys are used in the order of their first occurrence.
     type: list
     elements: raw
     suboptions:
       key:
-        description: Name of the key. Dots lead into nested dictionaries, as in V(resources.gpu).
+        description: Key of the value. Use dots to access nested dictionaries, as in V(resources.gpu).
         type: str
         required: true
       title:
-        description: Head of the column. Without it, the last part of the key in capitals, underscores as blanks.
+        description: Title of the column. The default is the last part of the key in capitals, with spaces for underscores.
         type: str
       max_width:
-        description: Cuts longer values and ends them with an ellipsis. Without it, nothing is cut.
+        description: Maximum width. Longer values are truncated with an ellipsis. By default, values are not truncated.
         type: int
 """
 
 EXAMPLES = r"""
 ---
-- name: Show what was done to each job
+- name: Show the action for each job
   ansible.builtin.debug:
     msg: "{{ (submitted.results | runwhere.gpuctl.table(columns=['name', 'namespace', 'status', 'action'])).splitlines() }}"
 
-- name: Write a report with titles of its own and short reasons
+- name: Write a report with a custom title and truncated reasons
   ansible.builtin.copy:
     dest: report.txt
     mode: "0644"
@@ -59,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The table, one line for the heads and one for each dictionary, without blanks at the ends of lines.
+  description: The table, with a header line and without trailing spaces.
   type: str
   sample: |-
     NAME         GPU  STATUS
@@ -92,17 +90,17 @@ class FilterModule:
 
 
 def table(rows: Any, columns: Any = None) -> str:
-    """`rows` as an aligned table; AnsibleFilterError when `rows` or `columns` are of another shape than documented."""
+    """`rows` as an aligned table. Raises AnsibleFilterError for arguments of another shape than documented."""
     if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
-        raise AnsibleFilterError(f"table: a list of dictionaries is needed, not {_kind_of(rows)}")
+        raise AnsibleFilterError(f"table: the input must be a list of dictionaries, not {_type_of(rows)}")
     rows = list(rows)
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
-            raise AnsibleFilterError(f"table: element {number} must be a dictionary, not {_kind_of(row)}")
+            raise AnsibleFilterError(f"table: element {number} must be a dictionary, not {_type_of(row)}")
     if columns is None:
         columns = list(dict.fromkeys(key for row in rows for key in row))
     elif isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise AnsibleFilterError(f"table: columns must be a list, not {_kind_of(columns)}")
+        raise AnsibleFilterError(f"table: columns must be a list, not {_type_of(columns)}")
     return _render([_layout(rows, _column(column)) for column in columns])
 
 
@@ -110,13 +108,19 @@ def _column(given: Any) -> Column:
     if isinstance(given, str):
         given = {"key": given}
     if not isinstance(given, Mapping) or not isinstance(given.get("key"), str):
-        raise AnsibleFilterError(f"table: a column is the name of a key or a dictionary with a key, not {given!r}")
-    unknown = set(given) - {"key", "title", "max_width"}
-    if unknown:
-        raise AnsibleFilterError(f"table: column {given['key']} has no {', '.join(sorted(map(str, unknown)))}")
+        raise AnsibleFilterError(
+            f"table: invalid column: {given!r}. Use the name of a key, or a dictionary with a key."
+        )
+    if unknown := set(given) - {"key", "title", "max_width"}:
+        raise AnsibleFilterError(
+            f"table: unknown key in column {given['key']}: {', '.join(sorted(map(str, unknown)))}. Valid keys: key, "
+            f"title, max_width."
+        )
     width = given.get("max_width")
     if width is not None and (not isinstance(width, int) or isinstance(width, bool) or width < 1):
-        raise AnsibleFilterError(f"table: max_width of column {given['key']} must be a number above 0, not {width!r}")
+        raise AnsibleFilterError(
+            f"table: invalid max_width of column {given['key']}: {width!r}. Use an integer above 0."
+        )
     title = given.get("title")
     if title is None:
         title = given["key"].rpartition(".")[2].replace("_", " ").upper()
@@ -124,13 +128,13 @@ def _column(given: Any) -> Column:
 
 
 def _layout(rows: Sequence[Mapping[str, Any]], column: Column) -> list[str]:
-    """The cells of one column, head first, padded to one width."""
+    """The cells of one column, its title first, padded to the same width."""
     values = [_value(row, column.key) for row in rows]
     cells = [column.title, *(_cut(_text(value), column.max_width) for value in values)]
     width = max(map(_width, cells))
     present = [value for value in values if value is not None]
-    to_the_right = bool(present) and all(_is_number(value) for value in present)
-    return [_pad(cell, width, to_the_right) for cell in cells]
+    align_right = bool(present) and all(_is_number(value) for value in present)
+    return [_pad(cell, width, align_right) for cell in cells]
 
 
 def _render(columns: Sequence[Sequence[str]]) -> str:
@@ -138,7 +142,7 @@ def _render(columns: Sequence[Sequence[str]]) -> str:
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:
-    """The value under `key`; a key that itself has dots (a label's) wins over the nested one."""
+    """The value at `key`; a key that contains dots itself (a label) takes precedence over a nested one."""
     if key in row:
         return row[key]
     first, _dot, rest = key.partition(".")
@@ -170,15 +174,15 @@ def _cut(text: str, width: int | None) -> str:
     return text + ELLIPSIS
 
 
-def _pad(text: str, width: int, to_the_right: bool) -> str:
+def _pad(text: str, width: int, align_right: bool) -> str:
     blanks = " " * (width - _width(text))
-    return blanks + text if to_the_right else text + blanks
+    return blanks + text if align_right else text + blanks
 
 
 def _width(text: str) -> int:
-    """The places that a terminal gives to `text`: two for a wide character (UAX #11), none for a combining one.
+    """The columns of `text` in a terminal: two for a wide character (UAX #11), none for a combining one.
 
-    ansible.utils.display.get_text_width asks the C library, whose answer depends on the locale of the process.
+    ansible.utils.display.get_text_width uses the C library, whose result depends on the locale of the process.
     """
     return sum(
         0
@@ -188,5 +192,5 @@ def _width(text: str) -> int:
     )
 
 
-def _kind_of(value: Any) -> str:
+def _type_of(value: Any) -> str:
     return f"{value!r} of type {type(value).__name__}" if isinstance(value, (str, int, float)) else type(value).__name__

@@ -8,52 +8,51 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: gpuctl
-short_description: GPU nodes of a Kubernetes cluster as hosts
+short_description: GPU nodes of a Kubernetes cluster as inventory hosts
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Makes a host of every node that has GPUs, and groups by pool, by type of GPU and by status.
-  - The groups are called C(pool_<pool>), C(gpu_type_<type>) and C(status_<status>), with characters that a group name cannot
-    have replaced by underscores. The pool C(training-pool) is the group C(pool_training_pool). Nodes that are in no pool are in
-    C(pool_default).
-  - C(ansible_host) is the node's internal address.
-  - What else is known of a node is in variables whose names begin with C(gpuctl_) and go on like the return values of
-    M(runwhere.gpuctl.gpuctl_node_info) - C(gpuctl_status), C(gpuctl_gpu_total), C(gpuctl_gpu_used), C(gpuctl_gpu_free),
-    C(gpuctl_gpu_type), C(gpuctl_cpu), C(gpuctl_cpu_used), C(gpuctl_memory), C(gpuctl_memory_used), C(gpuctl_address),
-    C(gpuctl_created_at), C(gpuctl_last_updated_at). C(gpuctl_pool) is the pool, and C(gpuctl_labels) has all labels of the
-    node.
-  - Sends two list requests, for nodes and for the pods of all namespaces, in pages, whatever the size of the cluster. Needs
-    the right to do so.
-  - The file's name has to be C(gpuctl.yml) or end in C(.gpuctl.yml), or the same with C(.yaml).
+  - Creates a host for each node with GPUs, and groups the hosts by pool, GPU type and status.
+  - The groups are C(pool_<pool>), C(gpu_type_<type>) and C(status_<status>). Invalid characters are replaced by underscores, so
+    the group of the pool C(training-pool) is C(pool_training_pool). Nodes without a pool are in C(pool_default).
+  - C(ansible_host) is the internal address of the node.
+  - C(gpuctl_pool) is the pool of the node, and C(gpuctl_labels) contains all its labels. The return values of
+    M(runwhere.gpuctl.gpuctl_node_info) are available as C(gpuctl_status), C(gpuctl_gpu_total), C(gpuctl_gpu_used),
+    C(gpuctl_gpu_free), C(gpuctl_gpu_type), C(gpuctl_cpu), C(gpuctl_cpu_used), C(gpuctl_memory), C(gpuctl_memory_used),
+    C(gpuctl_address), C(gpuctl_created_at) and C(gpuctl_last_updated_at).
+  - Sends paginated list requests for nodes and for the pods of all namespaces, and requires permission for both.
+  - The name of the inventory file must be C(gpuctl.yml) or C(gpuctl.yaml), or end with C(.gpuctl.yml) or C(.gpuctl.yaml).
 options:
   plugin:
-    description: Says that the file is meant for this plugin.
+    description: Name of the plugin.
     type: str
     required: true
     choices: [runwhere.gpuctl.gpuctl]
   pool:
-    description: Only the nodes of this pool. V(default) stands for the nodes that are in no pool.
+    description: Include only nodes of this pool. V(default) selects nodes without a pool.
     type: str
   gpu_type:
-    description: Only the nodes with this type of GPU.
+    description: Include only nodes with this GPU type.
     type: str
   status:
-    description: Only the nodes in this state - V(active) takes pods, V(maintaining) is cordoned, V(faulty) is not ready.
+    description:
+      - Include only nodes with this status. V(active) nodes accept pods, V(maintaining) nodes are cordoned, and V(faulty) nodes
+        are not ready.
     type: str
     choices: [active, maintaining, faulty]
   all_nodes:
     description:
-      - Take the nodes without GPUs as well.
-      - A node has GPUs if it offers some to pods, whole or shared, or if a label tells their type. So a node whose driver has
-        failed does not go missing.
+      - Whether to include nodes without GPUs.
+      - A node has GPUs if it offers whole or shared GPUs to pods, or if a label specifies their type. A node with a failed driver
+        is therefore still included.
     type: bool
     default: false
 requirements:
   - kubernetes >= 31.0.0
 notes:
-  - Options that are texts may be templates, such as C({{ lookup('ansible.builtin.file', '/run/secrets/token'\) }}), and may be
-    encrypted with Ansible Vault.
-  - What the cache holds counts for one inventory file with the same connection and filters. It holds no credentials.
+  - String options can be templates, such as C({{ lookup('ansible.builtin.file', '/run/secrets/token'\) }}), and can be encrypted
+    with Ansible Vault.
+  - Cached data is specific to the inventory file, the connection and the filters. The cache does not contain credentials.
 seealso:
   - module: runwhere.gpuctl.gpuctl_node_info
 extends_documentation_fragment:
@@ -64,11 +63,11 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 ---
-# nodes.gpuctl.yml: all GPU nodes. The cluster is the one of K8S_AUTH_KUBECONFIG, or of the default kubeconfig.
+# All GPU nodes of the cluster in K8S_AUTH_KUBECONFIG or the default kubeconfig. Save this as nodes.gpuctl.yml.
 plugin: runwhere.gpuctl.gpuctl
 
 ---
-# One pool of a cluster that is named here, read again after ten minutes, as the host names of its inventory.
+# One pool of a specific cluster, cached for ten minutes
 plugin: runwhere.gpuctl.gpuctl
 kubeconfig: /etc/gpuctl/kubeconfig
 context: gpu-cluster
@@ -79,7 +78,7 @@ cache_connection: ~/.cache/gpuctl
 cache_timeout: 600
 
 ---
-# More groups and variables. A mistake in them is an error, not a group that is missing.
+# Additional groups and variables. With strict, errors in expressions are reported.
 plugin: runwhere.gpuctl.gpuctl
 strict: true
 compose:
@@ -104,12 +103,12 @@ from ansible.errors import AnsibleParserError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, node_row, slim_node
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     connection_argument_spec,
     connection_identity,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import KubeError
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import wanted_nodes
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import NodeInfoOptions, select_nodes
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 
 if TYPE_CHECKING:
@@ -134,19 +133,19 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             self._add(name, variables)
 
     def _refuse_unknown_keys(self, path: str, config: Mapping[str, Any]) -> None:
-        """Ansible passes over them, and a filter that is spelt wrongly would filter nothing."""
+        """Ansible ignores them, and a misspelt filter would filter nothing."""
         for key in config:
             if key not in self._known_keys():
                 close = get_close_matches(str(key), self._known_keys(), n=1)
-                hint = f", did you mean {close[0]}?" if close else ""
-                raise AnsibleParserError(f"{path}: {key!r} is no option of {self.NAME}{hint}")
+                hint = f" Did you mean {close[0]}?" if close else ""
+                raise AnsibleParserError(f"{path}: {key!r}: unknown option of {self.NAME}.{hint}")
 
     def _known_keys(self) -> list[str]:
         aliases = (alias for spec in connection_argument_spec().values() for alias in spec.get("aliases", ()))
         return [*self.get_options(), *aliases]
 
     def _hosts(self, path: str, may_use_cache: bool) -> dict[str, dict[str, Any]]:
-        """Names and variables, from the cache if that is asked for and allowed, else from the cluster."""
+        """Variables by host name, from the cache if it is enabled and may be used, else from the cluster."""
         params = {name: self._text_or_value(name) for name in (*connection_argument_spec(), *FILTERS)}
         params["all_nodes"] = self.get_option("all_nodes")
         if not self.get_option("cache"):
@@ -162,10 +161,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         return self.templar.template(value) if isinstance(value, str) else value
 
     def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        options = {**params, "nodes": None}
-        task = Task(options, options, False, self.display.warning, lambda secrets: None)
+        options = NodeInfoOptions(**{name: params[name] for name in FILTERS})
+        task = Task(options, params, False, self.display.warning, lambda secrets: None)
         try:
-            nodes = wanted_nodes(task, slim_node)
+            nodes = select_nodes(task.client(), options, slim_node)
         except ImportError as problem:
             raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
         except KubeError as problem:
@@ -188,7 +187,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
 
 def host_variables(node: Node) -> dict[str, Any]:
-    """The variables of a node's host: what gpuctl_node_info returns of it, with all labels."""
+    """The variables of a node's host: what gpuctl_node_info returns, with all labels."""
     row = node_row(node, node.labels)
     del row["node_name"], row["bound_pools"]  # the host's name, and gpuctl_pool
     variables = {"pool": node.pool, **row}
@@ -197,6 +196,6 @@ def host_variables(node: Node) -> dict[str, Any]:
 
 
 def _digest(params: Mapping[str, Any]) -> str:
-    """So that what one cluster said, or what one filter let through, is never given out for another."""
-    asked = {**connection_identity(params), **{name: params[name] for name in (*FILTERS, "all_nodes")}}
-    return sha256(dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """Part of the cache key, so that the answer of one cluster or filter is never used for another."""
+    source = {**connection_identity(params), **{name: params[name] for name in (*FILTERS, "all_nodes")}}
+    return sha256(dumps(source, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -59,7 +59,7 @@ class Task(Generic[OptionsT]):
     def require_non_negative(self, *names: str) -> None:
         """Raises TaskFailed for the first of the options that is below zero."""
         for name in names:
-            value = self.options[name] if isinstance(self.options, Mapping) else getattr(self.options, name)
+            value = getattr(self.options, name)
             if (value or 0) < 0:
                 raise TaskFailed(f"{name}: {value} is negative. Give 0 or more.")
 
@@ -74,9 +74,9 @@ class Task(Generic[OptionsT]):
     def abort(self) -> None:
         """Let requests in flight finish, and send no new ones."""
         if self._client is not None:
-            from .kube.client_cache import abort
+            from .kube.client_cache import discard_client
 
-            abort(self._client)
+            discard_client(self._client)
 
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
         """Ansible's ``diff`` entries; ``parts`` is only called in diff mode."""
@@ -102,14 +102,13 @@ class ModuleSpec(Generic[OptionsT]):
 
     def arguments(self) -> dict[str, Any]:
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
-        from .kube.connection import connection_argument_spec
+        from .kube.connection_options import connection_argument_spec
 
-        # Until every module has a class of options, some have their argument spec here.
-        own = self.options if isinstance(self.options, Mapping) else self.options.argument_spec()
+        own = self.options.argument_spec()
         return {"argument_spec": {**connection_argument_spec(), **own}, **self.constraints}
 
     def read_options(self, params: Mapping[str, Any]) -> OptionsT:
-        return params if isinstance(self.options, Mapping) else self.options.from_params(params)
+        return self.options.from_params(params)
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
 
 def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> TaskResult:
     """Perform a task; every failure becomes a message. The caller removes masked values from the result."""
-    from .kube.connection import connection_secrets
+    from .kube.connection_options import connection_secrets
     from .kube.errors import KubeError
     from .manifest.problems import ManifestErrors, MissingLibrary
 

@@ -12,202 +12,176 @@ short_description: Run training, inference, notebook and compute jobs on Kuberne
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Turns job manifests into running jobs. A manifest is a small YAML file that names an image, a command and the GPUs that
-    they need; it names no Kubernetes concept.
-  - A C(training) becomes a Job, an C(inference) or C(compute) service a Deployment with a Service (and an autoscaler where
-    the manifest asks for one), a C(notebook) a StatefulSet with a Service.
-  - Takes any number of jobs in one task. All manifests are validated before the first request is sent, and all their
-    mistakes are reported together with file, document, place and value.
-  - Reads what is live, works out what differs, and writes only that, by server-side apply. A second run changes nothing and
-    writes nothing.
-  - A training that has finished is not run again, also after Kubernetes has removed it, unless O(rerun) asks for it.
-  - A training's manifest may have a C(matrix) of values, and becomes a training for each combination of them.
-  - Only objects that this collection made are ever changed or deleted. An object of the same name that somebody else made
-    is an error.
+  - Creates and manages Kubernetes workloads from job manifests. A manifest is a small YAML file that describes the image, the
+    command and the resources of a job.
+  - A C(training) manifest becomes a Job, a C(notebook) manifest a StatefulSet, and an C(inference) or C(compute) manifest a
+    Deployment. All but trainings on a single node get a Service. An C(inference) manifest with C(autoscaling) also gets a
+    HorizontalPodAutoscaler.
+  - A task can contain any number of jobs. The module validates all manifests before it sends a request, and reports all errors
+    together.
+  - The module compares each manifest with the live objects and writes only the differences. Manifests are written with
+    server-side apply. Pausing, resuming, scaling and rolling restarts patch single fields instead.
+  - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads. It fails if an
+    unmanaged object has the name of a job. Missing PriorityClasses (C(gpuctl-high), C(gpuctl-medium), C(gpuctl-low)) are
+    created.
 attributes:
-  check_mode:
-    support: full
-    details:
-      - Every write is sent as a dry run, so the server validates what would be sent. Without the right to write, the plan
-        is worked out all the same and a warning says that the server did not validate it.
-  diff_mode:
-    support: full
-    details:
-      - Shows the fields that change and nothing else. Values of secrets are masked.
   idempotent:
     support: partial
     details:
-      - O(state=restarted) restarts the jobs at every run of the task. Every other state changes nothing the second time.
+      - O(state=restarted) restarts the jobs in every run, and O(rerun=always) runs finished trainings again.
 options:
   state:
     description:
-      - V(present) creates the jobs or brings them up to date. What is paused stays so; only V(resumed) ends that. With
-        O(name) and O(replicas) it scales a job.
-      - V(absent) deletes them with everything that was made for them. Data on the nodes and claims stay.
-      - V(paused) takes the pods away, and with them the GPUs, until the jobs are resumed. A training is suspended, and
-        starts over from what it has saved itself. A service or notebook gets no copies, and keeps in an annotation how many
-        it had; an autoscaler stays as it is and does nothing until then. What has ended stays as it is, with a warning.
-      - V(resumed) gives paused jobs their pods back. What is not paused stays as it is. What is scaled to zero counts as
-        paused, and gets one copy, or as many as its autoscaler keeps at least.
-      - V(restarted) replaces the pods, at every run of the task. Those of a service are replaced one after the other, as by
-        C(kubectl rollout restart); that of a notebook by one with the same claims. A training, also one that has ended, is
-        deleted and made again as it was when its manifest was applied the last time. What is paused is an error.
-      - V(paused), V(resumed) and V(restarted) need a job only to be named, by O(name) or by its manifest, of which nothing
-        else counts. Jobs that are not there are an error, and then nothing is done to the others either (unless
-        O(continue_on_error)).
-      - Trainings with C(queue.backend) C(kueue) are paused and resumed by way of Kueue's Workload (C(spec.active)), as
-        C(spec.suspend) of their Job belongs to Kueue. One that has to be recreated queues anew, and is then not paused.
+      - V(present) creates or updates the jobs. Paused jobs stay paused. With O(name) and O(replicas), it scales a job.
+      - V(absent) deletes the jobs and all objects created for them. Files on nodes and PersistentVolumeClaims are kept.
+      - V(paused) removes the pods and frees their GPUs. A training is suspended. When it is resumed, it starts from its own
+        checkpoints. Other jobs are scaled to zero, and an annotation stores their number of replicas. An autoscaler is kept,
+        but does nothing while the job is paused. Finished jobs are left unchanged, with a warning.
+      - V(resumed) starts paused jobs again. A job that was scaled to zero in another way counts as paused. It gets one replica,
+        or the minimum of its autoscaler.
+      - V(restarted) replaces the pods. Services and notebooks perform a rolling restart, as with C(kubectl rollout restart). A
+        training is deleted and created again from the last applied manifest, even if it has finished. Paused jobs cannot be
+        restarted.
+      - For V(absent), V(paused), V(resumed) and V(restarted), a job is identified by O(name) or by its manifest. The rest of
+        the manifest is ignored.
+      - For V(paused), V(resumed) and V(restarted), a missing job is an error. No job is changed, unless O(continue_on_error) is
+        set.
+      - A training with C(queue.backend) V(kueue) is paused and resumed with C(spec.active) of its Kueue Workload. If such a
+        training is recreated, it enters the queue again and is no longer paused.
     type: str
     choices: [present, absent, paused, resumed, restarted]
     default: present
-  src:
-    description:
-      - Manifest files, directories (all C(*.yaml) and C(*.yml) files below them) or globs.
-      - Paths are those of the host that the module runs on; with a local connection, the controller.
-      - Exactly one of O(src), O(definition) and O(name) is required.
-    type: list
-    elements: path
-  definition:
-    description:
-      - The manifests themselves, a dictionary, a list of dictionaries, or YAML text with one or several documents.
-    type: raw
-  allow_empty:
-    description:
-      - Whether it is right that there is no job in what O(src) or O(definition) gives, as in a directory that may hold any
-        kinds of manifests. Without it, that is an error.
-    type: bool
-    default: false
   name:
     description:
-      - Name of the job, where no manifest is needed - with every O(state) but V(present), and there with O(replicas).
+      - Name of a job, as an alternative to a manifest. With O(state=present), O(replicas) is required.
+      - Exactly one of O(src), O(definition) and O(name) is required.
     type: str
   kind:
     description:
-      - Kind of the job named by O(name). A job of another kind is not touched.
+      - Kind of the job that O(name) specifies. The task fails if the job is of another kind.
     type: str
     choices: [training, inference, notebook, compute]
   namespace:
     description:
-      - Namespace of jobs whose manifest does not name one. Without it, they go to V(default).
-      - Namespaces are not created.
+      - Namespace of the job O(name), and of jobs whose manifest does not specify one. The default is V(default).
+      - The namespace must exist.
     type: str
   rerun:
     description:
-      - When a training that has ended is run again, with O(state=present). One that runs is left alone in any case.
-      - V(never) - not even with another manifest.
-      - V(on_change) - when its manifest has changed. Another description, priority, sweep or spelling is no change.
-      - V(on_failure) - also when it is known to have failed.
-      - V(always) - at every run of the task.
-      - So that this holds when Kubernetes has removed a finished training, a day after its end, each namespace has a ConfigMap
-        C(gpuctl-ledger) that remembers its last 2000 trainings, with a digest of the manifest and the result. It is written when
-        a training is submitted and when its end is first seen, never in check mode; O(state=absent) removes the entry. A
-        training that was removed before its end was seen counts as ended.
-      - Who may not write that ConfigMap is warned, and the training runs.
-      - A changed value of an environment variable is a change. Give a secret that is replaced regularly by C(valueFrom).
+      - Whether to run a finished training again with O(state=present). Running trainings are not affected.
+      - V(never) does not run it again, even if the manifest has changed.
+      - V(on_change) runs it again if the manifest has changed. The description, the priority, the sweep and the spelling of keys
+        are not compared. The values of environment variables are. For a secret that changes regularly, use C(valueFrom).
+      - V(on_failure) also runs it again if it failed.
+      - V(always) runs it again in every task.
+      - Kubernetes removes a finished training after a day. The ConfigMap C(gpuctl-ledger) in each namespace therefore records the
+        manifest digest and the result of the last 2000 trainings. It is written when a training is submitted and when a task
+        first finds it finished. O(state=absent) removes the entry. If the training was removed before a task found it
+        finished, it counts as finished with an unknown result.
+      - Without permission to write this ConfigMap, the module prints a warning and runs the training.
     type: str
     choices: [never, on_change, on_failure, always]
     default: on_change
   replicas:
     description:
-      - Number of copies of an inference or compute service. Only with O(state=present).
-      - With O(name) it changes the number and nothing else. The next run with the manifest brings back what that says.
-      - With O(src) or O(definition) it takes the place of C(service.replicas) of all manifests.
-      - A paused service stays paused, and gets that number when it is resumed. V(0) stops a service as well, but its manifest
-        starts it again; O(state=paused) does not.
-      - Trainings and notebooks have no copies, and with C(autoscaling) the number belongs to the autoscaler; these are errors.
+      - Number of replicas of inference and compute services. Requires O(state=present).
+      - With O(name), changes only this number. The next run with the manifest restores the number in the manifest.
+      - With O(src) or O(definition), overrides C(service.replicas) of all manifests.
+      - A paused service stays paused and gets this number when it is resumed. V(0) also stops a service, but the next run with
+        its manifest starts it again.
+      - It is an error to set this for trainings, notebooks, and services with C(autoscaling).
     type: int
   on_immutable:
     description:
-      - What to do when Kubernetes cannot make a change in place, such as another image for a training.
-      - V(recreate) proves with a dry run that the new object is valid, deletes the old one, waits until it is gone and creates
-        the new one. When that fails, the old one is put back. A running training starts over when its manifest has changed,
-        never because a new version of this collection would build it otherwise.
-      - V(fail) changes nothing and names the fields.
-      - A training that has ended is run again as O(rerun) says, whatever this says.
+      - What to do if a change is not possible in place, for example another image for a training.
+      - V(recreate) validates the new object by dry run, deletes the old one, waits until it is deleted and creates the new one.
+        If that fails, the module restores the old object. A running training is interrupted only if its manifest changed, not if
+        a new version of this collection builds it differently.
+      - V(fail) changes nothing and reports the fields.
+      - This option does not affect finished trainings, see O(rerun).
     type: str
     choices: [recreate, fail]
     default: recreate
   force:
     description:
-      - Delete pods at once instead of granting them their grace period, with O(state=absent), or when a job is recreated or a
-        training restarted.
+      - Whether to delete pods immediately, without a grace period. Applies to O(state=absent), to recreated jobs and to
+        restarted trainings.
     type: bool
     default: false
   force_conflicts:
     description:
-      - Take over fields that somebody else (C(kubectl edit), another controller) has changed since. Without it, such a
-        field is an error that names the field and its manager.
+      - Whether to overwrite fields that another field manager, such as C(kubectl edit) or a controller, has changed. If
+        V(false), the task fails and reports the fields and their managers.
     type: bool
     default: false
   wait:
     description:
-      - Wait until the jobs are as O(wait_for) says, or with O(state=absent) and O(state=paused) until their pods are gone.
-      - A job is watched, not polled, so the number of requests does not depend on the time. Who may not watch (the verb
-        C(watch)) gets a warning, and the cluster is asked every few seconds.
-      - The task fails as soon as a job cannot get there without somebody's help, and says what help - its image cannot be
-        pulled (a registry that does not answer is given time), its quota is exhausted, no node has the labels of its pool or
-        its GPU type (see O(wait_for_nodes)), no node has as many GPUs as it asks for, its container ends again and again
-        (C(CrashLoopBackOff)), the training has failed, or the job is paused or was deleted by somebody. Where a container has
-        ended, the last lines of its log are in the message and in RV(results).
-      - GPUs that other jobs use may become free, and are waited for.
-      - One job that cannot get there ends the waiting for all, unless O(continue_on_error).
-      - When O(wait_timeout) has passed, the task fails and says of each job that is late where it stands and why.
-      - With a local connection the task says on the screen from time to time how far the jobs are.
+      - Whether to wait for the condition in O(wait_for). With O(state=absent) and O(state=paused), the module waits until the
+        pods have been removed. Ignored in check mode.
+      - The module watches the jobs. Without permission to watch, it prints a warning and polls every few seconds.
+      - The task fails early if a job cannot become ready without intervention. Examples are an image that cannot be pulled, an
+        exhausted quota, a missing pool or GPU type, more GPUs than any node has, C(CrashLoopBackOff), a failed training, and a
+        job that was paused or deleted in the meantime. For a failed container, the message and RV(results[].log) contain the
+        last lines of its log.
+      - If other jobs use the GPUs, the module keeps waiting.
+      - If one job fails, the module stops waiting for all jobs, unless O(continue_on_error) is set.
+      - When O(wait_timeout) expires, the task fails and reports the status and the reason of each job that is not ready.
+      - With a local connection, Ansible displays progress messages.
     type: bool
     default: false
   wait_for:
     description:
-      - V(scheduled) - every pod has a node.
-      - V(ready) - every pod runs and answers its health check.
-      - V(complete) - a training has finished with success. Services never finish; they count when they are ready.
+      - V(scheduled) means that all pods are assigned to nodes.
+      - V(ready) means that all pods are running and ready.
+      - V(complete) means that the training has succeeded. For other kinds, it is the same as V(ready).
     type: str
     choices: [scheduled, ready, complete]
     default: ready
   wait_timeout:
     description:
-      - Seconds to wait, also for the old object to go when a job is recreated.
+      - Timeout in seconds for O(wait), and for the deletion of the old object when a job is recreated.
     type: int
     default: 600
   wait_for_nodes:
     description:
-      - Keep waiting when the cluster has no node that could ever run the pods of a job, because such nodes may come - where an
-        autoscaler adds them when they are needed, or somebody is about to add them to the pool.
-      - Without it such a job is given up at once, unless the Cluster Autoscaler or Karpenter has said of one of its pods that a
-        node is on its way (events C(TriggeredScaleUp), C(Nominated)), which they take several seconds for.
+      - Whether to keep waiting if no node in the cluster can run a pod. Set this if nodes will be added, by an autoscaler or
+        manually.
+      - If V(false), the module only waits for nodes that the Cluster Autoscaler or Karpenter has already announced with the
+        events C(TriggeredScaleUp) or C(Nominated). They usually need several seconds for that.
     type: bool
     default: false
   continue_on_error:
     description:
-      - What becomes of the other jobs when one is refused, by the server or because something is in its way.
-      - V(false) - what is known before the first write (an object of somebody else, a change that O(on_immutable) forbids)
-        leaves all jobs as they are. After a write that is refused no further job is begun.
-      - V(true) - all other jobs are done, and waited for with O(wait). Then the task fails with the names of the failed ones;
-        C(error) in RV(results) tells which they are, and why.
-      - Manifests are always validated together first. A mistake in one of them leaves all jobs as they are.
+      - Whether to continue with other jobs if one fails.
+      - If V(false), the module changes nothing if it finds a problem before the first write, such as an unmanaged object or a
+        change that O(on_immutable) forbids. After a failed write, it starts no further job.
+      - If V(true), the module processes and waits for all other jobs, and then fails. RV(results[].error) shows why each job
+        failed.
+      - An error in one manifest always prevents all changes.
     type: bool
     default: false
-requirements:
-  - kubernetes >= 31.0.0
-  - pydantic >= 2.7
-  - PyYAML >= 6.0
 seealso:
+  - module: runwhere.gpuctl.gpuctl_job_info
+  - module: runwhere.gpuctl.gpuctl_job_log
   - module: kubernetes.core.k8s
-    description: For any other Kubernetes object.
+    description: Manage any Kubernetes object.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.manifests
   - runwhere.gpuctl.concurrency
   - runwhere.gpuctl.attributes
+  - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 """
 
 EXAMPLES = r"""
 ---
-- name: Run everything that a directory declares
+- name: Run all jobs in a directory
   runwhere.gpuctl.gpuctl_job:
     src: manifests/
     namespace: team-a
 
-- name: Submit a training and wait until its pods run
+- name: Submit a training and wait until its pods are ready
   runwhere.gpuctl.gpuctl_job:
     definition:
       kind: training
@@ -226,11 +200,11 @@ EXAMPLES = r"""
     wait: true
   register: training
 
-- name: Show where the job stands
+- name: Show the status of the job
   ansible.builtin.debug:
     msg: "{{ training.results[0].status }} {{ training.results[0].reason | default('', true) }}"
 
-- name: Run a training to its end, for twelve hours at most, where nodes are added when they are needed
+- name: Run a training to completion on an autoscaled cluster, for at most twelve hours
   runwhere.gpuctl.gpuctl_job:
     src: training.yaml
     wait: true
@@ -238,47 +212,41 @@ EXAMPLES = r"""
     wait_timeout: 43200
     wait_for_nodes: true
 
-- name: Bring up all services of a team, and report on all of them even if one cannot run
-  runwhere.gpuctl.gpuctl_job:
-    src: services/
-    wait: true
-    continue_on_error: true
-
-- name: Pause a training for the night; its GPUs are free for others
+- name: Pause a training
   runwhere.gpuctl.gpuctl_job:
     name: qwen2-7b-sft
     namespace: team-a
     state: paused
   register: paused
 
-- name: Show how many GPUs became free
+- name: Show the number of released GPUs
   ansible.builtin.debug:
     msg: "{{ paused.results | map(attribute='released_gpus') | sum }} GPUs"
 
-- name: Let everything in a directory go on that was paused
+- name: Resume all jobs in a directory
   runwhere.gpuctl.gpuctl_job:
     src: manifests/
     state: resumed
 
-- name: Give a service new pods, one after the other
+- name: Restart the pods of a service
   runwhere.gpuctl.gpuctl_job:
     name: llama3-8b
     namespace: team-a
     state: restarted
     wait: true
 
-- name: Let a service have four copies
+- name: Scale a service
   runwhere.gpuctl.gpuctl_job:
     name: llama3-8b
     namespace: team-a
     replicas: 4
 
-- name: Change a service, but never restart a running training
+- name: Update a service, but never recreate a running training
   runwhere.gpuctl.gpuctl_job:
     src: [inference.yaml, training.yaml]
     on_immutable: fail
 
-- name: Submit a folder of experiments, and do not let one of them stop the others
+- name: Submit a directory of experiments and continue if one fails
   runwhere.gpuctl.gpuctl_job:
     src: experiments/
     continue_on_error: true
@@ -286,19 +254,19 @@ EXAMPLES = r"""
   register: experiments
   ignore_errors: true
 
-- name: Show those that failed
+- name: Show the failed experiments
   ansible.builtin.debug:
     msg: "{{ item.name }}: {{ item.error }}"
   loop: "{{ experiments.results | selectattr('error') }}"
   loop_control:
     label: "{{ item.name }}"
 
-- name: Run trainings again that have failed
+- name: Run failed trainings again
   runwhere.gpuctl.gpuctl_job:
     src: trainings/
     rerun: on_failure
 
-- name: Try six combinations, each a training of its own named lr-search-1e-4-1 and so on
+- name: Run a sweep of six trainings, named lr-search-1e-4-1 and so on
   runwhere.gpuctl.gpuctl_job:
     definition:
       kind: training
@@ -316,17 +284,17 @@ EXAMPLES = r"""
         memory: 32Gi
     namespace: team-a
 
-- name: Show how the combinations fare
+- name: Get the trainings of the sweep
   runwhere.gpuctl.gpuctl_job_info:
     namespaces: team-a
     label_selectors: runwhere.ai/sweep=lr-search
 
-- name: Delete a job by its manifest
+- name: Delete a job by manifest
   runwhere.gpuctl.gpuctl_job:
     src: training.yaml
     state: absent
 
-- name: Delete a job by its name, at once
+- name: Delete a job by name, without a grace period
   runwhere.gpuctl.gpuctl_job:
     name: qwen2-7b-sft
     namespace: team-a
@@ -337,8 +305,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: One entry for each job, in the order of the manifests. Also returned on failure, with what was done until then.
-  returned: when the manifests are valid
+  description: One entry for each job, in the order of the manifests.
+  returned: on success, and on failure after the first write
   type: list
   elements: dict
   contains:
@@ -351,85 +319,83 @@ results:
       type: str
       sample: team-a
     kind:
-      description: Kind of the job; V(none) when a job is deleted by name and was not there.
+      description: Kind of the job. V(none) if a job to delete by O(name) was not found.
       type: str
       sample: training
     action:
       description:
-        - What was done, or in check mode would be - V(create), V(update), V(recreate), V(unchanged), V(delete), V(pause),
-          V(resume), V(restart) or V(scale).
+        - The change that was made, or would be made in check mode. One of V(create), V(update), V(recreate), V(unchanged),
+          V(delete), V(pause), V(resume), V(restart) and V(scale).
+        - For a failed job, the part that was done before the failure.
       type: str
       sample: create
     error:
-      description:
-        - Why the job failed, or with O(wait) why it did not get to O(wait_for); V(none) when all of it was done.
-          RV(results[].action) is what was done before it failed.
+      description: Why the job failed, or did not reach O(wait_for). V(none) on success.
       type: str
       sample: "exceeded quota: team-a, requested: requests.nvidia.com/gpu=8, used: 24, limited: 24"
     status:
       description:
-        - Where the job stands - V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) or V(Failed).
-        - V(none) when it was deleted, in check mode when it would be made or made anew, and for a training whose end nobody saw.
+        - Status of the job. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
+        - V(none) if the job was deleted, if check mode would create or recreate it, or if the result of a finished training is
+          unknown.
       type: str
       sample: Running
     reason:
       description:
-        - Why the job does not run, in one sentence. V(none) when it runs, or was created without waiting for it.
-        - Of a training that is not run again, see O(rerun), how it ended and what to do to run it all the same.
+        - Why the job is not running, or why a training was left unchanged. V(none) if the job is running, or if it was changed
+          without O(wait).
       type: str
       sample: "pod qwen2-7b-sft-x7k2p cannot be placed: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
     ready:
-      description: How many pods are ready, and how many there should be. V(none) where there is no workload to count them.
+      description: Number of ready pods and number of desired pods. V(none) if the job has no workload.
       type: str
       sample: 1/2
     log:
-      description:
-        - The last lines of the log of a container whose end has ended the waiting, secrets masked; of a few jobs at most.
-          Empty otherwise.
+      description: Last lines of the log of a failed container, for up to five jobs. Secrets are masked.
       type: list
       elements: str
       sample: ["Traceback (most recent call last):", "FileNotFoundError: /datasets/sft.json"]
     released_gpus:
-      description: GPUs that the pods of the job held when it was paused, and gave back; 0 whenever it was not.
+      description: Number of GPUs that pausing the job released.
       type: int
       sample: 4
     resources:
-      description: The Kubernetes objects of the job.
+      description: Kubernetes objects of the job.
       type: list
       elements: dict
       contains:
         api_version:
-          description: Its API version.
+          description: API version of the object.
           type: str
           sample: batch/v1
         kind:
-          description: Its kind.
+          description: Kind of the object.
           type: str
           sample: Job
         name:
-          description: Its name.
+          description: Name of the object.
           type: str
           sample: qwen2-7b-sft
         action:
-          description: What was done to it; the same words as for the job.
+          description: The change to the object, as in RV(results[].action).
           type: str
           sample: create
         changes:
-          description: The paths of the fields that changed.
+          description: Paths of the changed fields.
           type: list
           elements: str
           sample: ["spec.template.spec.containers[main].image"]
     access_urls:
-      description: Where the services of the job answer - load balancer, node port, name inside the cluster.
+      description: URLs of the services of the job, for the load balancer, the node port and the cluster-internal name.
       type: list
       elements: str
       sample: ["http://10.0.0.11:30080", "http://svc-llama3-8b.team-a.svc:8000"]
     duration:
-      description: Seconds that the writes for this job took.
+      description: Duration of the writes for this job in seconds.
       type: float
       sample: 0.042
 msg:
-  description: How many jobs there were, and what was done to them.
+  description: Summary of the changes.
   returned: success
   type: str
   sample: "4 jobs: 1 create, 3 unchanged"

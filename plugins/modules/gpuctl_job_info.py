@@ -8,68 +8,62 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_job_info
-short_description: Show jobs, where they stand, and why some do not run
+short_description: Get the status of jobs, and why some are not running
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Lists the jobs with their status. For a job that does not run, says the reason in one sentence - what is short, where,
-    and what would help - from the conditions of its pods, from events, and from what the nodes have free.
-  - Sends a fixed number of list requests, in pages, for each of O(namespaces), or for all namespaces at once.
-  - Shows the jobs of the former gpuctl command line as well, which use GPUs like any other; RV(results[].managed) tells them
-    apart. This collection never changes them.
-  - Needs the right to list jobs, deployments and statefulsets, and for O(pods) and O(details) pods. Where pods, events,
-    services or nodes may not be looked at, reasons and URLs are left out as far as they depend on them.
+  - Lists jobs with their status. For a job that is not running, RV(results[].reason) explains the cause in one sentence, based
+    on pod conditions, events and the free resources of the nodes.
+  - Also lists jobs created by the former gpuctl command line, see RV(results[].managed).
+  - Sends a fixed number of paginated list requests for each namespace in O(namespaces), or for all namespaces at once.
+  - Requires permission to list jobs, deployments and statefulsets, and with O(pods) or O(details) also pods. Permissions for
+    pods, events, services and nodes are otherwise optional. Without them, reasons and URLs can be incomplete.
 options:
   name:
-    description: Name of a job. Without it, all of them.
+    description: Name of a job. By default, all jobs are returned.
     type: str
   kind:
-    description: Only jobs of this kind.
+    description: Return only jobs of this kind.
     type: str
     choices: [training, inference, notebook, compute]
   pool:
-    description: Only jobs of this pool. V(default) stands for jobs that name none.
+    description: Return only jobs of this pool. V(default) selects jobs without a pool.
     type: str
   status:
     description:
-      - Only jobs in this state - V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) or V(Failed), in
-        whatever case.
+      - Return only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and
+        V(Failed), case-insensitive.
     type: str
   namespaces:
-    description: Only jobs in these namespaces. Without it, in all; that needs the right to list jobs everywhere.
+    description: Return only jobs in these namespaces. The default is all namespaces, which requires cluster-wide permissions.
     type: list
     elements: str
     aliases: [namespace]
   label_selectors:
-    description: More label selectors in the syntax of Kubernetes, all of which must hold.
+    description: Additional Kubernetes label selectors. A job must match all of them.
     type: list
     elements: str
   pods:
-    description: Return RV(pods) too, one entry for each pod of the jobs.
+    description: Whether to return RV(pods).
     type: bool
     default: false
   details:
-    description: Add the pods and the recent warnings of each job to its entry.
+    description: Whether to return the pods and the recent warning events of each job.
     type: bool
     default: false
   full:
-    description: Return the Kubernetes object of each job's workload as well, without C(managedFields).
+    description: Whether to return the Kubernetes object of each workload, without C(managedFields).
     type: bool
     default: false
   show_token:
     description:
-      - Make links of the RV(results[].access_urls) of notebooks that sign in, with the token of their Jupyter.
-      - The token is read from the notebook's command line (C(--IdentityProvider.token), C(--ServerApp.token),
-        C(--NotebookApp.token)) or its variable E(JUPYTER_TOKEN); where that comes from a Secret, the right to get the
-        Secret is needed, and a warning says when it is missing.
-      - The links are in the result of the task, which Ansible prints with C(-v) and hands to callbacks. Set C(no_log) on
-        the task where others read along.
+      - Whether to add the Jupyter token of a notebook to its RV(results[].access_urls).
+      - The token is read from the command line (C(--IdentityProvider.token), C(--ServerApp.token), C(--NotebookApp.token)) or
+        from E(JUPYTER_TOKEN). If a Secret contains it, permission to get the Secret is required. Otherwise, the module prints a
+        warning.
+      - The task result then contains credentials. Set C(no_log) on the task to keep them out of logs and callbacks.
     type: bool
     default: false
-requirements:
-  - kubernetes >= 31.0.0
-  - pydantic >= 2.7
-  - PyYAML >= 6.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_job
   - module: runwhere.gpuctl.gpuctl_pool_info
@@ -82,22 +76,22 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 ---
-- name: Look at the jobs of a team
+- name: Get the jobs of a team
   runwhere.gpuctl.gpuctl_job_info:
     namespaces: [team-a]
   register: jobs
 
-- name: Show where they stand
+- name: Show their status
   ansible.builtin.debug:
     msg: "{{ (jobs.results | runwhere.gpuctl.table(columns=['name', 'kind', 'status', 'ready', 'reason'])).splitlines() }}"
 
-- name: Look at everything about one job
+- name: Get the details of one job
   runwhere.gpuctl.gpuctl_job_info:
     name: qwen2-7b-sft
     namespaces: [team-a]
     details: true
 
-- name: Look where a notebook answers, and sign in
+- name: Get the URLs of a notebook, including its token
   runwhere.gpuctl.gpuctl_job_info:
     name: data-prep-notebook
     namespaces: [team-a]
@@ -105,7 +99,7 @@ EXAMPLES = r"""
   register: notebook
   no_log: true
 
-- name: List the pods of all pending trainings
+- name: Get the pods of all pending trainings
   runwhere.gpuctl.gpuctl_job_info:
     kind: training
     status: pending
@@ -114,7 +108,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: One entry for each job, by namespace and name.
+  description: One entry for each job, sorted by namespace and name.
   returned: success
   type: list
   elements: dict
@@ -124,103 +118,101 @@ results:
       type: str
       sample: qwen2-7b-sft
     namespace:
-      description: Its namespace.
+      description: Namespace of the job.
       type: str
       sample: team-a
     kind:
-      description: Its kind.
+      description: Kind of the job.
       type: str
       sample: training
     status:
-      description: V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) or V(Failed).
+      description: One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
       type: str
       sample: Pending
     reason:
-      description: Why it does not run, in one sentence; V(none) when it runs or nothing stands in the way.
+      description: Why the job is not running. V(none) if it is running or has succeeded, or if no cause was found.
       type: str
       sample: >-
         pod qwen2-7b-sft-zlflg cannot be placed: it asks for 8 GPUs on one node, and the most that is free on one of the 2 nodes
         of pool training-pool is 4 GPUs (on node-1), 4 GPUs short; wait for other jobs to end, delete one, or raise
         job.priority.
     ready:
-      description: Pods that are ready, of those wanted.
+      description: Number of ready pods and number of desired pods.
       type: str
       sample: 1/2
     pool:
-      description: Its pool.
+      description: Pool of the job.
       type: str
       sample: training-pool
     priority:
-      description: Its priority.
+      description: Priority of the job.
       type: str
       sample: high
     gpu:
-      description: GPUs of each of its pods.
+      description: Number of GPUs of each pod.
       type: int
       sample: 4
     gpu_type:
-      description: The type of GPU that it asks for.
+      description: Requested GPU type.
       type: str
       sample: A100-100G
     gpu_share:
-      description: Memory of a shared GPU that it asks for instead of whole ones.
+      description: Requested memory of a shared GPU, if the job uses one.
       type: str
       sample: 4Gi
     cpu:
-      description: CPU of each of its pods.
+      description: CPU request of each pod.
       type: str
       sample: "32"
     memory:
-      description: Memory of each of its pods.
+      description: Memory request of each pod.
       type: str
       sample: 128Gi
     image:
-      description: Its image.
+      description: Container image.
       type: str
     description:
-      description: What its manifest says of it.
+      description: Description in the manifest.
       type: str
     managed:
-      description: V(false) for a job of the former gpuctl command line, which this collection leaves alone.
+      description: Whether this collection manages the job. V(false) for jobs of the former gpuctl command line.
       type: bool
       sample: true
     workload:
-      description: Kind and name of the Kubernetes object that runs it.
+      description: Kind and name of the Kubernetes workload.
       type: str
       sample: Job/qwen2-7b-sft
     created_at:
-      description: When it was created.
+      description: Creation time.
       type: str
       sample: "2026-01-02T03:04:05Z"
     started_at:
-      description: When a training started.
+      description: Start time of a training.
       type: str
     finished_at:
-      description: When a training succeeded or failed.
+      description: Time when a training succeeded or failed.
       type: str
     age:
-      description: Time since it was created.
+      description: Time since creation.
       type: str
       sample: 5h
     access_urls:
-      description:
-        - Where its services answer - load balancer, node port, name inside the cluster. With O(show_token=true) those of a
-          notebook carry its token.
+      description: URLs of the services of the job, for the load balancer, the node port and the cluster-internal name.
       type: list
       elements: str
       sample: ["http://10.0.0.11:30088", "http://svc-data-prep-notebook.team-a.svc:8888"]
     pods:
-      description: Its pods, as in RV(pods).
+      description: Pods of the job, as in RV(pods).
       returned: with O(details=true)
       type: list
       elements: dict
     events:
-      description: Recent warnings about it and its pods - object, reason, message, count, age.
+      description: Recent warning events of the job and its pods, with object, reason, message, count and age.
       returned: with O(details=true)
       type: list
       elements: dict
     object:
-      description: The Kubernetes object of its workload, secrets masked.
+      description: Kubernetes object of the workload. Secrets are masked.
       returned: with O(full=true)
       type: dict
 pods:
@@ -237,30 +229,30 @@ pods:
       description: Name of the job.
       type: str
     namespace:
-      description: Its namespace.
+      description: Namespace of the pod.
       type: str
     kind:
       description: Kind of the job.
       type: str
     status:
-      description: Phase of the pod, or the reason of its container where that says more.
+      description: Phase of the pod, or the reason of its container if that is more specific.
       type: str
       sample: ImagePullBackOff
     ready:
-      description: Containers that are ready, of all.
+      description: Number of ready containers and number of containers.
       type: str
       sample: 1/1
     restarts:
-      description: How often its containers were restarted.
+      description: Number of container restarts.
       type: int
     node:
-      description: The node that it is on.
+      description: Node that the pod is assigned to.
       type: str
     ip:
-      description: Its address.
+      description: IP address of the pod.
       type: str
     age:
-      description: Time since it was created.
+      description: Time since creation.
       type: str
 """
 

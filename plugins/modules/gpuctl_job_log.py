@@ -12,93 +12,87 @@ short_description: Read the logs of a job
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Reads what the pods of a job have written, by the name of the job, whatever its kind. All pods are asked side by side.
-  - A pod that has not started does not fail the task; its entry says in RV(results[].error) what keeps it from starting. The
-    task fails when the job has no pods, and says why - it is not known, paused, waits for a quota, or has ended and was
-    cleaned up - and when no pod at all can give the log that was asked for.
-  - Only pods of jobs that this collection made are read.
-  - A log is read in pieces and never held as a whole. What its manifest marks as secret, by the names of variables and flags,
-    is masked. What the job reads from Kubernetes Secrets is not known here and not masked.
-  - Needs the rights to list pods and to get C(pods/log). Explaining why there is no log takes those of
-    M(runwhere.gpuctl.gpuctl_job_info); what may not be looked at is left out.
+  - Reads the logs of all pods of a job, or of one pod. Only jobs created by this collection are supported.
+  - If a pod has not started, RV(results[].error) explains why, and the task succeeds. The task fails if the job has no pods,
+    or if all logs are unavailable for another reason.
+  - Logs are processed as a stream. Values of variables and flags whose names mark them as secrets are masked. Values from
+    Kubernetes Secrets are not masked.
+  - Requires permission to list pods and to get C(pods/log). With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error
+    messages are more specific.
 attributes:
   check_mode:
     support: full
     details:
-      - The logs are read, but O(dest) is not written.
+      - Reads the logs, but does not write O(dest).
   diff_mode:
     support: none
     details:
-      - Logs may be large.
+      - Logs can be large.
   idempotent:
     support: partial
     details:
-      - A second run changes nothing in the cluster. It changes O(dest) when more was logged in between.
+      - O(dest) changes when the job has written new lines.
 options:
   name:
     description: Name of the job.
     type: str
     required: true
   namespace:
-    description: Namespace of the job. Without it, V(default).
+    description: Namespace of the job. The default is V(default).
     type: str
   pod:
     description:
-      - Only this pod of the job, by its name or a number.
-      - Of a distributed training, the number is the rank (C(NODE_RANK)), of any other job the place by age, V(0) for the oldest.
+      - Name or number of a pod. By default, the logs of all pods are read.
+      - For a distributed training, the number is the rank (C(NODE_RANK)). For other jobs, pods are numbered by age, and V(0) is
+        the oldest.
     type: str
   container:
-    description: Which container of the pods.
+    description: Name of the container.
     type: str
     default: main
   tail:
     description:
-      - So many lines of each pod, the last ones. V(-1) for all.
-      - With O(grep), the last lines that match; the whole log is read then, or what O(since) leaves of it.
+      - Number of lines to read from the end of each log. V(-1) reads all lines.
+      - With O(grep), this is the number of matching lines.
     type: int
     default: 100
   since:
     description:
-      - Only what was written in the last seconds (V(600)), in the last minutes, hours or days (V(10m), V(2h), V(1h30m), V(1d)),
-        or since a time with its zone (V(2026-01-31T08:00:00Z)), such as an earlier RV(results[].last_timestamp).
-      - Kubernetes compares whole seconds.
+      - Read only lines that are newer than a number of seconds (V(600)), a duration (V(10m), V(2h), V(1h30m), V(1d)) or a time
+        with a time zone (V(2026-01-31T08:00:00Z)). For a time, you can use RV(results[].last_timestamp).
+      - Kubernetes ignores fractions of a second.
     type: str
   previous:
-    description: What the containers wrote before they were last restarted.
+    description: Whether to read the logs of the previous containers, before their last restart.
     type: bool
     default: false
   grep:
-    description: Only lines in which this regular expression of Python is found.
+    description: Read only lines that contain a match of this Python regular expression.
     type: str
   timestamps:
-    description: Begin each line with the time at which it was written.
+    description: Whether to prefix each line with its timestamp.
     type: bool
     default: false
   limit_bytes:
     description:
-      - At most so much of each pod, the newest lines, is held in memory and returned. A line that is longer by itself is cut.
-      - Into O(dest), lines are written as they come; only a line that is longer is cut. With O(grep) and O(tail) they have to
-        be held until the end of the log is reached, so the limit counts then.
-      - AWX drops results of more than 700 kB; use O(dest) for more.
+      - Maximum size of the log of each pod in the result. The oldest lines are dropped first. A line longer than the limit
+        is truncated.
+      - With O(dest), the limit applies to single lines. If O(grep) and O(tail) are also set, it applies to the log of each pod.
+      - AWX drops results larger than 700 kB. Use O(dest) for more.
     type: int
     default: 262144
   dest:
     description:
-      - File to write the lines to instead of returning them, on the host that the module runs on; with a local connection, the
-        controller.
-      - Lines of several pods follow each other, each under a heading C(==> pod <==).
-      - The file is replaced as a whole when everything was read. Its directory must exist. When no pod has a log, nothing is
-        written.
+      - Path to a file that receives the lines, instead of RV(results[].lines). The path is on the host that runs the module. With
+        a local connection, that is the controller.
+      - The logs of multiple pods are separated by C(==> pod <==) headings.
+      - The directory must exist. The file is replaced after all logs have been read. It is left unchanged if no log is available.
     type: path
   mode:
     description:
-      - Permissions of O(dest) in octal, in quotes, such as V("0640").
-      - Without it, a new file gets V("0600"), and one that is there keeps its own.
+      - Permissions of O(dest) as a quoted octal number, for example V("0640").
+      - By default, a new file gets V("0600"), and an existing file keeps its permissions.
     type: raw
-requirements:
-  - kubernetes >= 31.0.0
-  - pydantic >= 2.7
-  - PyYAML >= 6.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_job
   - module: runwhere.gpuctl.gpuctl_job_info
@@ -116,14 +110,14 @@ EXAMPLES = r"""
     namespace: team-a
   register: log
 
-- name: Show them
+- name: Show the lines
   ansible.builtin.debug:
-    msg: "{{ item.lines or item.error }}"
+    msg: "{{ item.error or item.lines }}"
   loop: "{{ log.results }}"
   loop_control:
     label: "{{ item.pod }} on {{ item.node }} ({{ item.status }})"
 
-- name: Find out how the loss went on rank 0 in the last two hours
+- name: Read the loss on rank 0 during the last two hours
   runwhere.gpuctl.gpuctl_job_log:
     name: qwen2-7b-sft
     namespace: team-a
@@ -132,13 +126,13 @@ EXAMPLES = r"""
     grep: "'loss': [0-9.]+"
     tail: 1000
 
-- name: Learn why a service was restarted
+- name: Read the log of a service before its last restart
   runwhere.gpuctl.gpuctl_job_log:
     name: qwen2-7b-chat
     namespace: team-a
     previous: true
 
-- name: Keep the whole log
+- name: Save the complete log to a file
   runwhere.gpuctl.gpuctl_job_log:
     name: qwen2-7b-sft
     namespace: team-a
@@ -150,8 +144,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: One entry for each pod, by rank and age.
-  returned: when the job has pods
+  description: One entry for each pod, sorted by rank and age.
+  returned: when a matching pod was found
   type: list
   elements: dict
   contains:
@@ -164,45 +158,45 @@ results:
       type: str
       sample: qwen2-7b-sft
     namespace:
-      description: Its namespace.
+      description: Namespace of the job.
       type: str
       sample: team-a
     kind:
-      description: Its kind.
+      description: Kind of the job.
       type: str
       sample: training
     node:
-      description: The node that the pod is on.
+      description: Node that the pod is assigned to.
       type: str
       sample: node-1
     status:
-      description: Phase of the pod, or the reason of its container where that says more.
+      description: Phase of the pod, or the reason of its container if that is more specific.
       type: str
       sample: Running
     lines:
-      description: The lines, oldest first; none with O(dest).
+      description: Lines of the log, oldest first. Empty with O(dest).
       type: list
       elements: str
       sample: ["step 1/10, loss 0.87", "step 2/10, loss 0.71"]
     truncated:
-      description: Whether O(limit_bytes) left out something that was asked for.
+      description: Whether O(limit_bytes) removed part of the log.
       type: bool
       sample: false
     last_timestamp:
-      description: When the last of the lines was written.
+      description: Timestamp of the last line.
       type: str
       sample: "2026-01-31T08:00:00.123456789Z"
     error:
-      description: Why there is no log of this pod, in one sentence; V(none) when there is one.
+      description: Why the log of this pod is not available. V(none) on success.
       type: str
       sample: the container main of pod qwen2-7b-sft-0-zlflg has not started yet (ContainerCreating)
 dest:
-  description: The file.
+  description: Path to the file.
   returned: success and with O(dest)
   type: str
   sample: /var/log/gpuctl/qwen2-7b-sft.log
 msg:
-  description: How much was read.
+  description: Number of lines and pods.
   returned: success
   type: str
   sample: 200 lines of 2 pods

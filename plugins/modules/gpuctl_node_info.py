@@ -8,45 +8,41 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_node_info
-short_description: Show GPU nodes, what they have and what is used of it
+short_description: Get nodes with their GPUs and their usage
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Lists the nodes of the cluster with their GPUs, CPU and memory, the pool that they are in, and their state.
-  - GPUs in use are the requests of all pods that are bound to a node and not finished. What is free counts from what the node
-    offers to pods (allocatable). Nothing is free on a node that takes no pods.
-  - Sends two list requests, for nodes and for the pods of all namespaces, in pages, whatever the size of the cluster. Needs
-    the right to do so.
+  - Lists the nodes of a cluster with their status, pool, GPUs, CPU and memory.
+  - Usage is the sum of the requests of all unfinished pods on a node. Free GPUs are calculated from the allocatable GPUs. A
+    node that is cordoned or not ready has no free GPUs.
+  - Sends paginated list requests for nodes and for the pods of all namespaces, and requires permission for both.
 options:
   nodes:
-    description: Names of nodes. Without it, all of them.
+    description: Names of nodes. By default, all nodes are returned. Unknown names are ignored.
     type: list
     elements: str
   pool:
-    description: Only the nodes of this pool. V(default) stands for the nodes that are in no pool.
+    description: Return only nodes of this pool. V(default) selects nodes without a pool.
     type: str
   gpu_type:
-    description: Only the nodes with this type of GPU.
+    description: Return only nodes with this GPU type.
     type: str
   status:
     description:
-      - Only the nodes in this state - V(active) takes pods, V(maintaining) is cordoned, V(faulty) is not ready.
+      - Return only nodes with this status. V(active) nodes accept pods, V(maintaining) nodes are cordoned, and V(faulty) nodes
+        are not ready.
     type: str
     choices: [active, maintaining, faulty]
   label_keys:
     description:
-      - The labels to return. A key without a slash stands for the one under C(runwhere.ai/). Without it, all those under
-        C(runwhere.ai/).
+      - Keys of the labels to return. The prefix C(runwhere.ai/) is added to a key without a prefix. By default, all labels with
+        this prefix are returned.
     type: list
     elements: str
   full:
-    description: Return the Kubernetes object of each node as well, without C(managedFields).
+    description: Whether to return the Kubernetes object of each node, without C(managedFields).
     type: bool
     default: false
-requirements:
-  - kubernetes >= 31.0.0
-  - pydantic >= 2.7
-  - PyYAML >= 6.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_pool_info
   - module: runwhere.gpuctl.gpuctl_node_label
@@ -59,21 +55,21 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 ---
-- name: Look for free GPUs
+- name: Get the active nodes of a pool
   runwhere.gpuctl.gpuctl_node_info:
     pool: training-pool
     status: active
   register: training_nodes
 
-- name: Show them
+- name: Show their free GPUs
   ansible.builtin.debug:
     msg: "{{ (training_nodes.results | runwhere.gpuctl.table(columns=['node_name', 'gpu_type', 'gpu_free'])).splitlines() }}"
 
-- name: Read which type of GPU each node has, as set and as found by NVIDIA's discovery
+- name: Get the declared GPU type of each node, and the one that NVIDIA GPU Feature Discovery found
   runwhere.gpuctl.gpuctl_node_info:
     label_keys: [gpu-type, nvidia.com/gpu.product]
 
-- name: Read everything about one node
+- name: Get the Kubernetes object of a node
   runwhere.gpuctl.gpuctl_node_info:
     nodes: [node-1]
     full: true
@@ -81,7 +77,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: One entry for each node, by name.
+  description: One entry for each node, sorted by name.
   returned: success
   type: list
   elements: dict
@@ -95,60 +91,60 @@ results:
       type: str
       sample: active
     gpu_total:
-      description: GPUs that the node offers to pods.
+      description: Number of allocatable GPUs.
       type: int
       sample: 8
     gpu_used:
-      description: GPUs that pods on the node have requested.
+      description: Number of GPUs that pods on the node request.
       type: int
       sample: 4
     gpu_free:
-      description: GPUs that a new pod could get; 0 on a node that takes no pods.
+      description: Number of GPUs available to new pods. V(0) if the node is not active.
       type: int
       sample: 4
     gpu_type:
-      description: Type of its GPUs, from the labels of the collection or of NVIDIA's feature discovery.
+      description: GPU type, from the labels of this collection or of NVIDIA GPU Feature Discovery.
       type: str
       sample: A100-100G
     bound_pools:
-      description: The pool that the node is in, as a list of one; V(default) for a node in no pool.
+      description: Pool of the node, as a list with one element. V(default) for a node without a pool.
       type: list
       elements: str
       sample: [training-pool]
     cpu:
-      description: CPU that the node offers to pods.
+      description: Allocatable CPU.
       type: str
       sample: "128"
     cpu_used:
-      description: CPU that pods on the node have requested.
+      description: CPU that pods on the node request.
       type: str
       sample: 32500m
     memory:
-      description: Memory that the node offers to pods.
+      description: Allocatable memory.
       type: str
       sample: 1024Gi
     memory_used:
-      description: Memory that pods on the node have requested.
+      description: Memory that pods on the node request.
       type: str
       sample: 128Gi
     labels:
-      description: Its labels under C(runwhere.ai/), or those of O(label_keys) that it has.
+      description: Labels with the prefix C(runwhere.ai/), or the existing labels in O(label_keys).
       type: dict
       sample: {runwhere.ai/pool: training-pool, runwhere.ai/gpu-type: A100-100G}
     address:
-      description: Its external address, or else the internal one.
+      description: External address of the node, or its internal address if it has no external one.
       type: str
       sample: 10.0.0.11
     created_at:
-      description: When it joined the cluster.
+      description: Time when the node joined the cluster.
       type: str
       sample: "2026-01-02T03:04:05Z"
     last_updated_at:
-      description: When the node last told of its state.
+      description: Time of the last heartbeat in the conditions of the node.
       type: str
       sample: "2026-01-02T04:03:05Z"
     object:
-      description: The Kubernetes object.
+      description: Kubernetes object of the node.
       returned: with O(full=true)
       type: dict
 """

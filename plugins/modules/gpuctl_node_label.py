@@ -8,35 +8,26 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_node_label
-short_description: Set and remove labels of many nodes
+short_description: Manage labels on many nodes
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Sets or removes labels under C(runwhere.ai/) on any number of nodes in one task. Labels of other prefixes belong to others
-    and are never touched.
-  - All mistakes in the arguments, all nodes that do not exist and all conflicts with labels that are there are reported at
-    once, before anything is changed.
-  - Reads the nodes with one list and writes only those that change, each with one request, many at a time.
-  - C(runwhere.ai/pool) can be set and removed here too. The label is the truth about which pool a node is in. When the pool
-    was declared with M(runwhere.gpuctl.gpuctl_pool), its ConfigMap is brought in line, so the declaration goes on saying what
-    is. A manifest of the pool says what should be; the next M(runwhere.gpuctl.gpuctl_pool) task with it has its way again.
+  - Sets or removes labels with the prefix C(runwhere.ai/) on any number of nodes. It never changes other labels.
+  - Before it changes anything, the module reports all missing nodes and label conflicts together.
+  - The module lists the nodes once and sends one patch for each node that changes.
+  - The label C(runwhere.ai/pool) defines the pool of a node. If you change it, the module also updates the ConfigMaps of the
+    pools that M(runwhere.gpuctl.gpuctl_pool) created. The next M(runwhere.gpuctl.gpuctl_pool) task restores the pool that the
+    manifest declares.
 attributes:
-  check_mode:
-    support: full
-    details:
-      - Every write is sent as a dry run, so the server validates what would be sent. Without the right to write, the plan
-        is worked out all the same and a warning says that the server did not validate it.
   diff_mode:
-    support: full
     details:
-      - Shows for each node the labels that change, and where a pool's declaration changes with them, how.
-  idempotent:
+      - Shows the changed labels of each node, and changes to the declarations of pools.
     support: full
 options:
   state:
     description:
       - V(present) sets O(labels).
-      - V(absent) removes the labels named by O(keys).
+      - V(absent) removes the labels in O(keys).
     type: str
     choices: [present, absent]
     default: present
@@ -48,60 +39,54 @@ options:
     elements: str
     aliases: [node, name]
   pool:
-    description:
-      - All nodes of this pool; V(default) stands for the nodes that are in no pool.
+    description: Select all nodes of this pool. V(default) selects nodes without a pool.
     type: str
   selector:
-    description:
-      - All nodes that this Kubernetes label selector chooses, such as V(nvidia.com/gpu.present=true).
+    description: Select nodes by a Kubernetes label selector, for example V(nvidia.com/gpu.present=true).
     type: str
   labels:
     description:
-      - The labels, key to value. A key without a prefix gets C(runwhere.ai/); any other prefix is an error. A value of V(null)
-        removes the label.
-      - Required with O(state=present).
+      - Labels as a dictionary. The prefix C(runwhere.ai/) is added to a key without a prefix. Other prefixes are an error.
+      - The value V(null) removes a label.
+      - Required if O(state=present).
     type: dict
   keys:
     description:
-      - Keys of the labels to remove; prefixes as in O(labels). A label that is not there is no error.
-      - Required with O(state=absent).
+      - Keys of the labels to remove, with the same prefix rules as O(labels). Missing labels are ignored.
+      - Required if O(state=absent).
     type: list
     elements: str
   overwrite:
-    description:
-      - Change labels that have another value. Without it, such a label is a conflict. Removing is never one.
+    description: Whether to change labels that have another value. If V(false), that is a conflict. Removing a label never is.
     type: bool
     default: false
   continue_on_error:
     description:
-      - V(false) - when a node does not exist or has a conflict, nothing at all is changed. When a write fails, what was written
-        is taken back.
-      - V(true) - all other nodes are done, then the task fails. RV(success) and RV(failed_nodes) tell which is which.
+      - If V(false), the module changes nothing if a node is missing or has a conflict. If a write fails, it rolls back the nodes
+        that it has changed.
+      - If V(true), the module processes all other nodes and then fails. RV(success) and RV(failed_nodes) list the nodes.
     type: bool
     default: false
-requirements:
-  - kubernetes >= 31.0.0
-  - pydantic >= 2.7
-  - PyYAML >= 6.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_pool
-    description: For declaring which nodes belong together.
+    description: Declare the nodes of a pool.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.concurrency
   - runwhere.gpuctl.attributes
+  - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 """
 
 EXAMPLES = r"""
 ---
-- name: Say which GPUs two nodes have
+- name: Set the GPU type of two nodes
   runwhere.gpuctl.gpuctl_node_label:
     nodes: [gpu-node-1, gpu-node-2]
     labels:
       gpu-type: A100-100G
 
-- name: The same for all nodes of a pool, whatever they say now
+- name: Set the GPU type of all nodes of a pool and overwrite other values
   runwhere.gpuctl.gpuctl_node_label:
     pool: training-pool
     labels:
@@ -115,7 +100,7 @@ EXAMPLES = r"""
       pool: inference-pool
     overwrite: true
 
-- name: Label what can be labelled, and see what could not
+- name: Label as many nodes as possible
   runwhere.gpuctl.gpuctl_node_label:
     nodes: "{{ nodes_of_the_new_rack }}"
     labels:
@@ -124,7 +109,7 @@ EXAMPLES = r"""
   register: labelled
   ignore_errors: true
 
-- name: Show which nodes were not labelled, and why
+- name: Show the nodes that failed
   ansible.builtin.debug:
     msg: "{{ labelled.failed_nodes | runwhere.gpuctl.table }}"
 
@@ -137,13 +122,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 success:
-  description: The nodes that have the labels now, whether or not something had to be changed.
+  description: Nodes that now have the requested labels, changed or not.
   returned: when the arguments are valid
   type: list
   elements: str
   sample: [gpu-node-1]
 failed_nodes:
-  description: The nodes that have not, and why.
+  description: Nodes that do not have the requested labels.
   returned: when the arguments are valid
   type: list
   elements: dict
@@ -153,17 +138,16 @@ failed_nodes:
       type: str
       sample: gpu-node-9
     error:
-      description: The kind of failure - V(NodeNotFound), V(LabelConflict), V(Conflict), V(Forbidden) or another reason of the API
-        server.
+      description: V(NodeNotFound), V(LabelConflict), V(Conflict), V(Forbidden), or another reason from the API server.
       type: str
       sample: NodeNotFound
     message:
-      description: One sentence about it.
+      description: Explanation of the error.
       type: str
       sample: "the cluster has no node gpu-node-9; did you mean gpu-node-1?"
 results:
   description: One entry for each node in RV(success).
-  returned: when nodes were written or nothing had to be
+  returned: on success, and on failure with O(continue_on_error=true)
   type: list
   elements: dict
   contains:
@@ -172,16 +156,16 @@ results:
       type: str
       sample: gpu-node-1
     action:
-      description: What was done, or in check mode would be - V(update) or V(unchanged).
+      description: The change that was made, or would be made in check mode. V(update) or V(unchanged).
       type: str
       sample: update
     labels:
-      description: The labels that changed with their new values, V(none) for removed ones.
+      description: Changed labels with their new values. V(none) for a removed label.
       type: dict
       sample: {"runwhere.ai/gpu-type": "A100-100G"}
 msg:
-  description: How many nodes there were, and what was done to them.
-  returned: success
+  description: Summary of the changes. On failure, the errors.
+  returned: always
   type: str
   sample: "2 nodes: 1 update, 1 unchanged"
 """

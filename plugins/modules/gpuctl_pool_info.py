@@ -8,22 +8,18 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_pool_info
-short_description: Show GPU pools, what is used of them and by which jobs
+short_description: Get pools with their usage and their jobs
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Lists the pools with their nodes, GPUs and jobs. Nodes that are in no pool make up the pool V(default).
-  - A pool shows when it was declared, when a node carries its label, or when a job asks for it.
-  - Sends three list requests, for nodes, for the pods of all namespaces and for the declarations, in pages, whatever the size
-    of the cluster. Needs the right to do so.
+  - Lists pools with their nodes, GPUs and jobs. Nodes without a pool form the pool V(default).
+  - A pool is listed if it was declared, if a node has its label, or if a job requests it.
+  - Sends paginated list requests for nodes, for the pods of all namespaces and for the ConfigMaps in C(gpuctl-system), and
+    requires permission for all of them.
 options:
   name:
-    description: Name of a pool. Without it, all of them.
+    description: Name of a pool. By default, all pools are returned.
     type: str
-requirements:
-  - kubernetes >= 31.0.0
-  - pydantic >= 2.7
-  - PyYAML >= 6.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_pool
   - module: runwhere.gpuctl.gpuctl_node_info
@@ -36,29 +32,29 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 ---
-- name: Read all pools
+- name: Get all pools
   runwhere.gpuctl.gpuctl_pool_info:
   register: pools
 
-- name: Show them
+- name: Show the pools
   ansible.builtin.debug:
     msg: "{{ (pools.results | runwhere.gpuctl.table(columns=columns)).splitlines() }}"
   vars:
     columns: [name, status, gpu_total, gpu_used, gpu_free, node_count]
 
-- name: Read which jobs use a pool or wait for it
+- name: Get one pool
   runwhere.gpuctl.gpuctl_pool_info:
     name: training-pool
   register: pool
 
-- name: Show these jobs
+- name: Show the jobs that use the pool or are waiting for it
   ansible.builtin.debug:
     msg: "{{ (pool.results | map(attribute='jobs') | flatten | runwhere.gpuctl.table).splitlines() }}"
 """
 
 RETURN = r"""
 results:
-  description: One entry for each pool, by name.
+  description: One entry for each pool, sorted by name.
   returned: success
   type: list
   elements: dict
@@ -68,25 +64,25 @@ results:
       type: str
       sample: training-pool
     description:
-      description: What its manifest says of it.
+      description: Description of the pool. V(none) if it has none.
       type: str
       sample: Training of large models
     status:
       description:
-        - V(active) while one of its nodes takes pods, or it has none; else V(faulty) if one of them is not ready, or
-          V(maintaining) when all are cordoned.
+        - V(active) if the pool is empty or at least one of its nodes accepts pods. Otherwise, V(faulty) if a node is not ready,
+          or V(maintaining) if all nodes are cordoned.
       type: str
       sample: active
     gpu_total:
-      description: GPUs that its nodes offer to pods.
+      description: Number of allocatable GPUs.
       type: int
       sample: 16
     gpu_used:
-      description: GPUs that pods on its nodes have requested.
+      description: Number of GPUs that pods on the nodes request.
       type: int
       sample: 12
     gpu_free:
-      description: GPUs that new pods could get.
+      description: Number of GPUs available to new pods.
       type: int
       sample: 4
     gpu_type:
@@ -94,16 +90,16 @@ results:
       type: dict
       sample: {A100-100G: 16}
     node_count:
-      description: Number of its nodes.
+      description: Number of nodes.
       type: int
       sample: 2
     nodes:
-      description: Their names.
+      description: Names of the nodes.
       type: list
       elements: str
       sample: [node-1, node-2]
     jobs:
-      description: The jobs with pods on its nodes, or with pods that wait for it.
+      description: Jobs with pods on the nodes of the pool, or with pods that are waiting for it.
       type: list
       elements: dict
       contains:
@@ -112,23 +108,23 @@ results:
           type: str
           sample: qwen2-7b-sft
         namespace:
-          description: Its namespace.
+          description: Namespace of the job.
           type: str
           sample: team-a
         kind:
-          description: Its kind.
+          description: Kind of the job.
           type: str
           sample: training
         gpu:
-          description: GPUs that its pods on the nodes have requested.
+          description: Number of GPUs that the pods of the job on these nodes request.
           type: int
           sample: 4
         pods:
-          description: Its pods on the nodes.
+          description: Number of pods of the job on these nodes.
           type: int
           sample: 1
         pods_waiting:
-          description: Its pods that have no node yet.
+          description: Number of pods of the job that are not assigned to a node.
           type: int
           sample: 0
 """

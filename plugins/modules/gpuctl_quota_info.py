@@ -8,30 +8,26 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_quota_info
-short_description: Show quotas and what is used of them
+short_description: Get quotas and their usage
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Lists the quotas that M(runwhere.gpuctl.gpuctl_quota) made, by namespace, with what is in use and allowed of each resource.
-  - Sends one list request, in pages, whatever the size of the cluster; or one for each of O(namespaces).
+  - Lists the quotas that M(runwhere.gpuctl.gpuctl_quota) created, with the usage and the limit of each resource.
+  - Sends one paginated list request, or one for each namespace in O(namespaces).
 options:
   name:
-    description: Name of a quota. Without it, all of them.
+    description: Name of a quota. By default, all quotas are returned.
     type: str
   namespaces:
     description:
-      - Users or namespaces to show. Without it, all of them, which needs the right to list resourcequotas in the whole
-        cluster. With it, the right to list them in these namespaces is enough.
+      - Return only quotas in these namespaces. Requires permission to list resourcequotas in them. The default is all namespaces,
+        which requires this permission in the whole cluster.
     type: list
     elements: str
   full:
-    description: Return the ResourceQuotas themselves as well.
+    description: Whether to return the Kubernetes objects.
     type: bool
     default: false
-requirements:
-  - kubernetes >= 31.0.0
-  - pydantic >= 2.7
-  - PyYAML >= 6.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_quota
 extends_documentation_fragment:
@@ -43,11 +39,11 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 ---
-- name: Read all quotas
+- name: Get all quotas
   runwhere.gpuctl.gpuctl_quota_info:
   register: quotas
 
-- name: Show them
+- name: Show the quotas
   ansible.builtin.debug:
     msg: "{{ (quotas.results | runwhere.gpuctl.table(columns=columns)).splitlines() }}"
   vars:
@@ -60,14 +56,14 @@ EXAMPLES = r"""
       - {key: gpu.used, title: GPU USED}
       - {key: gpu.hard, title: GPU}
 
-- name: Read what one user has left
+- name: Get the quota of one user
   runwhere.gpuctl.gpuctl_quota_info:
     namespaces: [sam-altman]
 """
 
 RETURN = r"""
 results:
-  description: One entry for each quota and namespace, by namespace.
+  description: One entry for each quota and namespace, sorted by namespace.
   returned: success
   type: list
   elements: dict
@@ -77,65 +73,65 @@ results:
       type: str
       sample: team-resource-quota
     namespace:
-      description: The namespace.
+      description: Name of the namespace.
       type: str
       sample: sam-altman
     description:
-      description: What the manifest says of the quota.
+      description: Description of the quota.
       type: str
       sample: Quotas of the team
     cpu:
-      description: CPU cores in use and allowed; V(none) when they are not limited.
+      description: Usage and limit of CPU cores. V(none) if they are not limited.
       type: dict
       contains: &use
         used:
-          description: What unfinished pods have requested; V(none) until Kubernetes has counted it.
+          description: Sum of the requests of all unfinished pods. V(none) until Kubernetes has calculated it.
           type: raw
           sample: "8"
         hard:
-          description: What they may request together.
+          description: Limit.
           type: raw
           sample: "10"
         percent:
-          description: The one of the other. Of a limit of 0 everything is used.
+          description: Usage as a percentage of the limit. V(100.0) if the limit is 0.
           type: float
           sample: 80.0
     memory:
-      description: The same for memory, in bytes with a unit.
+      description: Usage and limit of memory, as quantities.
       type: dict
       contains: *use
     gpu:
-      description: The same for whole GPUs, as integers.
+      description: Usage and limit of whole GPUs, as integers.
       type: dict
       contains: *use
     gpu_share:
-      description: The same for memory of shared GPUs, as integers, in GiB.
+      description: Usage and limit of shared GPU memory in GiB, as integers.
       type: dict
       contains: *use
     pods:
-      description: The same for the number of pods.
+      description: Usage and limit of the number of pods, as integers.
       type: dict
       contains: *use
     over_quota:
-      description: What is used more than it may be, because the limit was set lower. Nothing new starts until less is in use.
+      description: Resources whose usage exceeds the limit. New pods that request them are rejected.
       type: list
       elements: dict
       contains:
         resource:
-          description: One of V(cpu), V(memory), V(gpu), V(gpu_share) and V(pods).
+          description: V(cpu), V(memory), V(gpu), V(gpu_share) or V(pods).
           type: str
           sample: gpu
         used:
-          description: What is in use.
+          description: Usage.
           type: raw
           sample: 6
         hard:
-          description: What is allowed.
+          description: Limit.
           type: raw
           sample: 4
     object:
-      description: The ResourceQuota.
-      returned: when O(full) is set
+      description: Kubernetes object of the ResourceQuota.
+      returned: with O(full=true)
       type: dict
 """
 

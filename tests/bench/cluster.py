@@ -59,7 +59,8 @@ def simulated(directory: Path, *, nodes: int, pods: int = 0, controllers: bool =
     """A simulated cluster of that size. Without controllers nothing happens to what is stored."""
     kubeconfig = directory / f"kubeconfig-{nodes}-{pods}"
     options = ["--controllers"] if controllers else []
-    command = [sys.executable, "-m", "bench.server", str(nodes), str(pods), str(kubeconfig), *options]
+    program = str(Path(__file__).with_name("server.py"))
+    command = [sys.executable, program, str(nodes), str(pods), str(kubeconfig), *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout

@@ -97,7 +97,7 @@ def as_plots(groups: Sequence[Group]) -> dict[str, str]:
         ),
         "performance-nodes.svg": _plot("A label on all nodes", "nodes", "s", _series(groups, "nodes", "label")),
         "performance-info-memory.svg": _plot(
-            "Peak memory of reading all nodes and ten times the pods",
+            "Peak memory to read all nodes and ten times as many pods",
             "nodes",
             "MiB",
             _series(groups, "info", "read", memory=True),

@@ -20,14 +20,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from integration.api import Api, eventually
-
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / ".cache" / "collections")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
 
-from bench import figures, scenarios  # noqa: E402  (the tools and the collection are beside the tests, not installed)
+from bench import figures, scenarios  # noqa: E402  (tests, tools and the collection are not installed)
 from bench.cluster import Served, named, simulated  # noqa: E402
 from bench.measure import Group, measure  # noqa: E402
+from integration.api import Api, eventually  # noqa: E402
 
 from tools.peers import kubernetes_core  # noqa: E402
 
@@ -104,12 +103,12 @@ def _namespaces(cluster: Served) -> Iterator[None]:
 
 
 def _conditions() -> str:
-    rounds = f"{ROUNDS} rounds" if FOLDER_ROUNDS == ROUNDS else f"{ROUNDS} rounds, of the folder {FOLDER_ROUNDS}"
+    rounds = f"{ROUNDS} rounds" if FOLDER_ROUNDS == ROUNDS else f"{ROUNDS} rounds (of the directory: {FOLDER_ROUNDS})"
     where = f"the cluster of {KUBECONFIG}" if KUBECONFIG else "a simulated API server on the same machine"
     command = f"make bench{' GPUCTL_BENCH_FULL=1' if FULL else ''}"
     tools = [_said("ansible-playbook", "--version"), _said("kubectl", "version", "--client")]
     return (
-        f"Measured by `{command}` against {where}: {os.cpu_count()} processors, Python {platform.python_version()}, "
+        f"Measured with `{command}` against {where}: {os.cpu_count()} processors, Python {platform.python_version()}, "
         f"{', '.join(tools)}, kubernetes.core {_peer_version()}; {rounds}."
     )
 

@@ -44,7 +44,7 @@ def task_group(directory: Path, tasks: int) -> Group:
         contender.times = tasks
     return Group(
         "tasks",
-        f"{tasks} unchanged {'task' if tasks == 1 else 'tasks'}, seconds for each, over an empty playbook",
+        f"{tasks} unchanged {'task' if tasks == 1 else 'tasks'}, seconds per task beyond an empty playbook",
         tasks,
         [Step("unchanged", contenders, MODULE)],
         Contender("empty playbook", _playbook(directory, "empty", [])),
@@ -84,7 +84,7 @@ def job_group(directory: Path, jobs: int) -> Group:
 
     return Group(
         "jobs",
-        f"{jobs} {'job' if jobs == 1 else 'jobs'} in one task, seconds over an empty playbook",
+        f"{jobs} {'job' if jobs == 1 else 'jobs'} in one task, seconds beyond an empty playbook",
         jobs,
         [
             step("create", "v1"),
@@ -97,7 +97,7 @@ def job_group(directory: Path, jobs: int) -> Group:
 
 
 def folder_group(directory: Path, manifests: int) -> Group:
-    """A folder of experiments: one task, one task of kubernetes.core, and a task for each file."""
+    """A directory of experiments: one task, one task of kubernetes.core, and a task for each file."""
     jobs = [_job(number) for number in range(manifests)]
     _write_manifests(directory / "folder", jobs)
     _write_objects(directory / "folder.yaml", jobs, "bench-core")
@@ -112,7 +112,7 @@ def folder_group(directory: Path, manifests: int) -> Group:
     core = {"src": str(directory / "folder.yaml")}
     return Group(
         "folder",
-        f"A folder of {manifests} new manifests, seconds over an empty playbook",
+        f"A directory of {manifests} new manifests, seconds beyond an empty playbook",
         manifests,
         [
             Step(
@@ -167,7 +167,7 @@ def node_group(directory: Path, nodes: int, kubeconfig: str) -> Group:
     gone_pool = [{"runwhere.gpuctl.gpuctl_pool": {"name": "bench", "state": "absent"}}]
     return Group(
         "nodes",
-        f"A label on {nodes:,} nodes, seconds over an empty playbook",
+        f"A label on {nodes:,} nodes, seconds beyond an empty playbook",
         nodes,
         [
             Step(
@@ -193,7 +193,7 @@ def node_group(directory: Path, nodes: int, kubeconfig: str) -> Group:
                         ["kubectl", "label", "nodes", "--all", "runwhere.ai/bench=b", "--overwrite"],
                         after=["kubectl", "label", "nodes", "--all", "runwhere.ai/bench-"],
                     ),
-                    Contender("the PATCHes alone", [*bare, "bench"], after=bare, says=_last_line),
+                    Contender("the PATCH requests alone", [*bare, "bench"], after=bare, says=_last_line),
                 ],
                 loop,
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A simulated cluster in a process of its own: python -m bench.server NODES PODS KUBECONFIG [--controllers]
+"""A simulated cluster in a process of its own: python tests/bench/server.py NODES PODS KUBECONFIG [--controllers]
 
 With pods the nodes are in pools. Without controllers it is an API server alone, and nothing happens to what is stored.
 Prints its URL when it serves, and ends with its standard input.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 IMAGE = "registry.example.com/ml:v1"
 PODS_PER_JOB = 4

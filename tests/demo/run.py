@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import ADMINISTER, SUBMIT
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 from . import recorder as recording
 from .accounts import account

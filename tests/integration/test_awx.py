@@ -110,7 +110,7 @@ def test_a_mistake_is_told_in_one_message(awx: Launch, namespace: str, recorder:
     answers = {"gpuctl_cpu": "lots", "gpuctl_memory": "1Gi", "gpuctl_env": "LR 2e-5"}
     done = awx("GPU submit training", training(namespace, **answers))
     assert done.status == "failed"
-    (failed,) = done.results("Bring the jobs to the declared state")
+    (failed,) = done.results("Apply the state of the jobs")
     assert "resources.cpu" in failed["msg"]
     assert "environment.env" in failed["msg"]
     assert recorder.writes == []
@@ -121,7 +121,7 @@ def test_the_status(awx: Launch, ansible: Ansible, namespace: str, namespaces: s
     ansible.job(definition=compute("web"), namespace=namespace, wait=True, wait_timeout=60)
     done = awx("GPU status", {"gpuctl_namespace": namespaces.format(namespace)})
     assert done.status == "successful", done.output
-    (jobs,) = done.results("Jobs")
+    (jobs,) = done.results("Show the jobs")
     assert ["web", namespace, "compute"] in [line.split()[:3] for line in jobs["msg"]]
 
 
@@ -170,7 +170,7 @@ def test_plan_and_drift_show_what_apply_then_does(
 
     drift = run("GPU drift")
     assert drift.status == "failed"
-    assert "drift: 2 of what" in drift.output
+    assert "Drift detected: 2 objects" in drift.output
     plan = run("GPU plan")
     assert plan.status == "successful", plan.output
     assert f"+++ after: Deployment {namespace}/web (create)" in plan.output

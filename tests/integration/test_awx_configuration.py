@@ -72,7 +72,7 @@ def test_a_plan_is_approved_before_it_is_applied(configured: Configured):
 
     assert (after("plan"), after("approve")) == ([nodes["approve"]["id"]], [nodes["apply"]["id"]])
     (approval,) = awx.objects["workflow_approval_templates"].values()
-    assert approval["name"] == "Approve what the plan shows"
+    assert approval["name"] == "Approve the plan"
     plan, apply = (awx.objects["job_templates"][nodes[name]["unified_job_template"]] for name in ("plan", "apply"))
     assert (plan["job_type"], apply["job_type"]) == ("check", "run")
     same = ("playbook", "project", "inventory", "execution_environment", "diff_mode")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 from .ansible import ROOT, Ansible
 from .api import Api, eventually
@@ -139,7 +139,7 @@ def test_the_first_steps_of_the_guide(here: Ansible):
         run = here.run(tool, *arguments)
         drift = "--check" in arguments
         assert run.status == (2 if drift else 0), f"{command}\n{run.output}"
-        assert ("drift: " in run.output) is drift
+        assert ("Drift detected: " in run.output) is drift
 
 
 def test_the_tasks_of_the_guides(here: Ansible):

@@ -111,7 +111,7 @@ def test_the_jobs_that_were_done_are_waited_for(ansible: Ansible, namespace: str
         definition=jobs, namespace=namespace, continue_on_error=True, wait=True, wait_for="scheduled", wait_timeout=60
     )
     assert result.failed
-    assert "gpuctl-nowhere does not exist" in result.message
+    assert "namespace gpuctl-nowhere not found" in result.message
     assert result.jobs["runs"]["error"] is None
     assert result.jobs["runs"]["status"] in ("Running", "Pending", "Succeeded")
     assert "not scheduled" not in result.message

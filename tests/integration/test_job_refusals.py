@@ -98,7 +98,7 @@ def test_a_check_run_trusts_an_earlier_task_to_make_the_namespace_and_warns(ansi
     result = ansible.job(definition=training(), namespace="gpuctl-nowhere", check=True)
     assert result.jobs["train"]["action"] == "create"
     shown = " ".join(result.screen.split())
-    assert 'not validated by the server, namespaces "gpuctl-nowhere" not found' in shown
+    assert 'not validated by the server: namespaces "gpuctl-nowhere" not found' in shown
     assert recorder.writes == []
 
 

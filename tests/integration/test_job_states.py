@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 from .ansible import Ansible, TaskResult
 from .api import Api, eventually

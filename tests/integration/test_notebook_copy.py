@@ -97,7 +97,7 @@ def test_without_the_collection_that_copies(ansible: Ansible, namespace: str):
 def test_a_notebook_that_is_not_there(with_stand_in: Ansible, namespace: str):
     said = copy(with_stand_in, namespace)
     assert said.failed, said.screen
-    assert f"The notebook lab in namespace {namespace} is not there." in said.message
+    assert f"Notebook not found: lab in namespace {namespace}." in said.message
 
 
 def test_a_notebook_that_does_not_run(with_stand_in: Ansible, namespace: str):
@@ -105,13 +105,13 @@ def test_a_notebook_that_does_not_run(with_stand_in: Ansible, namespace: str):
     with_stand_in.job(definition=manifest, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=3)
     said = copy(with_stand_in, namespace)
     assert said.failed, said.screen
-    assert f"The notebook lab in namespace {namespace} is Pending." in said.message
+    assert f"Notebook not running: lab in namespace {namespace} is Pending." in said.message
     assert "4000 GPUs" in said.message
 
 
 @pytest.mark.parametrize(
     ("variables", "words"),
-    [({"remote": ""}, "gpuctl_remote (a path in the notebook)"), ({"direction": "sideways"}, "or from_notebook")],
+    [({"remote": ""}, "gpuctl_remote to a path in the notebook"), ({"direction": "sideways"}, "or from_notebook")],
     ids=["nowhere", "sideways"],
 )
 def test_what_cannot_be_meant(with_stand_in: Ansible, namespace: str, variables: dict[str, Any], words: str):

@@ -86,7 +86,7 @@ def test_provision_brings_everything_about_and_then_has_nothing_to_do(
             predicted.output,
         )
     assert predicted.tasks[-1].failed
-    assert predicted.tasks[-1].message.startswith("drift: 4 of what ")
+    assert predicted.tasks[-1].message.startswith("Drift detected: 4 objects ")
     assert recorder.writes == []
 
     first = run(ansible, "provision", wait=True, **given)
@@ -109,7 +109,7 @@ def test_a_check_run_names_what_has_drifted(ansible: Ansible, field: Field, decl
     field.set_labels(declared.node, {POOL: None})
     drifted = run(ansible, "provision", "--check", dir="cluster")
     assert drifted.status != 0
-    assert drifted.tasks[-1].message.startswith("drift: 1 of what ")
+    assert drifted.tasks[-1].message.startswith("Drift detected: 1 object ")
     assert f"+{POOL}: {declared.pool}" in drifted.output
     tolerated = run(ansible, "provision", "--check", dir="cluster", fail_on_drift="false")
     assert tolerated.status == 0, tolerated.output
@@ -207,8 +207,8 @@ def test_a_job_from_pause_to_its_end(ansible: Ansible, api: Api, submitter: Api,
 def test_a_state_needs_jobs_and_scaling_a_number(ansible: Ansible, api: Api, namespace: str):
     write(ansible.directory / "jobs", "jobs.yaml", compute("a"))
     for playbook, given, remedy in (
-        ("pause", {}, "Give its name as gpuctl_name, or manifests as gpuctl_src"),
-        ("scale", {"src": "jobs"}, "Give it as gpuctl_replicas"),
+        ("pause", {}, "Set gpuctl_name to its name, or gpuctl_src to manifests."),
+        ("scale", {"src": "jobs"}, "Set gpuctl_replicas."),
     ):
         refused = run(ansible, playbook, namespace=namespace, **given)
         assert refused.status != 0, refused.output

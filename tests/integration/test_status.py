@@ -42,19 +42,20 @@ def test_the_tables_and_below_them_why(ansible: Ansible, field: Field, namespace
 
     recorder.clear()
     tables = shown(status(ansible, namespace=namespace, pool=pool))
-    assert line(tables["Pools"], pool, "active").endswith("1  试验 pool")
-    assert len(tables["Pools"]) == len(tables["Nodes"]) == len(tables["Quotas"]) == 2, "a head and what was asked for"
-    assert line(tables["Quotas"], field.pool("q"), namespace).split()[2:6] == ["2", "2", "2", "4"]
-    assert line(tables["Nodes"], node, "active", "A100-test").endswith(pool)
-    assert line(tables["Jobs"], "web", namespace, "compute", pool).split()[5:8] == ["1", "Running", "1/1"]
-    assert line(tables["Jobs"], "stuck", namespace, "training", pool).split()[5:8] == ["1", "Pending", "0/1"]
-    why = line(tables["Why jobs do not run"], namespace, "stuck")
+    assert line(tables["Show the pools"], pool, "active").endswith("1  试验 pool")
+    for table in ("Show the pools", "Show the nodes", "Show the quotas"):
+        assert len(tables[table]) == 2, "a head and what was asked for"
+    assert line(tables["Show the quotas"], field.pool("q"), namespace).split()[2:6] == ["2", "2", "2", "4"]
+    assert line(tables["Show the nodes"], node, "active", "A100-test").endswith(pool)
+    assert line(tables["Show the jobs"], "web", namespace, "compute", pool).split()[5:8] == ["1", "Running", "1/1"]
+    assert line(tables["Show the jobs"], "stuck", namespace, "training", pool).split()[5:8] == ["1", "Pending", "0/1"]
+    why = line(tables["Show why jobs are not running"], namespace, "stuck")
     assert f"GPU type H9 not found in pool {pool}" in why
     assert recorder.writes == []
 
 
 def test_when_all_is_well_there_is_nothing_to_explain(ansible: Ansible, namespace: str):
-    assert "Why jobs do not run" not in shown(status(ansible, namespace=namespace))
+    assert "Show why jobs are not running" not in shown(status(ansible, namespace=namespace))
 
 
 def test_who_may_only_look_into_one_namespace_sees_its_jobs(ansible: Ansible, api: Api, namespace: str):
@@ -71,7 +72,7 @@ def test_who_may_only_look_into_one_namespace_sees_its_jobs(ansible: Ansible, ap
     looker = Ansible(ansible.directory, {**ansible.environment, "K8S_AUTH_IMPERSONATE_USER": user})
     eventually(lambda: status(looker, namespace=namespace).status == 0)
     tables = shown(status(looker, namespace=namespace))
-    assert line(tables["Jobs"], "web", namespace)
-    assert line(tables["Quotas"], "NAME", "NAMESPACE")
-    for table in ("Pools", "Nodes"):
+    assert line(tables["Show the jobs"], "web", namespace)
+    assert line(tables["Show the quotas"], "NAME", "NAMESPACE")
+    for table in ("Show the pools", "Show the nodes"):
         assert "is forbidden" in tables[table]

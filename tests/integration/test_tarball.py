@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 from tools.tree import ROOT, files, lay, shipped
 

@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import kubesim
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.doc_fragments.connection import ModuleDocFragment
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     ENVIRONMENT,
     PROXY_HEADERS,
     connection_argument_spec,
@@ -29,6 +30,7 @@ PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
 CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
+OPTIONAL_FRAGMENTS = [f"{COLLECTION}.{name}" for name in ("manifests", "concurrency", "attributes.write_module")]
 INFO_FRAGMENTS = ["connection", "attributes", "attributes.info_module", "attributes.actiongroup_gpuctl"]
 
 
@@ -43,15 +45,17 @@ def test_the_action_group_is_all_modules() -> None:
     assert load("meta/runtime.yml")["action_groups"] == {"gpuctl": MODULES}
 
 
+def test_every_module_has_the_action_plugin() -> None:
+    assert sorted(path.stem for path in (ROOT / "plugins" / "action").glob("*.py")) == MODULES
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_takes_the_fragments(module: str) -> None:
     taken = yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{module}").DOCUMENTATION)[
         "extends_documentation_fragment"
     ]
     wanted = INFO_FRAGMENTS if module.endswith("_info") else FRAGMENTS
-    assert [name for name in taken if name != f"{COLLECTION}.concurrency"] == [
-        f"{COLLECTION}.{name}" for name in wanted
-    ]
+    assert [name for name in taken if name not in OPTIONAL_FRAGMENTS] == [f"{COLLECTION}.{name}" for name in wanted]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -145,6 +149,28 @@ def _variables(option: dict[str, Any]) -> set[str]:
     return set(re.findall(r"E\((K8S_AUTH_\w+)\)", " ".join(option["description"])))
 
 
+# ---- The simulator
+
+
+def test_the_simulator_is_used_by_its_public_names_only() -> None:
+    private = re.compile(r"^\s*(?:from kubesim\.\S+ import|import kubesim\.)", re.MULTILINE)
+    sources = [name for name in files(ROOT) if name.endswith(".py") and not name.startswith("kubesim/")]
+    assert [name for name in sources if private.search(_text(name))] == []
+    used = {
+        name.strip()
+        for source in sources
+        for names in re.findall(r"^\s*from kubesim import ([\w, ]+)$", _text(source), re.MULTILINE)
+        for name in names.split(",")
+    }
+    assert used <= set(kubesim.__all__)
+
+
+def test_the_simulator_knows_nothing_of_the_collection() -> None:
+    imported = re.compile(r"^\s*(?:from|import) (?:ansible|ansible_collections|tests|tools)\b", re.MULTILINE)
+    sources = [name for name in files(ROOT) if name.startswith("kubesim/") and name.endswith(".py")]
+    assert [name for name in sources if imported.search(_text(name))] == []
+
+
 # ---- Versions
 
 
@@ -158,9 +184,12 @@ def test_the_oldest_environment_is_what_is_promised() -> None:
 
 
 def test_ci_runs_make_targets_and_every_environment() -> None:
-    jobs = load(".github/workflows/ci.yml")["jobs"]
-    matrices = [job["strategy"]["matrix"] for job in jobs.values()]
+    workflows = [load(name) for name in files(ROOT) if name.startswith(".github/workflows/")]
+    jobs = [job for workflow in workflows for job in workflow["jobs"].values()]
+    matrices = [job["strategy"]["matrix"] for job in jobs if "strategy" in job]
+    commands = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
     targets = {target for matrix in matrices for target in matrix.get("target", ())}
+    targets |= {target for command in commands for target in re.findall(r"^make ([a-z-]+)", command)}
     assert targets <= set(re.findall(r"^([a-z-]+):", _text("Makefile"), re.MULTILINE))
     assert [name for matrix in matrices for name in matrix.get("environment", ())] == list(declared())
 

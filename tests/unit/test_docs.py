@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the guides and READMEs say is so: fields, sentences, names of plugins and playbooks."""
+"""The guides and the README agree with the code: fields, messages, names of plugins and playbooks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def included() -> dict[str, str]:
     return {path.stem: word for word, pattern in places.items() for path in ROOT.glob(pattern)}
 
 
-TEXTS = {**GUIDES, **{path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("README*.md")}}
+TEXTS = {**GUIDES, "README.md": (ROOT / "README.md").read_text(encoding="utf-8")}
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -80,43 +80,18 @@ def test_what_is_named_is_there(text: str) -> None:
     assert names - included().keys() == set()
 
 
-# -- the READMEs -------------------------------------------------------------------------------------------------------
+# -- the README --------------------------------------------------------------------------------------------------------
 
-ENGLISH, CHINESE = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md"))
-
-
-def listed(readme: str) -> list[tuple[str, str]]:
-    """The table of contents: what a thing is, and its name."""
-    return re.findall(r"^\| (.+?) `runwhere\.gpuctl\.(\w+)` \| .+ \|$", readme, re.MULTILINE)
+README = TEXTS["README.md"]
 
 
-def test_the_readme_lists_what_the_collection_has_one_line_each() -> None:
-    there = [(word, name) for (name, word) in included().items()]
-    assert sorted(listed(ENGLISH)) == sorted([*there, ("action group", "gpuctl")])
+def test_the_readme_lists_the_included_content() -> None:
+    listed = re.findall(r"^\| (.+?) `runwhere\.gpuctl\.(\w+)` \| .+ \|$", README, re.MULTILINE)
+    content = [(word, name) for (name, word) in included().items()]
+    assert sorted(listed) == sorted([*content, ("action group", "gpuctl")])
 
 
-# What stays as it is when a text is translated.
-UNTRANSLATED = {
-    "headings": lambda text: re.findall(r"^(#+) ", text, re.MULTILINE),
-    "code": lambda text: re.findall(r"^```.*?^```$", text, re.MULTILINE | re.DOTALL),
-    "names": lambda text: [name for _word, name in listed(text)],
-    "links": lambda text: sorted(
-        target for target in re.findall(r"\]\(([^)]+)\)", text) if not target.startswith(("#", "README"))
-    ),
-    "literals": lambda text: sorted(set(re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text))),
-    "versions": lambda text: sorted(set(re.findall(r"\d+\.\d+(?:\.\d+)?", text))),
-    "paragraphs in bold": lambda text: len(re.findall(r"^\*\*", text, re.MULTILINE)),
-    "items": lambda text: len(re.findall(r"^- ", text, re.MULTILINE)),
-}
-
-
-@pytest.mark.parametrize("what", UNTRANSLATED)
-def test_the_chinese_readme_has_what_the_english_one_has(what: str) -> None:
-    assert UNTRANSLATED[what](CHINESE) == UNTRANSLATED[what](ENGLISH)
-
-
-@pytest.mark.parametrize("readme", [ENGLISH, CHINESE], ids=["English", "Chinese"])
-def test_links_within_a_readme_lead_to_a_heading(readme: str) -> None:
-    headings = re.findall(r"^#+ (.+)$", readme, re.MULTILINE)
+def test_links_within_the_readme_lead_to_a_heading() -> None:
+    headings = re.findall(r"^#+ (.+)$", README, re.MULTILINE)
     anchors = {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings}
-    assert set(re.findall(r"\]\(#([^)]+)\)", readme)) <= anchors
+    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= anchors

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from .template import main_container
+from .related import main_container
 
 _TOKEN_VARIABLE = "JUPYTER_TOKEN"
 # Jupyter Server 2, Jupyter Server 1 and the classic notebook; Jupyter still reads all three.

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError
+from ..kube.errors import if_allowed
 from ..kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -50,7 +50,7 @@ def read_pods(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[st
 
 def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The warnings of the given namespaces, oldest first."""
-    found = (client.select(EVENT, namespace, fields="type=Warning") for namespace in sorted(set(namespaces)))
+    found = (client.list_objects(EVENT, namespace, fields="type=Warning") for namespace in sorted(set(namespaces)))
     return by_time([event for events in found for event in events])
 
 
@@ -61,12 +61,8 @@ def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def existing_priority_classes(client: Client) -> set[str] | None:
     """The names of all PriorityClasses; None if we may not list them."""
-    try:
-        return {obj["metadata"]["name"] for obj in client.select(PRIORITY_CLASS, metadata_only=True)}
-    except ApiError as error:
-        if error.is_forbidden:
-            return None
-        raise
+    found = if_allowed(lambda: client.list_objects(PRIORITY_CLASS, metadata_only=True), None)
+    return None if found is None else {obj["metadata"]["name"] for obj in found}
 
 
 def _by_job(
@@ -80,7 +76,7 @@ def _by_job(
 
     def read(query: tuple[Resource, str]) -> list[dict[str, Any]]:
         resource, namespace = query
-        return client.select(resource, namespace, labels=selector_of(names[namespace]))
+        return client.list_objects(resource, namespace, labels=selector_of(names[namespace]))
 
     found: dict[JobId, list[dict[str, Any]]] = {job: [] for job in wanted}
     for objects in run_concurrently(read, queries, client.concurrency):

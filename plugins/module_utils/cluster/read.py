@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..kube.client import Client
-from ..kube.errors import ApiError
+from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import NODE, POD, SECRET
 from .endpoints import SecretKey
 from .live_jobs import JobId, read_events, read_pods
@@ -26,8 +26,8 @@ def read_nodes_with_usage(
     client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node
 ) -> tuple[list[Node], list[PodUse]]:
     """All nodes with their usage, and all unfinished pods: two lists, in pages."""
-    uses = client.select_as(POD, slim_pod, fields=UNFINISHED)
-    return with_use(client.select_as(NODE, slim), uses), uses
+    uses = client.list_slim(POD, slim_pod, fields=UNFINISHED)
+    return with_use(client.list_slim(NODE, slim), uses), uses
 
 
 def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, str]:
@@ -38,14 +38,12 @@ def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -
     """
     if not workloads:
         return {}
-    try:
-        pods = read_pods(client, workloads)
-        events = read_events(client, {namespace for namespace, dummy in workloads})
-    except ApiError as error:
-        if error.is_forbidden:
-            return {}
-        raise
-    return reasons_of(client, workloads, pods, events)
+
+    def read() -> tuple[dict[JobId, list[dict[str, Any]]], list[dict[str, Any]]]:
+        return read_pods(client, workloads), read_events(client, {namespace for namespace, dummy in workloads})
+
+    found = if_allowed(read, None)
+    return reasons_of(client, workloads, *found) if found else {}
 
 
 def reasons_of(
@@ -70,12 +68,7 @@ def reasons_of(
 
 def node_address(client: Client) -> str | None:
     """The address of any node, for node ports; None if we may not list nodes."""
-    try:
-        nodes = [slim_node(node) for node in client.first(NODE, limit=5)]
-    except ApiError as error:
-        if error.is_forbidden:
-            return None
-        raise
+    nodes = map(slim_node, if_allowed(lambda: client.list_first(NODE, limit=5), None) or ())
     return next((node.address for node in nodes if node.address), None)
 
 
@@ -98,9 +91,4 @@ def _nodes_if_needed(client: Client, pods: Sequence[Mapping[str, Any]]) -> list[
     """None if every pod has a node, or if we may not list nodes."""
     if all(pod["spec"].get("nodeName") for pod in pods):
         return None
-    try:
-        return read_nodes_with_usage(client)[0]
-    except ApiError as error:
-        if error.is_forbidden:
-            return None
-        raise
+    return if_allowed(lambda: read_nodes_with_usage(client)[0], None)

@@ -14,8 +14,8 @@ from typing import Any
 
 from ..labels import KUEUE_QUEUE
 from ..quantity import parse
-from .events import is_about_pod, is_about_workload
 from .nodes import Node
+from .related import is_about_pod, is_about_workload
 from .shortage import shortage_of
 from .status import failure_of, is_terminating, pods_wanted, status_of
 
@@ -259,21 +259,21 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[No
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
         return PendingReason(f"pod {name} is waiting for its scheduling gates to be removed: {', '.join(gates)}")
-    said = _PREEMPTION.sub("", condition.get("message") or "").rstrip(". ")
-    claim = _NO_CLAIM.search(said)
+    message = _PREEMPTION.sub("", condition.get("message") or "").rstrip(". ")
+    claim = _NO_CLAIM.search(message)
     if claim:
         return PendingReason(
             f"pod {name} cannot be scheduled: PersistentVolumeClaim {claim[1]} not found",
             "Create it, or correct storage.workdirs",
         )
-    about_claims = "persistentvolumeclaim" in said.lower()  # reported first, whatever the nodes have free
+    about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
     shortage = shortage_of(pod, nodes) if nodes is not None and not about_claims else None
     if not shortage:
-        text = f"pod {name} cannot be scheduled: {said or 'the scheduler gave no reason'}"
-        lasting = nodes is None and _NO_NODE_MATCHES.search(said) is not None
+        text = f"pod {name} cannot be scheduled: {message or 'the scheduler gave no reason'}"
+        lasting = nodes is None and _NO_NODE_MATCHES.search(message) is not None
         return PendingReason(text, final=lasting, needs_other_nodes=lasting)
     # The scheduler's counts allow to check what was worked out here.
-    counts = said.partition(" nodes are available: ")[2]
+    counts = message.partition(" nodes are available: ")[2]
     text = f"pod {name} cannot be scheduled: {shortage.text}{f' (scheduler: {counts})' if counts else ''}"
     return PendingReason(text, shortage.hint, final=shortage.lasting, needs_other_nodes=shortage.lasting)
 

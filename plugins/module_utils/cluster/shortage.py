@@ -162,14 +162,14 @@ def _none_accepts_pods(nodes: Sequence[Node], place: str) -> Shortage | None:
 def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
     if any(all(node.free(resource) >= requests[resource] for resource in COUNTED) for node in nodes):
         return None
-    asked = [resource for resource in COUNTED if requests[resource]]
+    needed = [resource for resource in COUNTED if requests[resource]]
     # The scarcest resource explains most: the one that the fewest nodes have enough of.
-    scarcest = min(asked, key=lambda resource: sum(node.free(resource) >= requests[resource] for node in nodes))
+    scarcest = min(needed, key=lambda resource: sum(node.free(resource) >= requests[resource] for node in nodes))
     best = max(nodes, key=lambda node: node.free(scarcest))
     free, missing = best.free(scarcest), requests[scarcest] - best.free(scarcest)
     hint = "Wait for other jobs to finish, delete one, or raise job.priority"
     if missing <= 0:
-        nouns = _enumerate([_NOUNS[resource] for resource in asked])
+        nouns = _enumerate([_NOUNS[resource] for resource in needed])
         return Shortage(f"no single node of {place} has enough {nouns} free at the same time", hint)
     needs, number = _needs(scarcest, requests[scarcest]), len(nodes)
     unavailable = _unavailable(nodes)

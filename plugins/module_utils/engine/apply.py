@@ -16,7 +16,7 @@ from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from ..wait.polling import backoff, poll
-from .fields import ABSENT, applied_by
+from .fields import ABSENT, applied_by, identity_of
 from .hints import describe, with_hint
 from .merge_patch import patch
 from .plan import WORKLOAD_KINDS, Action, Plan, Step, with_owner
@@ -263,13 +263,7 @@ class Executor:
         """
         for change in step.changes:
             if change.path == ("spec", "replicas") and change.after is ABSENT and not self.check_mode:
-                metadata = {name: step.live["metadata"][name] for name in ("name", "namespace")}
-                held = {
-                    "apiVersion": step.live["apiVersion"],
-                    "kind": step.live["kind"],
-                    "metadata": metadata,
-                    "spec": {"replicas": change.before},
-                }
+                held = {**identity_of(step.live), "spec": {"replicas": change.before}}
                 self.client.apply(held, manager=HANDOVER_MANAGER)
 
 

@@ -9,7 +9,7 @@ blockers are found at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..cluster.live_jobs import WORKLOADS
@@ -63,21 +63,17 @@ def unmanaged_workloads(plans: Iterable[Plan], client: Client) -> list[Blocker]:
 
     Without this, a deletion of such a job would report that it is absent while it runs.
     """
-    unknown: dict[str, dict[str, Plan]] = defaultdict(dict)
-    for plan in plans:
-        unknown[plan.namespace][plan.name] = plan
-    queries = [
-        (resource, namespace, {name: name for name in names})
-        for namespace, names in sorted(unknown.items())
-        for resource in WORKLOADS
-    ]
+    names: Names = defaultdict(dict)
+    for plan in sorted(plans, key=lambda plan: plan.namespace):
+        for resource in WORKLOADS:
+            names[resource, plan.namespace][plan.name] = plan
     return [
         (
-            unknown[namespace][name],
+            plan,
             f"{resource.kind} {name} exists and is not managed by gpuctl; it was not changed. Only jobs submitted with "
             f"gpuctl_job can be managed with it.",
         )
-        for resource, namespace, name in _unmanaged_names(client, queries)
+        for resource, name, plan in _taken(client, names)
     ]
 
 
@@ -95,47 +91,41 @@ def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool
     ]
 
 
-NameQuery = tuple[Resource, str, Mapping[str, str]]  # a kind, a namespace, and names with the job that wants each
+Names = dict[tuple[Resource, str], dict[str, Plan]]  # by kind and namespace: names, and the plan that wants each
 
 
-def _unmanaged_names(client: Client, queries: Sequence[NameQuery]) -> Iterator[tuple[Resource, str, str]]:
-    """The names that are taken by an object of no or another job: kind, namespace, name. One list per query.
+def _taken(client: Client, names: Names) -> Iterator[tuple[Resource, str, Plan]]:
+    """The names that an object of no or another job has: one list per kind and namespace.
 
     An object of the same job may have appeared since the plan was made: another run creates it.
     """
 
-    def read(query: NameQuery) -> dict[str, Mapping[str, str]]:
-        resource, namespace, jobs = query
-        only = f"metadata.name={next(iter(jobs))}" if len(jobs) == 1 else ""
-        found = client.select(resource, namespace, fields=only, metadata_only=True)
+    def read(place: tuple[Resource, str]) -> dict[str, Mapping[str, str]]:
+        only = f"metadata.name={next(iter(names[place]))}" if len(names[place]) == 1 else ""
+        found = client.list_objects(*place, fields=only, metadata_only=True)
         return {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
 
-    answers = run_concurrently(read, queries, client.concurrency)
-    for (resource, namespace, jobs), present in zip(queries, answers, strict=True):
-        for name, job in jobs.items():
-            if name in present and not pod_selector(job).items() <= present[name].items():
-                yield resource, namespace, name
+    for place, present in zip(names, run_concurrently(read, names, client.concurrency), strict=True):
+        for name, plan in names[place].items():
+            if name in present and not pod_selector(plan.name).items() <= present[name].items():
+                yield place[0], name, plan
 
 
 def _unmanaged_objects(plans: list[Plan], client: Client) -> list[Blocker]:
     """The plans that create an object whose name an unmanaged object has."""
-    wanted: dict[tuple[Resource, str], dict[str, Plan]] = defaultdict(dict)
+    names: Names = defaultdict(dict)
     for plan in plans:
         for step in plan.steps:
-            renamed_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
-            if (step.action is Action.CREATE and not step.live) or renamed_kind:
-                wanted[resource_of(dict(step.identity)), plan.namespace][step.name] = plan
-    queries = [
-        (resource, namespace, {name: plan.name for name, plan in names.items()})
-        for (resource, namespace), names in wanted.items()
-    ]
+            changes_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
+            if (step.action is Action.CREATE and not step.live) or changes_kind:
+                names[resource_of(dict(step.identity)), plan.namespace][step.name] = plan
     return [
         (
-            wanted[resource, namespace][name],
+            plan,
             f"{resource.kind} {name} exists and is not managed by gpuctl; it was not changed. Give the job another "
-            f"name, or delete the object with: kubectl delete {resource.kind.lower()} {name} -n {namespace}",
+            f"name, or delete the object with: kubectl delete {resource.kind.lower()} {name} -n {plan.namespace}",
         )
-        for resource, namespace, name in _unmanaged_names(client, queries)
+        for resource, name, plan in _taken(client, names)
     ]
 
 
@@ -207,5 +197,5 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
             f"on_immutable=recreate to delete the job and create it again, or delete it first."
         )
     if step.replaces:
-        client.try_create(step.desired)
+        client.create(step.desired, dry_run=True)
     return step

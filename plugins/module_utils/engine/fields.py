@@ -59,10 +59,14 @@ def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
 
 def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
     """The object as ``manager`` last applied it: its identity and the fields that the manager holds."""
-    identity = {name: live["metadata"][name] for name in ("name", "namespace") if name in live["metadata"]}
-    fields = _extract(owned_fields(live, manager), live)
-    metadata = {**identity, **fields.get("metadata", {})}
-    return {"apiVersion": live["apiVersion"], "kind": live["kind"], **fields, "metadata": metadata}
+    identity, fields = identity_of(live), _extract(owned_fields(live, manager), live)
+    return {**identity, **fields, "metadata": {**identity["metadata"], **fields.get("metadata", {})}}
+
+
+def identity_of(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without anything but its kind, name and namespace."""
+    metadata = {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 
 def value_at(obj: Any, path: Path) -> Any:

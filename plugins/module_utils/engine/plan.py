@@ -43,34 +43,12 @@ WORKLOAD_KINDS = ("Job", "Deployment", "StatefulSet")
 # The fields of ``spec`` that may always change in place (Kubernetes validation: ValidateJobSpecUpdate,
 # ValidateStatefulSetUpdate, ValidateDeploymentUpdate, ValidateServiceUpdate). Other kinds may change freely.
 _MUTABLE_SPEC = {
-    "Job": {
-        "parallelism",
-        "suspend",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "maxFailedIndexes",
-        "podReplacementPolicy",
-    },
-    "StatefulSet": {
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    },
-    "Deployment": {
-        "replicas",
-        "template",
-        "strategy",
-        "minReadySeconds",
-        "revisionHistoryLimit",
-        "paused",
-        "progressDeadlineSeconds",
-    },
-    "Service": {"ports", "selector", "type", "sessionAffinity", "publishNotReadyAddresses", "externalTrafficPolicy"},
+    "Job": "parallelism suspend activeDeadlineSeconds backoffLimit ttlSecondsAfterFinished maxFailedIndexes "
+    "podReplacementPolicy",
+    "StatefulSet": "replicas ordinals template updateStrategy revisionHistoryLimit minReadySeconds "
+    "persistentVolumeClaimRetentionPolicy",
+    "Deployment": "replicas template strategy minReadySeconds revisionHistoryLimit paused progressDeadlineSeconds",
+    "Service": "ports selector type sessionAffinity publishNotReadyAddresses externalTrafficPolicy",
 }
 
 
@@ -107,9 +85,9 @@ class Step:
         """The changed paths that Kubernetes may not allow to change in place."""
         if self.live.get("kind", self.kind) != self.kind:
             return ("kind",)
-        allowed = _MUTABLE_SPEC.get(self.kind)
-        if allowed is None:
+        if self.kind not in _MUTABLE_SPEC:
             return ()
+        allowed = _MUTABLE_SPEC[self.kind].split()
         return tuple(
             path_text(change.path)
             for change in self.changes

@@ -12,7 +12,7 @@ from ..cluster.status import pods_ready, pods_wanted, status_of
 from ..kube.resources import resource_of
 from ..manifest.secrets import redact
 from .apply import ApplyResult
-from .fields import ABSENT, Change
+from .fields import ABSENT, Change, identity_of
 from .plan import Action, Completion, Plan, Step
 
 
@@ -85,7 +85,7 @@ def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
     title = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
     before, after = "", ""
     if step.action is Action.DELETE:
-        before = _yaml(_identity(step.live), secrets)
+        before = _yaml(identity_of(step.live), secrets)
     elif step.action is Action.CREATE:
         after = _yaml(step.desired, secrets)
     elif step.changes:
@@ -93,7 +93,7 @@ def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
         before = _yaml(_tree((change.path, change.before) for change in shown), secrets)
         after = _yaml(_tree((change.path, _marked(change, secrets)) for change in shown), secrets)
     else:
-        before, after = _yaml(_identity(step.live), secrets), _yaml(step.desired, secrets)
+        before, after = _yaml(identity_of(step.live), secrets), _yaml(step.desired, secrets)
     return {
         "before": before,
         "after": after,
@@ -106,11 +106,6 @@ def _marked(change: Change, secrets: tuple[str, ...]) -> Any:
     """The new value; marked if masking would hide that a secret changes."""
     masked = redact([change.before, change.after], secrets)
     return f"{masked[1]} (changed)" if masked[0] == masked[1] and isinstance(change.after, str) else change.after
-
-
-def _identity(obj: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 
 def _tree(leaves: Iterable[tuple[Any, Any]]) -> dict[str, Any]:

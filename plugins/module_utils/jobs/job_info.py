@@ -157,7 +157,7 @@ def _list(
     return [
         found
         for namespace in namespaces
-        for found in task.client().select_as(resource, slim, namespace, labels=labels, fields=fields)
+        for found in task.client().list_slim(resource, slim, namespace, labels=labels, fields=fields)
     ]
 
 

@@ -145,7 +145,7 @@ def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> 
     resource = KUEUE_WORKLOAD._replace(api_version=version)
     found = {}
     for namespace, wanted in sorted(uids.items()):
-        for admission in client.select(resource, namespace, labels=KUEUE_JOB_UID):
+        for admission in client.list_objects(resource, namespace, labels=KUEUE_JOB_UID):
             uid = admission["metadata"]["labels"][KUEUE_JOB_UID]
             if uid in wanted:
                 found[wanted[uid]] = admission

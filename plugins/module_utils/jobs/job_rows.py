@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from ..cluster.events import is_about_pod, is_about_workload
 from ..cluster.pod_requests import amount_of
 from ..cluster.reason import pod_status
+from ..cluster.related import is_about_pod, is_about_workload, main_container
 from ..cluster.status import pods_ready, pods_wanted, status_of
-from ..cluster.template import main_container
 from ..kube.times import read_time
 from ..labels import (
     DEFAULT_POOL,

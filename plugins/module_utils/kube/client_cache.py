@@ -1,7 +1,7 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Clients that are open already. One process does the items of a loop one after the other, mostly for one cluster:
-connecting anew for each would load the kubeconfig, run its exec plug-in and shake hands again."""
+"""Clients by connection. One process runs all items of a loop, mostly against one cluster: a new client for each would
+load the kubeconfig, run its exec plug-in and shake hands again."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from collections.abc import Mapping
 from typing import Any
 
 from .client import Client
-from .connection import connect, resolved
+from .connection_options import resolve_connection, resolve_options
 
-_OPENED: dict[str, Client] = {}
+_CLIENTS: dict[str, Client] = {}
 
 
 def cached_client(params: Mapping[str, Any], environ: Mapping[str, str]) -> Client:
-    """A client for the connection that options and environment describe. Raises ConnectionProblem.
+    """The client for the connection that options and environment describe. Raises ConnectionProblem.
 
-    Another option, variable or version of a file makes another client. So does another process: an inventory plugin
-    opens one in ansible-playbook itself, and workers that were forked from it must not talk over the same socket.
+    Another option, variable or version of a file gives another client. So does another process: an inventory plugin
+    opens one in ansible-playbook itself, and the workers forked from it must not share its sockets.
     """
-    options = resolved(params, environ)
-    versions = [_version(path) for path in _files(options, environ)]
-    key = json.dumps([os.getpid(), options, versions], sort_keys=True, default=str)
-    if key not in _OPENED:
-        _OPENED[key] = Client(connect(params, environ))
-    return _OPENED[key]
+    options = resolve_options(params, environ)
+    key = json.dumps([os.getpid(), options, _file_versions(options, environ)], sort_keys=True, default=str)
+    if key not in _CLIENTS:
+        _CLIENTS[key] = Client(resolve_connection(params, environ))
+    return _CLIENTS[key]
 
 
-def abort(client: Client) -> None:
-    """Let a client send nothing more, and nobody have it again."""
+def discard_client(client: Client) -> None:
+    """Abort a client and drop it from the cache."""
     client.abort()
-    for key in [key for key, known in _OPENED.items() if known is client]:
-        del _OPENED[key]
+    for key in [key for key, cached in _CLIENTS.items() if cached is client]:
+        del _CLIENTS[key]
 
 
-def _files(options: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+def _file_versions(options: Mapping[str, Any], environ: Mapping[str, str]) -> list[tuple[str, int, int] | None]:
+    """Path, time of modification and size of each file that the connection is read from; None for a missing one."""
     kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
     kubeconfigs = [] if isinstance(kubeconfig, Mapping) else str(kubeconfig).split(os.pathsep)
-    certificates = (options[name] for name in ("ca_cert", "client_cert", "client_key"))
-    return [os.path.abspath(os.path.expanduser(path)) for path in (*kubeconfigs, *certificates) if path]
+    paths = (*kubeconfigs, *(options[name] for name in ("ca_cert", "client_cert", "client_key")))
+    return [_file_version(os.path.abspath(os.path.expanduser(path))) for path in paths if path]
 
 
-def _version(path: str) -> tuple[str, int, int] | None:
+def _file_version(path: str) -> tuple[str, int, int] | None:
     try:
         status = os.stat(path)
     except OSError:

@@ -76,7 +76,7 @@ def _namespaces_with(client: Client, name: str) -> list[str]:
             {
                 obj["metadata"]["namespace"]
                 for resource in WORKLOADS
-                for obj in client.select(resource, labels=pods_of(name), metadata_only=True)
+                for obj in client.list_objects(resource, labels=pods_of(name), metadata_only=True)
             }
         )
     except ApiError as error:

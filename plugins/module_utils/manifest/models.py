@@ -1,10 +1,10 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The manifests as types: one class per kind and per block, snake_case attributes, frozen.
+"""The manifests as types: one frozen class per kind and per block, with snake_case attributes.
 
-These classes are the one home of fields, defaults and rules. `serialization_alias` is the spelling a manifest is
-documented in; every other spelling is brought to the attribute's name before a model sees it (spelling.py), unknown
-keys are found there too. Values arrive as the text the user wrote. The JSON Schemas are generated from here.
+These classes define all fields, defaults and rules. `serialization_alias` is the documented spelling of a key. Other
+spellings are converted to the attribute name before validation, and unknown keys are reported there too (spelling.py).
+Values arrive as the text that the user wrote. The JSON Schemas and the manifest guide are generated from this module.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ from .secrets import redact_arguments
 
 
 class Block(BaseModel):
-    """A part of a manifest. Unknown keys are refused here as well, for models built without load()."""
+    """A part of a manifest. Rejects unknown keys too, for models built without load()."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class JobSection(Block):
-    """Which job this is."""
+    """Identifies the job."""
 
-    name: Name = Field(description="Name of the job and of the objects made for it.", examples=["qwen2-7b-sft"])
+    name: Name = Field(description="Name of the job and of its Kubernetes objects.", examples=["qwen2-7b-sft"])
     priority: Literal["high", "medium", "low"] = Field(
-        default="medium", description="Which jobs go first when GPUs are short."
+        default="medium", description="Scheduling priority when GPUs are scarce."
     )
-    description: str | None = Field(default=None, description="What the job is for; kept as an annotation.")
+    description: str | None = Field(default=None, description="Purpose of the job, stored as an annotation.")
     namespace: DnsLabel | None = Field(
-        default=None, description="Namespace of the job; wins over the module's namespace option.", examples=["team-a"]
+        default=None, description="Namespace of the job. Overrides the module's namespace option.", examples=["team-a"]
     )
 
 
 class TrainingJobSection(JobSection):
-    """Which training this is."""
+    """Identifies the training."""
 
     sweep: Name | None = Field(
         default=None,
-        description="Trainings that belong together, a label to select them by; a matrix sets its own name.",
+        description="Label to select related trainings by. A matrix sets it to the job name by default.",
         examples=["lr-search"],
     )
 
@@ -82,29 +82,31 @@ class KeyRef(Block):
     """A key of a Secret or ConfigMap."""
 
     name: DnsSubdomain = Field(description="Name of the Secret or ConfigMap.", examples=["hub"])
-    key: str = Field(description="Key in it.", examples=["token"])
-    optional: Truth | None = Field(default=None, description="Start without the variable where the key is missing.")
+    key: str = Field(description="Key in the Secret or ConfigMap.", examples=["token"])
+    optional: Truth | None = Field(default=None, description="Whether the container can start if the key is missing.")
 
 
 class FieldRef(Block):
-    """A field of the pod itself."""
+    """A field of the pod."""
 
     field_path: str = Field(serialization_alias="fieldPath", description="Field of the pod.", examples=["status.podIP"])
-    api_version: str | None = Field(default=None, serialization_alias="apiVersion", description="Version of the path.")
+    api_version: str | None = Field(
+        default=None, serialization_alias="apiVersion", description="API version of the field."
+    )
 
 
 class ResourceFieldRef(Block):
     """A resource of a container."""
 
-    resource: str = Field(description="Resource, such as limits.cpu.", examples=["limits.memory"])
+    resource: str = Field(description="Resource, for example limits.cpu.", examples=["limits.memory"])
     container_name: str | None = Field(
-        default=None, serialization_alias="containerName", description="Container; ours is main."
+        default=None, serialization_alias="containerName", description="Name of the container. The job runs in main."
     )
-    divisor: Amount | None = Field(default=None, description="Unit to count in.", examples=["1Mi"])
+    divisor: Amount | None = Field(default=None, description="Unit of the value.", examples=["1Mi"])
 
 
 class ValueFrom(Block):
-    """Where Kubernetes finds a variable's value; exactly one."""
+    """The source of a variable's value. Exactly one is required."""
 
     secret_key_ref: KeyRef | None = Field(
         default=None, serialization_alias="secretKeyRef", description="Key of a Secret."
@@ -130,21 +132,21 @@ class ValueFrom(Block):
 if TYPE_CHECKING:
     KubernetesValueFrom = dict[str, Any]
 else:
-    # Validated as a block, handed on as the EnvVarSource it is in Kubernetes.
+    # Validated as a block, and passed on as a Kubernetes EnvVarSource.
     KubernetesValueFrom = Annotated[
         ValueFrom, AfterValidator(lambda source: source.model_dump(by_alias=True, exclude_none=True))
     ]
 
 
 class EnvVar(Block):
-    """An environment variable: a value, or a reference to where Kubernetes finds it. Never shows its value."""
+    """An environment variable with a value or a reference to its source. The value is never displayed."""
 
     name: EnvName = Field(description="Name of the variable.", examples=["HF_HOME"])
-    value: str | None = Field(default=None, description="Value; numbers and booleans become text.", repr=False)
+    value: str | None = Field(default=None, description="Value. Numbers and booleans become text.", repr=False)
     value_from: KubernetesValueFrom | None = Field(
         default=None,
         serialization_alias="valueFrom",
-        description="Where the value comes from instead: a Secret, a ConfigMap, the pod.",
+        description="Source of the value: a Secret, a ConfigMap, or the pod.",
         examples=[{"secretKeyRef": {"name": "hub", "key": "token"}}],
     )
 
@@ -156,7 +158,7 @@ class EnvVar(Block):
 
 
 class Environment(Block):
-    """What runs, and in which image."""
+    """The container image, the command and its environment."""
 
     image: Image = Field(description="Container image.", examples=["registry.example.com/llama-factory:v0.8.0"])
     image_pull_secrets: Annotated[
@@ -164,26 +166,26 @@ class Environment(Block):
     ] = Field(
         default=[],
         serialization_alias="imagePullSecret",
-        description="Secret, or secrets, with the registry's credentials.",
+        description="One or more Secrets with registry credentials.",
         examples=["my-secret", ["my-secret", "mirror"]],
     )
     command: list[str] = Field(
         default=[],
-        description="Program to start with its arguments, one list item each; none: the image's entrypoint.",
+        description="Command and its arguments as a list. By default, the entrypoint of the image.",
         examples=[["python", "train.py", "--learning_rate", "2e-5"]],
     )
-    args: list[str] = Field(default=[], description="Arguments for the command, one list item each.")
+    args: list[str] = Field(default=[], description="Arguments of the command as a list.")
     env: Annotated[list[EnvVar], MapForm("name", "value"), AfterValidator(once("name"))] = Field(
         default=[],
-        description="Environment variables: a list of name and value (or valueFrom), or a map from name to value.",
+        description="Environment variables as a list of name and value (or valueFrom), or as a map.",
         examples=[[{"name": "HF_HOME", "value": "/cache/hf"}], {"HF_HOME": "/cache/hf"}],
     )
     workdir: AbsolutePath | None = Field(
-        default=None, description="Directory the command starts in.", examples=["/workspace"]
+        default=None, description="Working directory of the command.", examples=["/workspace"]
     )
 
     def __repr_args__(self) -> Any:
-        # One line of both: a flag may end the command and its value begin the args.
+        # Join both, because a flag can end the command while its value starts the args.
         line = redact_arguments([*self.command, *self.args])
         shown = {"command": line[: len(self.command)], "args": line[len(self.command) :]}
         for name, value in super().__repr_args__():
@@ -191,19 +193,19 @@ class Environment(Block):
 
 
 class Resources(Block):
-    """What a pod of the job gets; requests and limits are the same."""
+    """The resources of each pod. Requests and limits are equal."""
 
     pool: LabelValue = Field(
-        default=DEFAULT_POOL, description="Pool of nodes to run in; default: nodes without a pool."
+        default=DEFAULT_POOL, description="Pool of nodes. The pool default contains all nodes without a pool."
     )
-    gpu: Count = Field(default=0, description="Whole GPUs per node.", examples=[4])
+    gpu: Count = Field(default=0, description="Number of whole GPUs per pod.", examples=[4])
     gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
-        default=None, serialization_alias="gpu-type", description="GPU type the node must have.", examples=["A100-100G"]
+        default=None, serialization_alias="gpu-type", description="Required GPU type.", examples=["A100-100G"]
     )
     gpu_share: Amount | None = Field(
         default=None,
         serialization_alias="gpu-share",
-        description="GPU memory of a shared GPU, rounded up to whole GiB. Not used beside gpu > 0.",
+        description="Memory of a shared GPU, rounded up to whole GiB. Ignored if gpu > 0.",
         examples=["2Gi"],
     )
     cpu: CpuQuantity = Field(description="CPU cores.", examples=[8, "500m"])
@@ -211,22 +213,24 @@ class Resources(Block):
 
 
 class TrainingResources(Resources):
-    """What each node of a training gets, and how many nodes there are."""
+    """The resources of each node of a training, and the number of nodes."""
 
-    node_count: PositiveCount = Field(default=1, description="Number of nodes; more than one is distributed training.")
+    node_count: PositiveCount = Field(
+        default=1, description="Number of nodes. If above 1, the training is distributed."
+    )
 
 
 class Workdir(Block):
-    """A directory (or file) of the node, or a volume claim, mounted at the same path in the container."""
+    """A directory or file of the node, or a PersistentVolumeClaim, to mount into the container."""
 
     path: MountPath = Field(description="Path on the node and in the container.", examples=["/models/qwen2-7b"])
     type: (
         Literal["DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"] | None
-    ) = Field(default=None, description="What the path must be on the node; normally found from the path itself.")
-    read_only: Truth = Field(default=False, description="Mount without the right to write.")
+    ) = Field(default=None, description="Type of the hostPath volume. By default, derived from the path.")
+    read_only: Truth = Field(default=False, description="Whether to mount the path read-only.")
     claim: DnsSubdomain | None = Field(
         default=None,
-        description="PersistentVolumeClaim to mount there instead of the node's directory.",
+        description="PersistentVolumeClaim to mount instead of a path on the node.",
         examples=["models"],
     )
 
@@ -238,13 +242,15 @@ class Workdir(Block):
 
 
 class Storage(Block):
-    """What is mounted into the container."""
+    """The volumes of the container."""
 
     workdirs: Annotated[list[Workdir], AfterValidator(once("path", posixpath.normpath))] = Field(
-        default=[], description="Directories, files and claims to mount."
+        default=[], description="Directories, files and PersistentVolumeClaims to mount."
     )
     shm: Amount | None = Field(
-        default=None, description="Size of /dev/shm; half the memory for trainings with GPUs.", examples=["16Gi"]
+        default=None,
+        description="Size of /dev/shm. Trainings with GPUs default to half of the memory.",
+        examples=["16Gi"],
     )
 
     @model_validator(mode="after")
@@ -255,18 +261,18 @@ class Storage(Block):
 
 
 class Distributed(Block):
-    """How the nodes of a distributed training find each other."""
+    """The settings of a distributed training."""
 
-    backend: Literal["torchrun", "deepspeed"] = Field(default="torchrun", description="Launcher the command uses.")
-    master_port: Port = Field(default=29500, description="Port of the first node on which the others meet it.")
+    backend: Literal["torchrun", "deepspeed"] = Field(default="torchrun", description="Launcher that the command uses.")
+    master_port: Port = Field(default=29500, description="Port on the first node for the rendezvous.")
     socket_ifname: InterfaceName = Field(
         default="eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
     )
-    deepspeed: Literal["zero2", "zero3"] | None = Field(default=None, description="DeepSpeed configuration to provide.")
+    deepspeed: Literal["zero2", "zero3"] | None = Field(default=None, description="DeepSpeed configuration to mount.")
 
 
 class Queue(Block):
-    """The queue that admits the job."""
+    """The queue of the job."""
 
     backend: Literal["none", "kueue", "volcano", "kai"] = Field(
         default="none", description="Queueing system of the cluster."
@@ -283,38 +289,36 @@ class Queue(Block):
 
 
 class Service(Block):
-    """How the job is reached."""
+    """The Service of the job."""
 
-    port: Port = Field(default=8000, description="Port the container listens on.")
-    health_check: HttpPath | None = Field(
-        default=None, description="HTTP path that answers when the job is ready.", examples=["/health"]
-    )
+    port: Port = Field(default=8000, description="Port that the container listens on.")
+    health_check: HttpPath | None = Field(default=None, description="HTTP path for the probes.", examples=["/health"])
     type: Literal["NodePort", "ClusterIP", "LoadBalancer"] = Field(
         default="NodePort", description="Type of the Service."
     )
     startup_timeout: PositiveCount | None = Field(
-        default=None, description="Seconds the job may take until its health check answers."
+        default=None, description="Seconds until the health check must succeed."
     )
 
 
 class ReplicatedService(Service):
-    """How the job is reached, and how many copies of it run."""
+    """The Service of the job, and its number of replicas."""
 
-    replicas: Count = Field(default=1, description="Number of copies.")
+    replicas: Count = Field(default=1, description="Number of replicas.")
 
 
 class InferenceService(ReplicatedService):
-    """How the inference is reached; models load slowly, so it has half an hour to start."""
+    """The Service of the inference job. Models load slowly, so the startup timeout is half an hour."""
 
     startup_timeout: PositiveCount | None = Field(
-        default=1800, description="Seconds the model may take to load until the health check answers."
+        default=1800, description="Seconds until the health check must succeed, including the time to load the model."
     )
 
 
 class NotebookService(Service):
-    """How the notebook is reached."""
+    """The Service of the notebook."""
 
-    port: Port = Field(default=8888, description="Port the notebook server listens on.")
+    port: Port = Field(default=8888, description="Port that the notebook server listens on.")
 
 
 ParameterValues: TypeAlias = Annotated[list[str], AfterValidator(some), AfterValidator(once())]
@@ -323,18 +327,18 @@ DEFAULT_TARGETS = {"cpu": "80", "gpu_utilization": "80"}
 
 
 class Autoscaling(Block):
-    """Copies by load, instead of a fixed number."""
+    """Scaling by load instead of a fixed number of replicas."""
 
-    min_replicas: PositiveCount = Field(default=1, description="Fewest copies.")
-    max_replicas: PositiveCount = Field(description="Most copies.", examples=[8])
+    min_replicas: PositiveCount = Field(default=1, description="Minimum number of replicas.")
+    max_replicas: PositiveCount = Field(description="Maximum number of replicas.", examples=[8])
     metric: MetricName = Field(
         default="cpu",
-        description="What is measured: cpu (per cent), gpu_utilization (per cent), or the name of a Pods metric.",
+        description="Metric: cpu (percent), gpu_utilization (percent), or the name of a Pods metric.",
         examples=["cpu", "gpu_utilization", "vllm:num_requests_waiting"],
     )
     target: Target = Field(
         default="",
-        description="Average per copy that is aimed at; 80 for cpu and gpu_utilization.",
+        description="Target average per replica. The default for cpu and gpu_utilization is 80.",
         examples=[80, "10"],
     )
 
@@ -367,83 +371,81 @@ class Autoscaling(Block):
 
 
 class JobManifest(Block):
-    """What the four kinds of job have in common."""
+    """The fields that all kinds of jobs have in common."""
 
     kind: str
     version: Version | None = Field(
-        default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
+        default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
     )
     job: JobSection
     environment: Environment
     resources: Resources
-    storage: Storage = Field(default_factory=Storage, description="What is mounted.")
-    queue: Queue = Field(default_factory=Queue, description="The queue that admits the job.")
+    storage: Storage = Field(default_factory=Storage, description="Volumes of the container.")
+    queue: Queue = Field(default_factory=Queue, description="Queue of the job.")
 
 
 class Training(JobManifest):
-    """A job that runs to its end, on one node or several."""
+    """A job that runs to completion on one or more nodes."""
 
     kind: Literal["training"]
     job: TrainingJobSection
     resources: TrainingResources
-    distributed: Distributed = Field(default_factory=Distributed, description="How the nodes find each other.")
+    distributed: Distributed = Field(default_factory=Distributed, description="Settings of distributed training.")
     matrix: Annotated[dict[ParameterName, ParameterValues], AfterValidator(not_too_many)] = Field(
         default_factory=dict,
-        description="Values to try: one training for each combination, with $(matrix.<name>) for a value.",
+        description="Parameters of a sweep: one training per combination. $(matrix.<name>) stands for a value.",
         examples=[{"lr": ["1e-4", "3e-5"], "seed": [1, 2]}],
     )
 
 
 class Inference(JobManifest):
-    """A model that answers requests."""
+    """A service that serves a model."""
 
     kind: Literal["inference"]
-    service: InferenceService = Field(default_factory=InferenceService, description="How the model is reached.")
-    autoscaling: Autoscaling | None = Field(
-        default=None, description="Copies by load; service.replicas is then not used."
-    )
+    service: InferenceService = Field(default_factory=InferenceService, description="Service of the model.")
+    autoscaling: Autoscaling | None = Field(default=None, description="Scaling by load. Replaces service.replicas.")
 
 
 class Notebook(JobManifest):
-    """An interactive environment with a disk of its own."""
+    """An interactive environment."""
 
     kind: Literal["notebook"]
-    service: NotebookService = Field(default_factory=NotebookService, description="How the notebook is reached.")
+    service: NotebookService = Field(default_factory=NotebookService, description="Service of the notebook.")
 
 
 class Compute(JobManifest):
-    """A service without GPUs, such as nginx or redis."""
+    """A general service, such as nginx or redis."""
 
     kind: Literal["compute"]
-    service: ReplicatedService = Field(default_factory=ReplicatedService, description="How the service is reached.")
+    service: ReplicatedService = Field(default_factory=ReplicatedService, description="Service of the job.")
 
 
 class Section(Block):
-    """Name and purpose of a pool or quota."""
+    """The name and description of a pool or quota."""
 
-    name: DnsLabel = Field(description="Name.", examples=["training-pool"])
-    description: str | None = Field(default=None, description="What it is for.")
+    name: DnsLabel = Field(description="Name of the pool or quota.", examples=["training-pool"])
+    description: str | None = Field(default=None, description="Purpose of the pool or quota.")
 
 
 class PoolNode(Block):
-    """What is declared of a node of a pool."""
+    """The properties of a node in a pool."""
 
     gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
-        default=None, serialization_alias="gpu-type", description="Type of the node's GPUs.", examples=["A100-100G"]
+        default=None, serialization_alias="gpu-type", description="GPU type of the node.", examples=["A100-100G"]
     )
 
 
 class Pool(Block):
-    """Nodes that belong together."""
+    """A set of nodes."""
 
     kind: Literal["pool"]
     version: Version | None = Field(
-        default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
+        default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
     )
-    pool: Annotated[Section, Also("metadata")] = Field(description="Name and purpose.")
+    pool: Annotated[Section, Also("metadata")] = Field(description="Name and description.")
     nodes: Annotated[dict[DnsSubdomain, PoolNode], NamesForm()] = Field(
         default_factory=dict,
-        description="The nodes: a map from host name to gpu-type, or a list of host names.",
+        description="Nodes as a map from node name to gpu-type, or as a list of node names.",
         examples=[{"gpu-node-1": {"gpu-type": "A100-100G"}}, ["gpu-node-1", "gpu-node-2"]],
     )
 
@@ -456,7 +458,7 @@ class Pool(Block):
 
 
 class Limits(Block):
-    """What the jobs of one namespace may use together; what is not given is unlimited."""
+    """The resource limits of a namespace. Omitted resources are unlimited."""
 
     cpu: CpuLimit | None = Field(default=None, description="CPU cores.", examples=[10])
     memory: AmountLimit | None = Field(default=None, description="Memory.", examples=["20Gi"])
@@ -464,7 +466,7 @@ class Limits(Block):
     gpu_share: AmountLimit | None = Field(
         default=None,
         serialization_alias="gpu-share",
-        description="Memory of shared GPUs, whole GiB.",
+        description="Memory of shared GPUs in whole GiB.",
         examples=["40Gi"],
     )
     pods: Count | None = Field(default=None, description="Number of pods.", examples=[20])
@@ -475,13 +477,13 @@ class Quota(Block):
 
     kind: Literal["quota"]
     version: Version | None = Field(
-        default=None, description="Version of the manifest language.", examples=["v0.1", "v1"]
+        default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
     )
-    quota: Annotated[Section, Also("metadata")] = Field(description="Name and purpose.")
+    quota: Annotated[Section, Also("metadata")] = Field(description="Name and description.")
     namespaces: Annotated[dict[QuotaNamespace, Limits], Also("users", "namespace"), DefaultEntry("default")] = Field(
         default_factory=dict,
         serialization_alias="users",
-        description="Limits per user or namespace; each gets a namespace of its name.",
+        description="Limits per user or namespace. Each user gets a namespace with the same name.",
         examples=[{"team-a": {"cpu": 10, "memory": "20Gi", "gpu": 4}}],
     )
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 from ..cluster.nodes import Node, slim_node
 from ..cluster.pause import is_held
 from ..cluster.reason import PendingReason, pending_reasons, quota_refusal, refused_condition
-from ..cluster.template import own_pods, pods_of_template
+from ..cluster.related import own_pods, pods_of_template
 from ..kube.client import Client
-from ..kube.errors import ApiError, KubeError
+from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA
 
 Object = Mapping[str, Any]
@@ -81,17 +81,17 @@ class Feasibility:
 
         def still_holds() -> bool:
             # A list, because the right to list quotas does not include the right to get one.
-            found = self._client.select(RESOURCE_QUOTA, namespace, fields=f"metadata.name={refusal.quota}")
+            found = self._client.list_objects(RESOURCE_QUOTA, namespace, fields=f"metadata.name={refusal.quota}")
             return refusal.still_holds(next(iter(found), None))
 
-        return self._cached((namespace, reason.refusal), lambda: _if_allowed(still_holds, True))
+        return self._cached((namespace, reason.refusal), lambda: if_allowed(still_holds, True))
 
     def _nodes_for(self, pods: Sequence[Object]) -> Sequence[Node] | None:
         """All nodes, if the scheduler has found none for a pod."""
         waiting = {pod["metadata"]["uid"] for pod in pods if refused_condition(pod)}
         now = time.monotonic()
         if waiting - self._checked or (waiting and now - self._nodes_read_at > _NODES_MAX_AGE):
-            self._nodes = _if_allowed(lambda: self._client.select_as(NODE, slim_node), None)
+            self._nodes = if_allowed(lambda: self._client.list_slim(NODE, slim_node), None)
             self._nodes_read_at = now
             self._checked |= waiting
         return self._nodes if waiting else None
@@ -104,11 +104,11 @@ class Feasibility:
             events = [
                 event
                 for reason in _NODE_IS_COMING
-                for event in self._client.select(EVENT, namespace, fields=f"reason={reason}")
+                for event in self._client.list_objects(EVENT, namespace, fields=f"reason={reason}")
             ]
             return {str(event["involvedObject"].get("name")) for event in events}
 
-        return not names.isdisjoint(self._cached(namespace, lambda: _if_allowed(nominated, set())))
+        return not names.isdisjoint(self._cached(namespace, lambda: if_allowed(nominated, set())))
 
     def _cached(self, key: Hashable, read: Callable[[], T]) -> T:
         """The answer, at most ``_MAX_AGE`` seconds old."""
@@ -118,12 +118,3 @@ class Feasibility:
             answer = read()
             self._answers[key] = now, answer
         return cast("T", answer)
-
-
-def _if_allowed(read: Callable[[], T], otherwise: T) -> T:
-    try:
-        return read()
-    except ApiError as error:
-        if error.is_forbidden:
-            return otherwise
-        raise

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
+from ..cluster.related import own_pods
 from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
-from ..cluster.template import own_pods
 
 Object = Mapping[str, Any]
 Reached = Callable[[Optional[Object], Sequence[Object]], bool]

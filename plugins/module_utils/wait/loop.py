@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..cluster.events import Event
 from ..cluster.live_jobs import WORKLOADS, JobId, by_time, selector_of
 from ..cluster.reason import PendingReason
 from ..cluster.status import status_of
 from ..kube.client import Client
-from ..kube.resources import EVENT, POD
+from ..kube.resources import EVENT, POD, Resource
 from ..labels import job_name_of
 from .feasibility import Feasibility, stopped
 from .goals import Goal
@@ -85,11 +84,11 @@ class Wait:
         with WatchCache(self.client, self.warn) as cache:
             cache.add(_workloads(jobs))
             if self.goal.needs_pods:
-                cache.add(_pods(jobs))
+                cache.add(_queries(POD, jobs))
             self._check(cache, jobs, job_statuses, None)
             if self._is_over(job_statuses):
                 return job_statuses
-            cache.add([*_pods(jobs), *(_warnings(jobs) if self.goal.requires_running else ())])
+            cache.add([*_queries(POD, jobs), *(_warnings(jobs) if self.goal.requires_running else ())])
             cache.watch()
             while True:
                 began = time.monotonic()
@@ -141,27 +140,21 @@ class Wait:
 
 def _workloads(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
     for resource in WORKLOADS:
-        possible = [job for job in jobs if job.workload_kind in (None, resource.kind)]
-        for namespace, names in _by_namespace(possible).items():
-            yield WatchQuery(resource, namespace, selector_of(names))
+        yield from _queries(resource, (job for job in jobs if job.workload_kind in (None, resource.kind)))
 
 
-def _pods(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
-    for namespace, names in _by_namespace(jobs).items():
-        yield WatchQuery(POD, namespace, selector_of(names))
+def _queries(resource: Resource, jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
+    """One query per namespace for the objects of the jobs."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for job in jobs:
+        names[job.id[0]].add(job.id[1])
+    for namespace in names:
+        yield WatchQuery(resource, namespace, selector_of(names[namespace]))
 
 
 def _warnings(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
-    for namespace in _by_namespace(jobs):
+    for namespace in dict.fromkeys(job.id[0] for job in jobs):
         yield WatchQuery(EVENT, namespace, fields="type=Warning", optional=True)
-
-
-def _by_namespace(jobs: Iterable[WaitTarget]) -> dict[str, set[str]]:
-    names: dict[str, set[str]] = defaultdict(set)
-    for job in jobs:
-        namespace, name = job.id
-        names[namespace].add(name)
-    return names
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -185,7 +178,7 @@ class _Events:
                 yield from self._about[obj["metadata"]["namespace"], f"{obj['kind']}/{obj['metadata']['name']}"]
 
 
-def _owner_of(event: Event) -> str:
+def _owner_of(event: Object) -> str:
     """``<kind>/<name>`` of what an event is about; a ReplicaSet counts as its Deployment."""
     involved = event.get("involvedObject") or {}
     kind, name = str(involved.get("kind")), str(involved.get("name", ""))

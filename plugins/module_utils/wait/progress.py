@@ -127,7 +127,7 @@ def _last_state(job: UnreachedGoal) -> str:
     workload, pods = job.job_status.workload, job.job_status.pods
     if workload is None or is_terminating(workload):
         left = ", ".join(f"{obj['kind']} {obj['metadata']['name']}" for obj in (workload, *pods) if obj)
-        return f"still terminating: {left}"
+        return f"{left} still terminating"
     return f"{_status_and_pods(workload)}{f'. Reason: {job.reason}' if job.reason else ''}"
 
 

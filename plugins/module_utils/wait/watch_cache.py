@@ -3,7 +3,7 @@
 """A local copy of some objects: listed once, then kept up to date by watches (as an informer of client-go does).
 
 Each query (a kind in a namespace) has a thread that puts changes into one queue; only the caller's thread takes them
-out and changes the copy. So nothing here needs a lock.
+out and makes them. So nothing here needs a lock.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-from ..kube.client import Client, Watch
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, ConnectionProblem, KubeError
+from ..kube.errors import ApiError, ConnectionProblem, KubeError, if_allowed
 from ..kube.resources import Resource
+from ..kube.watch import Watch
 from .polling import backoff
 
 Objects = dict[str, dict[str, Any]]  # by name
@@ -53,11 +55,11 @@ class WatchCache:
     """
 
     def __init__(self, client: Client, warn: Callable[[str], None]) -> None:
-        self._client = client
+        self.client = client
         self._warn = warn
         self._warned: set[str] = set()
-        self._queue: SimpleQueue[_Message] = SimpleQueue()
-        self._stopped = Event()
+        self.changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.stopped = Event()
         self._versions: dict[WatchQuery, str] = {}  # listed, and not watched yet
         self._watchers: list[_Watcher] = []
         self._copy: dict[WatchQuery, Objects] = {}
@@ -67,7 +69,7 @@ class WatchCache:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        self._stopped.set()
+        self.stopped.set()
         for watcher in self._watchers:
             watcher.stop()
         for watcher in self._watchers:
@@ -78,14 +80,10 @@ class WatchCache:
         queries = [query for query in queries if query not in self._copy]
 
         def read(query: WatchQuery) -> tuple[Objects, str] | None:
-            try:
-                return _listed(self._client, query)
-            except ApiError as error:
-                if query.optional and error.is_forbidden:
-                    return None
-                raise
+            answer = partial(_listed, self.client, query)
+            return if_allowed(answer, None) if query.optional else answer()
 
-        for query, answer in zip(queries, run_concurrently(read, queries, self._client.concurrency), strict=True):
+        for query, answer in zip(queries, run_concurrently(read, queries, self.client.concurrency), strict=True):
             if answer is not None:
                 self._copy[query], self._versions[query] = answer
 
@@ -94,7 +92,7 @@ class WatchCache:
         for query, version in self._versions.items():
             watches = len(self._watchers) < _MAX_WATCHES
             longest = max(_LONGEST_DELAY, len(self._copy) / 10)  # at most ten requests a second by all threads
-            watcher = _Watcher(self._client, query, version, self._queue, self._stopped, watches, longest)
+            watcher = _Watcher(self, query, version, watches, longest)
             self._watchers.append(watcher)
             watcher.start()
         self._versions.clear()
@@ -105,10 +103,10 @@ class WatchCache:
         Raises the error that ended a watch for good, a KubeError that is not transient.
         """
         try:
-            self._apply(self._queue.get(timeout=max(0.0, timeout)))
+            self.changes.get(timeout=max(0.0, timeout))()
             time.sleep(_SETTLING)
             while True:
-                self._apply(self._queue.get_nowait())
+                self.changes.get_nowait()()
         except Empty:
             return
 
@@ -120,61 +118,37 @@ class WatchCache:
         """The last states of those that were deleted while they were watched."""
         return _of_kinds(self._deleted, resources)
 
-    def _apply(self, message: _Message) -> None:
-        if message.error is not None:
-            raise message.error
-        if message.degradation and message.degradation.topic not in self._warned:
-            self._warned.add(message.degradation.topic)
-            self._warn(message.degradation.text)
-        if message.objects is not None:
-            self._copy[message.query] = message.objects
-        if message.event is not None:
-            obj = message.event["object"]
-            if message.event["type"] == "DELETED":
-                self._copy[message.query].pop(obj["metadata"]["name"], None)
-                self._deleted[message.query][obj["metadata"]["name"]] = obj
-            else:
-                self._copy[message.query][obj["metadata"]["name"]] = obj
+    # The changes that watchers put into the queue: made by the caller's thread.
 
+    def replace(self, query: WatchQuery, objects: Objects) -> None:
+        self._copy[query] = objects
 
-@dataclass(frozen=True)
-class _Degradation:
-    """A problem that does not end a watch. The user gets one warning per topic."""
+    def change(self, query: WatchQuery, event: Mapping[str, Any]) -> None:
+        obj = event["object"]
+        name = obj["metadata"]["name"]
+        if event["type"] == "DELETED":
+            self._copy[query].pop(name, None)
+            self._deleted[query][name] = obj
+        else:
+            self._copy[query][name] = obj
 
-    topic: str
-    text: str
-
-
-@dataclass(frozen=True)
-class _Message:
-    """From a watcher: all objects, one change, a problem, or the error that ended it."""
-
-    query: WatchQuery
-    objects: Objects | None = None
-    event: Mapping[str, Any] | None = None
-    degradation: _Degradation | None = None
-    error: Exception | None = None
+    def warn_once(self, topic: str, text: str) -> None:
+        if topic not in self._warned:
+            self._warned.add(topic)
+            self._warn(text)
 
 
 class _Watcher(Thread):
     """Keeps the answer to one query up to date: by a watch, or by polling where watching is refused."""
 
-    def __init__(
-        self,
-        client: Client,
-        query: WatchQuery,
-        version: str,
-        queue: SimpleQueue[_Message],
-        stopped: Event,
-        watches: bool,
-        longest_delay: float,
-    ) -> None:
+    def __init__(self, cache: WatchCache, query: WatchQuery, version: str, watches: bool, longest_delay: float) -> None:
         super().__init__(name=f"watch {query.resource.plural} in {query.namespace}", daemon=True)
-        self._client = client
+        self._cache = cache
+        self._client = cache.client
         self._query = query
         self._version = version
-        self._queue = queue
-        self._stopped = stopped
+        self._submit = cache.changes.put
+        self._stopped = cache.stopped
         self._watches = watches
         self._longest_delay = longest_delay
         self._watch: Watch | None = None
@@ -189,7 +163,7 @@ class _Watcher(Thread):
         try:
             self._keep_up_to_date()
         except Exception as error:  # Whatever it is: the caller's thread must not wait for ever.
-            self._send(error=error)
+            self._submit(partial(_raise, error))
 
     def _keep_up_to_date(self) -> None:
         """Until ``stopped``. Raises errors that are not transient."""
@@ -211,13 +185,13 @@ class _Watcher(Thread):
                 elif not error.is_transient:
                     raise
                 elif isinstance(error, ConnectionProblem):
-                    self._send(degradation=_Degradation("unreachable", f"still waiting, but {error}"))
+                    self._warn("unreachable", f"still waiting, but {error}")
             self._stopped.wait(next(retry_delays))
 
     def _list(self) -> None:
         if not self._stopped.is_set():
             objects, self._version = _listed(self._client, self._query)
-            self._send(objects=objects)
+            self._submit(partial(self._cache.replace, self._query, objects))
 
     def _watch_once(self) -> None:
         """One watch, to its end."""
@@ -235,20 +209,24 @@ class _Watcher(Thread):
             if error.status not in _REFUSED:
                 raise
             self._watches = False
-            self._send(degradation=_Degradation("refused", _not_watching(query, error)))
+            self._warn("refused", _not_watching(query, error))
             return
         if self._stopped.is_set():  # before the watch was there to be stopped
             self._watch.stop()
         for event in self._watch:
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
-                self._send(event=event)
+                self._submit(partial(self._cache.change, query, event))
         self._watch = None
         # A proxy that ends every watch at once must not cause a storm of requests.
         self._stopped.wait(max(0.0, _RETRY_DELAY - (time.monotonic() - began)))
 
-    def _send(self, **message: Any) -> None:
-        self._queue.put(_Message(self._query, **message))
+    def _warn(self, topic: str, text: str) -> None:
+        self._submit(partial(self._cache.warn_once, topic, text))
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _retry_delays() -> Iterator[float]:
@@ -260,7 +238,9 @@ def _of_kinds(answers: Mapping[WatchQuery, Objects], resources: Iterable[Resourc
 
 
 def _listed(client: Client, query: WatchQuery) -> tuple[Objects, str]:
-    objects, version = client.listing(query.resource, query.namespace, labels=query.labels, fields=query.fields)
+    objects, version = client.list_with_version(
+        query.resource, query.namespace, labels=query.labels, fields=query.fields
+    )
     return {obj["metadata"]["name"]: obj for obj in objects}, version
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Why a job does not run: a case for every sentence, word by word, and which obstacle is told of several."""
+"""Why a job is not running: a case for every sentence, and which reason comes first."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "the job is suspended (spec.suspend). Resume it with state=resumed.",
     ),
-    "a service without copies": (
+    "a service without replicas": (
         workload("Deployment", replicas=0),
         [],
         [],
         "the job is scaled to 0 replicas. Resume it with state=resumed.",
     ),
     # -- images
-    "an image that is not there": (
+    "an image that does not exist": (
         workload(),
         [
             waiting(
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "image reg/ml:v1 of pod x-1 cannot be pulled: rpc error: code = NotFound desc = reg/ml:v1: not found. "
         "Check environment.image, and environment.imagePullSecret for a private registry.",
     ),
-    "an image of which only the name is told": (
+    "an image without a cause": (
         workload(),
         [waiting("ImagePullBackOff", 'Back-off pulling image "reg/ml:v1"')],
         [],
@@ -106,7 +106,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "the container of pod x-1 cannot start: no command specified. Check environment.command.",
     ),
-    "a command that is not there": (
+    "a command that does not exist": (
         workload("Deployment"),
         [
             ended(
@@ -192,7 +192,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "pod x-1 failed: Evicted: The node was low on resource: memory.",
     ),
-    "a pod that failed without a word": (
+    "a pod that failed without a message": (
         workload(status={"conditions": LIMIT}),
         [pod(status={"phase": "Failed"})],
         [],
@@ -230,8 +230,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         None,
     ),
-    # -- placing
-    "the scheduler's words, where nothing better is known": (
+    # -- scheduling
+    "the scheduler's message, if there is no other cause": (
         workload(),
         [
             pod(
@@ -249,7 +249,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "pod x-1 cannot be scheduled: the scheduler gave no reason.",
     ),
-    "a claim that is not there": (
+    "a claim that does not exist": (
         workload(),
         [
             pod(
@@ -276,7 +276,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "pod x-1 cannot be scheduled: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. "
         "not found.",
     ),
-    "a pod that is held back": (
+    "a pod with scheduling gates": (
         workload(),
         [
             pod(
@@ -288,7 +288,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "pod x-1 is waiting for its scheduling gates to be removed: kueue.x-k8s.io/admission.",
     ),
-    "a scheduler that is not there": (
+    "a scheduler that is not installed": (
         workload(),
         [pod(schedulerName="volcano")],
         [],
@@ -315,26 +315,26 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [event("FailedMount", "no", name="y-1")],
         None,
     ),
-    "a volume that was late, and is there now": (
+    "a volume that is mounted by now": (
         workload(),
         [pod(nodeName="n1", status=with_container("Running", ready=True, state={"running": {}}))],
         [event("FailedMount", "no")],
         None,
     ),
-    # -- pods that were not made
-    "a quota, told by the Job": (
+    # -- pods that were not created
+    "a quota, by an event of the Job": (
         workload(),
         [],
         [event("FailedCreate", f"Error creating: {QUOTA}", "Job", "x")],
         QUOTA_SENTENCE,
     ),
-    "a quota, told by the ReplicaSet": (
+    "a quota, by an event of the ReplicaSet": (
         workload("Deployment"),
         [],
         [event("FailedCreate", f"Error creating: {QUOTA}", "ReplicaSet", "x-6d4b")],
         QUOTA_SENTENCE,
     ),
-    "a quota, told by the Deployment": (
+    "a quota, by a condition of the Deployment": (
         workload("Deployment", status={"conditions": [{"type": "ReplicaFailure", "status": "True", "message": QUOTA}]}),
         [],
         [],
@@ -365,7 +365,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [event("FailedCreate", "first", "Job", "x"), event("FailedCreate", "last", "Job", "x")],
         "pods cannot be created: last.",
     ),
-    "what keeps a container from running is told before what keeps a pod from being placed": (
+    "a container that does not run comes before an unscheduled pod": (
         workload("Deployment"),
         [pod("x-2", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled()), ended(reason="Error", exitCode=3)],
         [],
@@ -375,7 +375,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
 
 
 @pytest.mark.parametrize(("obj", "pods", "events", "sentence"), CASES.values(), ids=CASES)
-def test_why(
+def test_the_most_important_reason(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], sentence: str | None
 ) -> None:
     nodes = accounted([node("n1", labels={POOL: "a"}), node("n2", labels={POOL: "a"})])
@@ -391,7 +391,7 @@ TOO_LATE = {
 }
 REFUSED = 'Error creating: pods "x-9" is forbidden: '
 
-# the workload, its pods, events; is any obstacle final; without a look at the nodes
+# the workload, its pods, events; is any reason final, without nodes
 FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], bool]] = {
     "an image was not found": (workload(), [waiting("ImagePullBackOff", f"{BACK_OFF}reg/ml:v1: not found")], [], True),
     "the first try of a pull": (workload(), [waiting("ErrImagePull", "reg/ml:v1: not found")], [], False),
@@ -407,7 +407,7 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         False,
     ),
-    "a registry that did not answer, told by the event alone": (
+    "a registry that did not answer, by an event": (
         workload(),
         [waiting("ImagePullBackOff", 'Back-off pulling image "reg/ml:v1"')],
         [event("Failed", 'Failed to pull image "reg/ml:v1": dial tcp 10.0.0.1:443: i/o timeout')],
@@ -433,7 +433,7 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
     "labels that no node has": (workload(), [pod(status=unscheduled(NO_MATCH))], [], True),
     "labels that a busy node has": (workload(), [pod(status=unscheduled(ONE_MATCHES))], [], False),
     "too few free GPUs": (workload(), [pod(gpu=1, status=unscheduled(SCHEDULER))], [], False),
-    "a pod that is held back": (
+    "a pod with scheduling gates": (
         workload(),
         [pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}], status=unscheduled(NO_MATCH))],
         [],
@@ -470,19 +470,19 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
 
 
 @pytest.mark.parametrize(("obj", "pods", "events", "final"), FINAL.values(), ids=FINAL)
-def test_what_no_waiting_cures(
+def test_which_reasons_are_final(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], final: bool
 ) -> None:
     assert any(blocker.final for blocker in pending_reasons(obj, pods, events)) == final
 
 
-def test_a_service_whose_pods_wait_for_gpus_says_so_also_when_its_deadline_has_passed() -> None:
+def test_a_missed_deadline_does_not_hide_that_pods_wait_for_gpus() -> None:
     waiting = pod(gpu=1, status=unscheduled(SCHEDULER))
     found = reason_for(workload("Deployment", status=TOO_LATE), [waiting], [])
     assert found == "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 
 
-def test_what_is_final_says_where_to_read_on() -> None:
+def test_a_final_reason_names_the_container_whose_log_explains_it() -> None:
     (crash,) = pending_reasons(workload("Deployment"), [ended(reason="Error", exitCode=1)], [])
     assert crash.log == ("x-1", "main")
     (failed, general, _again) = pending_reasons(workload(status={"conditions": LIMIT}), [FAILED_POD], [])
@@ -505,19 +505,19 @@ def resource_quota(hard: str, used: str) -> dict[str, Any]:
         (None, False),
     ],
 )
-def test_a_quota_refuses_as_long_as_it_is_too_small(quota: dict[str, Any] | None, holds: bool) -> None:
+def test_a_quota_refuses_until_it_is_large_enough(quota: dict[str, Any] | None, holds: bool) -> None:
     refusal = quota_refusal(QUOTA)
     assert refusal is not None
     assert refusal.quota == "team-ml"
     assert refusal.still_holds(quota) == holds
 
 
-def test_without_a_look_at_the_nodes_the_scheduler_speaks() -> None:
+def test_without_nodes_the_scheduler_is_quoted() -> None:
     found = reason_for(workload(), [pod(gpu=9, nodeSelector={POOL: "a"}, status=unscheduled(SCHEDULER))], [])
     assert found == "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 
 
-def test_a_message_is_cut_to_what_a_person_reads() -> None:
+def test_long_messages_are_cut() -> None:
     found = reason_for(workload(), [waiting("CreateContainerError", "long " * 200)], [])
     assert found is not None
     assert len(found) < 350

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Why a pod finds no node: a case for every sentence, word by word."""
+"""Why a pod fits on no node: a case for every sentence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def busy(where: str, gpu: int = 0, **amounts: str) -> dict[str, Any]:
 CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], str | None]] = {
     "it fits": (pod(gpu=1, nodeSelector=A), [node(labels=A)], [], None),
     # -- the place
-    "a pool that is not there": (
+    "a pool that does not exist": (
         pod(nodeSelector={POOL: "trainig"}),
         [node("n1", labels=A), node("n2", labels={POOL: "b"}), node("n3")],
         [],
@@ -46,28 +46,28 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
     "a cluster without nodes": (pod(), [], [], "the cluster has no nodes"),
     "a pod that is bound to no pool goes anywhere": (pod(gpu=1), [node(labels=A)], [], None),
     # -- labels
-    "a GPU type that the pool has not": (
+    "a GPU type that the pool does not have": (
         pod(gpu=1, nodeSelector={POOL: "a", GPU_TYPE: "H100"}),
         [node("n1", labels=A100), node("n2", labels={POOL: "a", GPU_TYPE: "A800"})],
         [],
         "GPU type H100 not found in pool a. Available GPU types: A100 and A800. Correct resources.gpu-type, or "
         "remove it",
     ),
-    "a GPU type where nobody labelled any": (
+    "a GPU type where no node has one": (
         pod(gpu=1, nodeSelector={POOL: "a", GPU_TYPE: "H100"}),
         [node(labels=A)],
         [],
         "GPU type H100 not found in pool a, where no node has the label runwhere.ai/gpu-type. Remove "
         "resources.gpu-type, or set the label with gpuctl_pool or gpuctl_node_label",
     ),
-    "a label that somebody else asks for": (
+    "a node selector of others": (
         pod(nodeSelector={POOL: "a", "zone": "1"}),
         [node(labels=A)],
         [],
         "no node of pool a matches its node selector zone=1",
     ),
     # -- taints
-    "a job without GPUs where all nodes are kept for those": (
+    "a job without GPUs where all nodes are reserved for GPU jobs": (
         pod(nodeSelector=A),
         [node(labels=A, taints=[TAINT])],
         [],
@@ -157,21 +157,21 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "it needs 512Gi of memory on one node, but the largest node of pool a has 511.9Gi of memory. Lower "
         "resources.memory",
     ),
-    # -- nobody takes pods
+    # -- no node accepts pods
     "the only node is cordoned": (
         pod(gpu=1, nodeSelector=A),
         [node(labels=A, cordoned=True)],
         [],
         "the only node of pool a is cordoned. Make a node schedulable again, or set resources.pool to another pool",
     ),
-    "all nodes are away": (
+    "no node accepts pods": (
         pod(gpu=1, nodeSelector=A),
         [node("n1", labels=A, cordoned=True), node("n2", labels=A, ready="False")],
         [],
         "none of the 2 nodes of pool a accepts pods: 1 cordoned and 1 not ready. Make a node schedulable again, or "
         "set resources.pool to another pool",
     ),
-    # -- taken for the moment
+    # -- in use
     "not enough is free": (
         pod(gpu=4, nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A)],
@@ -179,7 +179,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "it needs 4 GPUs on one node, but the most free on one of the 2 nodes of pool a is 2 GPUs (on n1), 2 GPUs "
         "short. Wait for other jobs to finish, delete one, or raise job.priority",
     ),
-    "not enough is free, and others are away": (
+    "not enough is free, and other nodes accept no pods": (
         pod(gpu=4, nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A, cordoned=True)],
         [busy("n1", 5)],
@@ -200,7 +200,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "it needs 1 GPU on one node, but none of the 2 nodes of pool a has any free. Wait for other jobs to "
         "finish, delete one, or raise job.priority",
     ),
-    "nothing is free where pods are taken": (
+    "nothing is free on the nodes that accept pods": (
         pod(gpu=1, nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A, ready="False")],
         [busy("n1", 8)],
@@ -218,23 +218,23 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
 
 
 @pytest.mark.parametrize(("waiting", "nodes", "others", "sentence"), CASES.values(), ids=CASES)
-def test_what_is_short(
+def test_the_sentence(
     waiting: dict[str, Any], nodes: list[dict[str, Any]], others: list[dict[str, Any]], sentence: str | None
 ) -> None:
     found = shortage_of(waiting, accounted(nodes, others))
     assert (". ".join(filter(None, (found.text, found.hint))) if found else None) == sentence
 
 
-# Which of them no waiting cures.
+# The cases in which waiting does not help.
 LASTING = {
-    "a pool that is not there",
+    "a pool that does not exist",
     "a cluster without pools",
     "no pool is named, and every node is in one",
     "a cluster without nodes",
-    "a GPU type that the pool has not",
-    "a GPU type where nobody labelled any",
-    "a label that somebody else asks for",
-    "a job without GPUs where all nodes are kept for those",
+    "a GPU type that the pool does not have",
+    "a GPU type where no node has one",
+    "a node selector of others",
+    "a job without GPUs where all nodes are reserved for GPU jobs",
     "the nodes that keep it away do not count",
     "more GPUs than any node has",
     "and it is no training",
@@ -247,14 +247,14 @@ LASTING = {
 
 
 @pytest.mark.parametrize("case", [name for name, (*_, sentence) in CASES.items() if sentence])
-def test_what_waiting_may_cure(case: str) -> None:
+def test_which_shortages_are_lasting(case: str) -> None:
     waiting, nodes, others, _sentence = CASES[case]
     found = shortage_of(waiting, accounted(nodes, others))
     assert found is not None
     assert found.lasting == (case in LASTING)
 
 
-def test_a_node_of_a_gpu_type_may_get_its_gpus_back() -> None:
+def test_missing_gpus_of_a_node_with_a_gpu_type_are_not_lasting() -> None:
     nodes = accounted([node(labels={POOL: "a", GPU_TYPE: "H100"}, gpu=0)])
     found = shortage_of(pod(gpu=1, nodeSelector=A), nodes)
     assert found is not None
@@ -262,7 +262,7 @@ def test_a_node_of_a_gpu_type_may_get_its_gpus_back() -> None:
     assert not found.lasting
 
 
-def test_without_what_is_used_only_what_lasts_is_told() -> None:
+def test_without_usage_only_lasting_shortages_are_found() -> None:
     free = accounted([node(labels=A)])
     assert shortage_of(pod(gpu=8, nodeSelector=A), free) is None
     found = shortage_of(pod(gpu=9, nodeSelector=A), free)
@@ -270,7 +270,7 @@ def test_without_what_is_used_only_what_lasts_is_told() -> None:
     assert found.lasting
 
 
-def test_of_many_pools_a_few_are_named() -> None:
+def test_of_many_pools_five_are_named() -> None:
     nodes = accounted([node(f"n{number}", labels={POOL: f"p{number}"}) for number in range(9)])
     said = shortage_of(pod(nodeSelector=A), nodes)
     assert said is not None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE, JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_the_first_true_answer_is_returned(clock: Clock) -> None:
     assert clock.naps == [0.5, 1.0]
 
 
-def test_nothing_is_slept_when_the_condition_is_met_at_once(clock: Clock) -> None:
+def test_it_does_not_sleep_when_the_condition_is_met_at_once(clock: Clock) -> None:
     assert poll(lambda: True, 0, backoff(1), sleep=clock.sleep, clock=clock.now)
     assert clock.naps == []
 

@@ -74,7 +74,7 @@ def test_a_line_of_progress(goal: Goal, job_statuses: dict[tuple[str, str], JobS
     assert progress_line(goal, job_statuses, 40.2, 600) == line
 
 
-def test_lines_come_when_something_changes_but_not_too_often_and_sometimes_when_nothing_does() -> None:
+def test_when_lines_are_shown() -> None:
     times, shown = [0.0], []
     report = ProgressReporter(READY, 600, lambda line: shown.append(times[-1]), lambda: times[-1])
     waiting, other = {("ml", "a"): WAITING}, {("ml", "a"): deployment()}
@@ -100,7 +100,7 @@ def unreached_goal(
 
 
 TIMED_OUT = unreached_goal("slow", WAITING, "pod web-1 cannot be scheduled: none is free.")
-FATAL = unreached_goal("lost", deployment(fatal=PULL), PULL.sentence)
+FATAL = unreached_goal("fatal", deployment(fatal=PULL), PULL.sentence)
 
 # the goal, the jobs that did not reach it, the number of jobs, keep_going, the message
 PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
@@ -127,14 +127,14 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
         [FATAL],
         1,
         False,
-        "inference lost in namespace ml will not become ready: image x cannot be pulled. Check environment.image.",
+        "inference fatal in namespace ml will not become ready: image x cannot be pulled. Check environment.image.",
     ),
     "one is fatal, with a log": (
         COMPLETE,
-        [unreached_goal("lost", deployment(fatal=PULL), "it failed.", ("1", "2", "3", "4", "5", "6"))],
+        [unreached_goal("fatal", deployment(fatal=PULL), "it failed.", ("1", "2", "3", "4", "5", "6"))],
         1,
         False,
-        "inference lost in namespace ml will not become complete: it failed.\n"
+        "inference fatal in namespace ml will not become complete: it failed.\n"
         "The log ends with:\n  2\n  3\n  4\n  5\n  6",
     ),
     "one is fatal, which ends the wait for the others": (
@@ -142,7 +142,7 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
         [FATAL, TIMED_OUT],
         5,
         False,
-        "inference lost in namespace ml will not become ready: "
+        "inference fatal in namespace ml will not become ready: "
         "image x cannot be pulled. Check environment.image.\n"
         "Other jobs: 3 ready, 1 not ready yet.",
     ),
@@ -151,7 +151,7 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
         [TIMED_OUT, FATAL],
         5,
         True,
-        "inference lost in namespace ml will not become ready: "
+        "inference fatal in namespace ml will not become ready: "
         "image x cannot be pulled. Check environment.image.\n"
         "inference slow in namespace ml is not ready after 600 s: Partially Running, 1 of 2 pods ready. Reason: "
         "pod web-1 cannot be scheduled: none is free.",
@@ -161,7 +161,7 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
         [unreached_goal("web", JobStatus(None, [{"kind": "Pod", **pod()}]))],
         1,
         False,
-        "inference web in namespace ml is not deleted after 600 s: still terminating: Pod x-1",
+        "inference web in namespace ml is not deleted after 600 s: Pod x-1 still terminating",
     ),
 }
 
@@ -183,11 +183,11 @@ ERRORS: dict[str, tuple[dict[str, UnreachedGoal], bool, dict[str, str]]] = {
     "none": ({}, False, {}),
     "the one that timed out": ({"slow": TIMED_OUT}, False, {"slow": TIMEOUT_ERROR}),
     "the fatal one, which ended the wait for the other": (
-        {"slow": TIMED_OUT, "lost": FATAL},
+        {"slow": TIMED_OUT, "fatal": FATAL},
         False,
-        {"lost": FATAL_ERROR},
+        {"fatal": FATAL_ERROR},
     ),
-    "both": ({"slow": TIMED_OUT, "lost": FATAL}, True, {"slow": TIMEOUT_ERROR, "lost": FATAL_ERROR}),
+    "both": ({"slow": TIMED_OUT, "fatal": FATAL}, True, {"slow": TIMEOUT_ERROR, "fatal": FATAL_ERROR}),
 }
 
 
@@ -200,7 +200,7 @@ def test_the_errors_of_a_failed_wait(
 
 
 def test_of_hundreds_of_jobs_ten_are_listed() -> None:
-    fatal = [unreached_goal(f"lost-{number}", deployment(fatal=PULL), PULL.sentence) for number in range(100)]
+    fatal = [unreached_goal(f"fatal-{number}", deployment(fatal=PULL), PULL.sentence) for number in range(100)]
     timed_out = [unreached_goal(f"slow-{number}", deployment()) for number in range(100)]
     lines = wait_problem(READY, [*timed_out, *fatal], 200, 600, keep_going=True).splitlines()
     assert len(lines) == 10 + 1 + 1 + 10 + 1

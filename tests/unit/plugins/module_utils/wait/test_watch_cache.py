@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A copy that follows the cluster: what is asked of a server for it, and what may go wrong in between."""
+"""The requests of a watch cache, and what may go wrong."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, EVENT, NODE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.watch_cache import WatchCache, WatchQuery
-from kubesim.cluster import Cluster
-from kubesim.faults import Fault
+from kubesim import Cluster, Fault
 
 HERE = WatchQuery(CONFIG_MAP, "default", labels="follow=yes")
 LIST, WATCH = "list configmaps", "watch configmaps"
@@ -81,7 +80,7 @@ def test_it_lists_once_and_then_watches(cluster: Cluster) -> None:
     assert cluster.requests.counts() == {LIST: 1, WATCH: 1}
 
 
-def test_nothing_is_left_of_it_when_it_ends(cluster: Cluster) -> None:
+def test_no_thread_is_left_when_it_ends(cluster: Cluster) -> None:
     with WatchCache(client(cluster), pytest.fail) as cache:
         cache.add([HERE, WatchQuery(EVENT, "default")])
         cache.watch()
@@ -98,7 +97,7 @@ def followers() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("watch ")]
 
 
-def test_a_watch_that_was_cut_goes_on_where_it_was(cluster: Cluster) -> None:
+def test_an_interrupted_watch_continues_from_its_version(cluster: Cluster) -> None:
     with WatchCache(client(cluster), pytest.fail) as cache:
         cache.add([HERE])
         cache.watch()
@@ -110,7 +109,7 @@ def test_a_watch_that_was_cut_goes_on_where_it_was(cluster: Cluster) -> None:
     assert cluster.requests.counts() == {LIST: 1, WATCH: 2}
 
 
-def test_a_version_that_was_forgotten_is_listed_anew(cluster: Cluster) -> None:
+def test_an_expired_version_is_listed_again(cluster: Cluster) -> None:
     put(cluster, "a")
     with WatchCache(client(cluster), pytest.fail) as cache:
         cache.add([HERE])
@@ -125,7 +124,7 @@ def test_a_version_that_was_forgotten_is_listed_anew(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("fault", ["unavailable", "busy", "reset"])
-def test_a_server_in_trouble_is_waited_for(cluster: Cluster, fault: str) -> None:
+def test_transient_errors_are_retried(cluster: Cluster, fault: str) -> None:
     warned: list[str] = []
     with WatchCache(client(cluster), warned.append) as cache:
         cache.add([HERE])
@@ -133,7 +132,7 @@ def test_a_server_in_trouble_is_waited_for(cluster: Cluster, fault: str) -> None
         cache.watch()
         put(cluster, "a")
         until(cache, lambda: names(cache) == {"a"})
-    assert len(warned) == (1 if fault == "reset" else 0), "told once that the server cannot be reached"
+    assert len(warned) == (1 if fault == "reset" else 0), "one warning that the server cannot be reached"
 
 
 def allow(cluster: Cluster, *verbs: str) -> None:
@@ -151,7 +150,7 @@ def allow(cluster: Cluster, *verbs: str) -> None:
     cluster.call(write)
 
 
-def test_who_may_not_watch_lists_more_and_more_rarely_and_is_told_once(cluster: Cluster) -> None:
+def test_without_the_right_to_watch_it_polls_and_warns_once(cluster: Cluster) -> None:
     allow(cluster, "list")
     warned: list[str] = []
     with WatchCache(client(cluster, "lab-user-token"), warned.append) as cache:
@@ -169,7 +168,7 @@ def test_who_may_not_watch_lists_more_and_more_rarely_and_is_told_once(cluster: 
     assert "Grant the verb watch" in warning
 
 
-def test_who_may_not_list_fails_but_does_without_what_is_optional(cluster: Cluster) -> None:
+def test_a_forbidden_list_fails_unless_it_is_optional(cluster: Cluster) -> None:
     with WatchCache(client(cluster, "lab-user-token"), pytest.fail) as cache:
         cache.add([WatchQuery(EVENT, "default", optional=True)])
         assert list(cache.objects(EVENT)) == []
@@ -177,7 +176,7 @@ def test_who_may_not_list_fails_but_does_without_what_is_optional(cluster: Clust
             cache.add([HERE])
 
 
-def test_rights_that_are_lost_end_it(cluster: Cluster) -> None:
+def test_revoked_permissions_end_it(cluster: Cluster) -> None:
     allow(cluster, "list", "watch")
     with WatchCache(client(cluster, "lab-user-token"), pytest.fail) as cache:
         cache.add([HERE])
@@ -188,9 +187,7 @@ def test_rights_that_are_lost_end_it(cluster: Cluster) -> None:
             cache.wait_for_change(5)
 
 
-def test_what_goes_wrong_in_a_thread_is_raised_where_somebody_waits(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_in_a_thread_is_raised_in_the_waiting_one(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def defect(*query: object, **selectors: object) -> None:
         raise RuntimeError("a defect")
 
@@ -202,7 +199,7 @@ def test_what_goes_wrong_in_a_thread_is_raised_where_somebody_waits(
             cache.wait_for_change(5)
 
 
-def test_too_many_questions_are_looked_at_in_turn(cluster: Cluster) -> None:
+def test_queries_beyond_the_limit_are_polled(cluster: Cluster) -> None:
     queries = [WatchQuery(CONFIG_MAP, f"ns-{number}") for number in range(66)]
     with WatchCache(client(cluster), pytest.fail) as cache:
         cache.add([*queries, WatchQuery(NODE, "")])

@@ -16,7 +16,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields impo
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import resource_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
-from kubesim.cluster import Cluster
+from kubesim import Cluster
 
 VARIANTS: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "variants.yaml").read_text("utf-8"))
 COMMON = VARIANTS.pop("every_kind")

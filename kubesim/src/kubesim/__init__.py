@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A simulated Kubernetes API server with controllers and fake nodes, for tests. See README.md.
+
+The names in `__all__` are the public API; all other modules are private.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubesim.clock import ManualClock
+    from kubesim.cluster import LAB_USER_TOKEN, Cluster
+    from kubesim.faults import Fault
+    from kubesim.request_info import RequestInfo, parse_request
+
+__all__ = ["LAB_USER_TOKEN", "Cluster", "Fault", "ManualClock", "RequestInfo", "parse_request"]
+
+_MODULES = {
+    "LAB_USER_TOKEN": "cluster",
+    "Cluster": "cluster",
+    "Fault": "faults",
+    "ManualClock": "clock",
+    "RequestInfo": "request_info",
+    "parse_request": "request_info",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: the server's libraries take a third of a second to load."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"kubesim.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

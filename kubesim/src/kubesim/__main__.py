@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""python -m kubesim: a cluster in the foreground, for kubectl and playbooks."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+from pathlib import Path
+
+from kubesim.cluster import Cluster
+
+KUBECONFIG = Path("build/kubesim.kubeconfig")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="kubesim", description="A simulated Kubernetes cluster with GPU nodes.")
+    parser.add_argument("--nodes", type=int, default=8, help="fake GPU nodes, node-1 and on (default: 8)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
+    parser.add_argument("--kubeconfig", type=Path, default=KUBECONFIG, help=f"file to write (default: {KUBECONFIG})")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(options.nodes, options.host, options.port, options.kubeconfig))
+
+
+async def serve(nodes: int, host: str, port: int, kubeconfig: Path) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    cluster = Cluster(nodes, tls=True)
+    await cluster.start(host, port)
+    path = cluster.kubeconfig(kubeconfig).resolve()
+    print(f"kubesim: {nodes} nodes at {cluster.url}, stop with Ctrl-C", flush=True)
+    print(f"kubectl --kubeconfig {path} get nodes", flush=True)
+    print(f"export K8S_AUTH_KUBECONFIG={path}   # for playbooks", flush=True)
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await stopped.wait()
+    await cluster.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Record the answers of a real API server: fill in the `response` of each step that has none.
+
+    cd kubesim/tests && python -m contract.record URL TOKEN NAME…
+
+Write the new steps into NAME.json without a `response`, run this, and read what it wrote. Values that differ between
+runs become placeholders; `match`, `ignore` and `wait` are yours to choose (README.md). Steps that poll or watch are
+replayed, not recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from typing import Any
+
+from contract import replay
+from contract.matcher import at_path
+
+WIDTH = 140
+#: Keys whose values differ from run to run.
+PLACEHOLDERS = {
+    "uid": "<uid>",
+    "resourceVersion": "<rv>",
+    "clusterIP": "<ip>",
+    "nodePort": "<port>",
+    "healthCheckNodePort": "<port>",
+    "continue": "<opaque>",
+}
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+def record(url: str, token: str, name: str) -> None:
+    recording = replay.load(name)
+    session = replay.Replay(url, token, recording)
+    try:
+        for step in recording["steps"]:
+            time.sleep(step.get("wait", 0))
+            if "response" not in step:
+                step["response"] = answer(session, step)
+                continue
+            for difference in session.step(step):
+                print(f"{name}: {step.get('note', step.get('request'))}: {difference}", file=sys.stderr)
+    finally:
+        session.clean_up()
+    (replay.FOLDER / f"{name}.json").write_text(text(recording) + "\n")
+
+
+def answer(session: replay.Replay, step: dict[str, Any]) -> dict[str, Any]:
+    """Send a step's request, take what it captures, and return the response to record."""
+    given = session.send(step["request"])
+    captured = {variable: at_path(given.body, path) for variable, path in step.get("capture", {}).items()}
+    body = placeholders(given.body, {value: f"{{{{{variable}}}}}" for variable, value in session.variables.items()})
+    session.variables.update(captured)
+    warnings = given.headers.get_all("Warning")
+    headers = {"headers": {"Warning": ", ".join(warnings)}} if warnings else {}
+    return {"status": given.status, **headers, "body": body}
+
+
+def placeholders(value: Any, variables: dict[Any, str], key: str = "") -> Any:
+    """The value with placeholders for what differs from run to run, and without managedFields."""
+    if isinstance(value, dict):
+        return {name: placeholders(each, variables, name) for name, each in value.items() if name != "managedFields"}
+    if isinstance(value, list):
+        return [placeholders(each, variables, "clusterIP" if key == "clusterIPs" else "") for each in value]
+    if key in PLACEHOLDERS and value not in ("", "None"):
+        return variables.get(value, PLACEHOLDERS[key])
+    return "<time>" if isinstance(value, str) and _TIME.fullmatch(value) else value
+
+
+def text(value: Any, depth: int = 0) -> str:
+    """JSON as the recordings are written: one line for what fits into WIDTH."""
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, (dict, list)) or depth + len(line) <= WIDTH:
+        return line
+    inner, outer = " " * (depth + 1), " " * depth
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(inner + text(each, depth + 1) for each in value) + f"\n{outer}]"
+    entries = (f"{inner}{json.dumps(key)}: {text(each, depth + 1)}" for key, each in value.items())
+    return "{\n" + ",\n".join(entries) + f"\n{outer}}}"
+
+
+if __name__ == "__main__":
+    for each in sys.argv[3:]:
+        record(sys.argv[1], sys.argv[2], each)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The recordings of a real API server, replayed against the simulator: a test per step.
+
+Steps of a file depend on each other: a file is replayed as a whole, against a cluster of its own, when its first step
+is asked for. One file: -k 'apply-'; one step: -k 'apply-02'.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+
+from contract import replay
+from kubesim.cluster import Cluster
+
+LEFT_OUT: dict[tuple[str, int], str] = {
+    (entry["file"], entry["step"]): entry["reason"]
+    for entry in yaml.safe_load((replay.FOLDER / "left-out.yaml").read_text())
+}
+
+
+def steps() -> list[Any]:
+    return [
+        pytest.param(name, index, id=replay.step_id(name, index, step))
+        for name in replay.recordings()
+        for index, step in enumerate(replay.load(name)["steps"])
+    ]
+
+
+@cache
+def differences(name: str) -> list[list[str]]:
+    """What differs in each step of a recording."""
+    recording = replay.load(name)
+    with Cluster(nodes=4).running() as cluster:
+        run = replay.Replay(cluster.url, cluster.token, recording)
+        found = list(run.run())
+        run.clean_up()
+    return found
+
+
+@pytest.mark.parametrize(("name", "index"), steps())
+def test_step_is_answered_as_recorded(name: str, index: int) -> None:
+    found = differences(name)[index]
+    reason = LEFT_OUT.get((name, index))
+    if reason is None:
+        assert not found, "\n".join(found)
+    else:
+        assert found, f"this step is left out ({reason}) but matches: take it off contract/left-out.yaml"
+
+
+def test_left_out_steps_exist() -> None:
+    for name, index in LEFT_OUT:
+        assert 0 <= index < len(replay.load(name)["steps"]), (name, index)
+
+
+def test_the_readme_counts_the_steps() -> None:
+    text = (replay.FOLDER / "README.md").read_text()
+    counts = {name: len(replay.load(name)["steps"]) for name in replay.recordings()}
+    assert f"{len(counts)} files, {sum(counts.values())} steps" in text
+    assert [name for name, count in counts.items() if f"| [{name}.json]({name}.json) | {count} |" not in text] == []

@@ -1,0 +1,31 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options of modules that take manifests."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  src:
+    description:
+      - Manifest files, directories or globs. Directories are searched recursively for C(*.yaml) and C(*.yml) files.
+      - Manifests of other kinds are validated but otherwise ignored, so one directory can hold all of them.
+      - The paths are on the host that runs the module. With a local connection, that is the controller.
+      - Mutually exclusive with O(definition) and O(name).
+    type: list
+    elements: path
+  definition:
+    description:
+      - The manifests as a dictionary, a list of dictionaries, or YAML text with one or more documents.
+      - Mutually exclusive with O(src) and O(name).
+    type: raw
+  allow_empty:
+    description:
+      - Whether to accept O(src) or O(definition) without any manifest for this module. If V(false), that is an error.
+    type: bool
+    default: false
+"""

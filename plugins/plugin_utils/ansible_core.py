@@ -1,0 +1,73 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The parts of ansible-core that are not public API, each behind one function.
+
+tests/unit/plugins/action/test_ansible_core.py runs on every supported version of ansible-core.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
+
+try:
+    from ansible.module_utils.common.json import Direction, get_module_encoder
+
+    _ENCODER: dict[str, Any] = {"cls": get_module_encoder("legacy", Direction.CONTROLLER_TO_MODULE)}
+except ImportError:  # ansible-core 2.18 and older
+    from ansible.module_utils.common.json import AnsibleJSONEncoder
+
+    _ENCODER = {"cls": AnsibleJSONEncoder, "vault_to_text": True}
+
+
+@dataclass(frozen=True)
+class ValidatedOptions:
+    """``params`` as AnsibleModule would have them, what is to be masked, and ``error`` if the options are invalid."""
+
+    params: dict[str, Any]
+    secrets: set[str]
+    warnings: list[str]
+    deprecations: list[dict[str, Any]]
+    error: str | None
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's options as a module receives them: after a round trip through JSON.
+
+    On the controller, strings carry their origin and whether they are trusted as templates. Returned in a result like
+    that, text from a manifest could be rendered as a template.
+    """
+    plain: dict[str, Any] = json.loads(json.dumps(options, **_ENCODER))
+    return plain
+
+
+def validate_options(spec: Mapping[str, Any], options: Mapping[str, Any], action: str) -> ValidatedOptions:
+    """Validate like AnsibleModule, with its messages. ``spec`` holds the arguments of ArgumentSpecValidator."""
+    result = ArgumentSpecValidator(**spec).validate(dict(options))
+    error = str(result.errors.msg) if result.error_messages else None
+    if error and isinstance(result.errors[0], UnsupportedError):
+        error = f"Unsupported parameters for ({action}) module: {error}"
+    return ValidatedOptions(
+        {**options, **result.validated_parameters},
+        set(result._no_log_values),
+        [f"Both option {each['option']} and its alias {each['alias']} are set." for each in result._warnings],
+        list(result._deprecations),
+        error,
+    )
+
+
+def censor_results(result: dict[str, Any]) -> None:
+    """Apply no_log to each entry of ``results``.
+
+    A list of that name looks like a loop's. Since 2.19, no_log censors only those entries of it that ask for it
+    themselves (executor/task_result.py, as_callback_task_result).
+    """
+    for entry in result.get("results") or ():
+        entry["_ansible_no_log"] = True

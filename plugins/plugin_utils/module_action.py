@@ -1,0 +1,201 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugin of every module: run the module's core in Ansible's own worker process where that is the same.
+
+A module's process costs a start of Python, the transfer of the code and the import of the libraries for every task. The
+worker is a fork of ansible-playbook, which has imported all of that once. Results and messages do not depend on the
+path, because the core and its argument spec are the same.
+
+plugins/action/ has a file per module that imports this class. A redirect in meta/runtime.yml would need none, but
+module_defaults of a single module would then apply to all of them (playbook/base.py, _resolve_action).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C
+from ansible.module_utils.common.parameters import remove_values
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, TaskResult, run_task
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
+    censor_results,
+    plain_options,
+    validate_options,
+)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import (
+    ExecutionContext,
+    module_process_reason,
+    switched_off,
+    unfit_library,
+)
+
+_PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
+
+# What the modules import only when they need it, because a module's process starts from nothing for every task.
+_LAZY_IMPORTS = (
+    "cluster.read",
+    "cluster.reason",
+    "engine.results",
+    "jobs.apply_jobs",
+    "jobs.job_rows",
+    "jobs.objects.deployments",
+    "jobs.objects.notebook",
+    "jobs.objects.training",
+    "jobs.states",
+    "kube.client_cache",
+    "kube.kubeconfig",
+    "kube.tls",
+    "logs.absence",
+    "logs.host_file",
+    "logs.log_lines",
+    "logs.log_pods",
+    "manifest.cross_document",
+    "manifest.digest",
+    "manifest.load",
+    "manifest.matrix",
+    "manifest.sources",
+    "nodes.node_label_apply",
+    "pools.guarded",
+    "pools.pool_apply",
+    "pools.pool_results",
+    "quotas.quota_apply",
+    "wait.job_wait",
+)
+
+
+def module_spec(name: str) -> ModuleSpec[Any]:
+    """The core of the module ``gpuctl_…``."""
+    spec: ModuleSpec[Any] = import_module(f"{_PLUGINS}.modules.{name}").MODULE
+    return spec
+
+
+def _preload() -> None:
+    """Import in ansible-playbook what its workers need.
+
+    Strategy plugins load an action plugin in the process that they fork each worker from. Only imports help here: a
+    socket, thread or TLS context would not survive the fork.
+    """
+    if switched_off(os.environ):
+        return
+    for path in Path(__file__).parent.parent.joinpath("modules").glob("gpuctl_*.py"):
+        module_spec(path.stem)
+    for name in _LAZY_IMPORTS:
+        import_module(f"{_PLUGINS}.module_utils.{name}")
+    unfit_library()  # cached
+    with suppress(ImportError):  # The task reports a missing library.
+        import_module("yaml")
+        import_module("urllib3.util.ssl_")
+
+
+_preload()
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Run one task of any module."""
+
+    _supports_async = True  # as a module
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        environment = self._environment()
+        reason = module_process_reason(self._execution_context(variables, environment))
+        if reason is None:
+            result |= self._run_in_process(variables, environment)
+        else:
+            Display().vvv(f"{self._task.action} runs as a module: {reason}", host=variables.get("inventory_hostname"))
+            # As ansible.builtin.normal does, which runs modules that have no action plugin.
+            wrap_async = self._task.async_val and not self._connection.has_native_async
+            result |= self._execute_module(task_vars=task_vars, wrap_async=wrap_async)
+        if self._task.no_log:
+            censor_results(result)
+        return result
+
+    def _execution_context(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> ExecutionContext:
+        return ExecutionContext(
+            transport=self._connection.transport,
+            becomes=self._connection.become is not None,
+            is_async=bool(self._task.async_val),
+            interpreter=self._interpreter(variables),
+            environment=environment,
+        )
+
+    def _interpreter(self, variables: Mapping[str, Any]) -> str:
+        """The Python interpreter from variables, environment or ansible.cfg, or a keyword like ``auto``."""
+        host = self._task.delegate_to
+        if host:
+            variables = variables.get("ansible_delegated_vars", {}).get(host, {})
+        return str(self._templar.template(C.config.get_config_value("INTERPRETER_PYTHON", variables=variables)))
+
+    def _environment(self) -> dict[str, str]:
+        """The keyword ``environment`` of task, block and play."""
+        environment: dict[str, Any] = {}
+        self._compute_environment_string(environment)
+        return {name: str(value) for name, value in environment.items()}
+
+    def _run_in_process(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+        """What AnsibleModule does with a task: validate, run, report without secrets."""
+        spec = module_spec(self._task.action.rpartition(".")[2])
+        options = validate_options(spec.arguments(), plain_options(self._task.args), self._task.action)
+        secrets, warnings = options.secrets, options.warnings
+
+        def progress(line: str) -> None:
+            if not self._task.no_log:
+                prefix = f"{variables.get('inventory_hostname')}: {self._task.get_name()}"
+                Display().display(f"[{prefix}] {remove_values(line, secrets)}")
+
+        if options.error:
+            outcome = TaskResult({"msg": options.error}, failed=True)
+        else:
+            task = Task(
+                spec.read_options(options.params),
+                options.params,
+                self._task.check_mode,
+                warnings.append,
+                secrets.update,
+                progress=progress,
+                diff_mode=self._task.diff,
+                environ={**os.environ, **environment},
+            )
+            with _working_directory(self._loader.get_basedir()):
+                outcome = run_task(task, spec)
+        result = {**outcome.result, "invocation": {"module_args": options.params}}
+        if warnings:
+            result["warnings"] = list(dict.fromkeys(warnings))
+        if options.deprecations:
+            result["deprecations"] = options.deprecations
+        return {**_masked(result, secrets), **({"failed": True} if outcome.failed else {})}
+
+
+def _masked(result: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
+    """The result without secrets, and as plain as a module's after its round trip through JSON."""
+    # A short secret may be spelled like a boolean; AnsibleModule leaves booleans alone, too.
+    kept = {name: value for name, value in result.items() if value is None or isinstance(value, bool)}
+    masked = remove_values(result, secrets) | kept if secrets else result
+    plain: dict[str, Any] = json.loads(json.dumps(masked))
+    return plain
+
+
+@contextmanager
+def _working_directory(path: str) -> Iterator[None]:
+    """Resolve relative paths in options, kubeconfigs and exec plugins as a module does.
+
+    The local connection starts modules in the directory of the playbook. A worker runs one task at a time, so changing
+    the directory affects nothing else.
+    """
+    former = os.getcwd()
+    os.chdir(path)
+    try:
+        yield
+    finally:
+        os.chdir(former)

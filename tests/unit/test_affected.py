@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`make check` runs the integration tests of what has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.affected import MOST, TESTS, affected_tests, modules_that_import
+from tools.tree import ROOT
+
+CASES: dict[str, tuple[list[str], list[str]]] = {
+    "nothing": ([], ["test_job_present.py"]),
+    "only prose": (["README.md", "docs/architecture.md"], ["test_job_present.py"]),
+    "a module": (["plugins/modules/gpuctl_quota.py"], ["test_quota.py"]),
+    "a part of one module": (["plugins/module_utils/rbac/levels.py"], ["test_rbac.py"]),
+    "a part of a package": (["plugins/module_utils/pools/pool_info.py"], ["test_info_examples.py"]),
+    "a role": (["roles/pools/tasks/main.yml"], ["test_roles.py"]),
+    "a test, and what it tests": (
+        ["tests/integration/test_pool_races.py", "plugins/modules/gpuctl_pool.py"],
+        ["test_pool_races.py", "test_pool.py"],
+    ),
+    "a test that was removed": (["tests/integration/test_removed.py"], ["test_job_present.py"]),
+}
+
+
+@pytest.mark.parametrize(("paths", "tests"), CASES.values(), ids=CASES)
+def test_the_tests_of_a_change(paths: list[str], tests: list[str]) -> None:
+    assert affected_tests(paths) == tests
+
+
+def test_a_change_to_the_foundations_runs_a_few() -> None:
+    assert len(affected_tests(["plugins/module_utils/kube/client.py"])) == MOST
+    assert len(modules_that_import("plugins/module_utils/kube/client.py")) == 10
+
+
+def test_every_module_role_and_test_file_exists() -> None:
+    assert [prefix for prefix in TESTS if not (ROOT / prefix).exists()] == []
+    assert [name for name in TESTS.values() if not (ROOT / "tests" / "integration" / name).exists()] == []
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
+    assert modules <= TESTS.keys()
