@@ -207,35 +207,24 @@ def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
 def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
     """Warnings, to explain stuck jobs and for ``details``; none without the permission to read them."""
     from ..cluster.live_jobs import by_time
-    from ..kube.errors import ApiError
+    from ..kube.errors import if_allowed
     from ..kube.resources import EVENT
 
     if not stuck and not (task.options.details and workloads):
         return []
-    try:
-        return by_time(_list(task, EVENT, _without_managed_fields, fields="type=Warning"))
-    except ApiError as error:
-        if error.is_forbidden:
-            return []
-        raise
+    return by_time(if_allowed(lambda: _list(task, EVENT, _without_managed_fields, fields="type=Warning"), Objects()))
 
 
 def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job, str]) -> dict[Job, list[str]]:
     from ..cluster.endpoints import access_urls
     from ..cluster.read import node_address
-    from ..kube.errors import ApiError
+    from ..kube.errors import if_allowed
     from ..kube.resources import SERVICE
 
     if all(obj["kind"] == "Job" for obj in workloads.values()):
         return {}
-    try:
-        found = _select(task, SERVICE, _without_managed_fields)
-    except ApiError as error:
-        if error.is_forbidden:
-            return {}
-        raise
     services: dict[Job, Objects] = defaultdict(list)
-    for obj in found:
+    for obj in if_allowed(lambda: _select(task, SERVICE, _without_managed_fields), Objects()):
         services[_job_of(obj)].append(obj)
     exposed = any(port.get("nodePort") for own in services.values() for obj in own for port in obj["spec"]["ports"])
     address = node_address(task.client()) if exposed else None

@@ -11,19 +11,16 @@ from ..cluster.live_jobs import WORKLOADS, JobId, read_events, read_workloads
 from ..cluster.read import read_reasons, reasons_of
 from ..cluster.status import status_of
 from ..kube.client import Client
-from ..kube.errors import ApiError
+from ..kube.errors import if_allowed
 from ..labels import MANAGED_BY, pods_of
 
 
 def no_pods_message(client: Client, job: JobId) -> str:
     """Why a job has no pods, or where a job of that name is."""
     namespace, name = job
-    try:
-        workloads = read_workloads(client, [job])[job]
-    except ApiError as error:
-        if error.is_forbidden:
-            return f"no pods found for job {name} in namespace {namespace}"
-        raise
+    workloads = if_allowed(lambda: read_workloads(client, [job])[job], None)
+    if workloads is None:
+        return f"no pods found for job {name} in namespace {namespace}"
     if not workloads:
         return _no_job_message(client, job)
     status = status_of(workloads[0])
@@ -39,14 +36,9 @@ def no_pods_message(client: Client, job: JobId) -> str:
 
 def not_started_reasons(client: Client, job: JobId, pods: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Why pods have not started, by their names, as far as that is known and permissions allow."""
-    try:
-        workloads = read_workloads(client, [job])[job]
-        events = read_events(client, [job[0]])
-    except ApiError as error:
-        if error.is_forbidden:
-            return {}
-        raise
-    if not workloads:
+    workloads = if_allowed(lambda: read_workloads(client, [job])[job], None)
+    events = if_allowed(lambda: read_events(client, [job[0]]), None)
+    if not workloads or events is None:
         return {}
     named = {pod["metadata"]["name"]: [pod] for pod in pods}
     found = reasons_of(client, dict.fromkeys(named, workloads[0]), named, events)
@@ -71,15 +63,12 @@ def _no_job_message(client: Client, job: JobId) -> str:
 
 def _namespaces_with(client: Client, name: str) -> list[str]:
     """The namespaces with a job of that name; none without the permission to list them all."""
-    try:
-        return sorted(
-            {
-                obj["metadata"]["namespace"]
-                for resource in WORKLOADS
-                for obj in client.list_objects(resource, labels=pods_of(name), metadata_only=True)
-            }
-        )
-    except ApiError as error:
-        if error.is_forbidden:
-            return []
-        raise
+
+    def read() -> set[str]:
+        return {
+            obj["metadata"]["namespace"]
+            for resource in WORKLOADS
+            for obj in client.list_objects(resource, labels=pods_of(name), metadata_only=True)
+        }
+
+    return sorted(if_allowed(read, set[str]()))
