@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.live_jobs import JobId
+from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
 from ..engine.hints import describe
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan
-from ..engine.results import why
+from ..engine.results import diffs_of, result_of, why
+from ..engine.summary import action_summary
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from ..wait.wait_result import WaitResult
-from .job_results import report
 from .ledger_store import LedgerStore
 
 if TYPE_CHECKING:
@@ -52,10 +54,10 @@ def apply_jobs(task: Task[JobOptions], state: State, plans: list[Plan], ledger: 
             if ended and ended.status == "Failed" and result.workload is None:  # Kubernetes has removed it.
                 result.error = ended.reason
                 problems.append(f"{describe(result.plan)}: {ended.reason}")
-    reported = report(task, results, wait_result)
+    report = _report(task, results, wait_result)
     if problems:
-        raise TaskFailed("\n".join(problems), **{name: reported[name] for name in ("changed", "results", "diff")})
-    return reported
+        raise TaskFailed("\n".join(problems), **{name: report[name] for name in ("changed", "results", "diff")})
+    return report
 
 
 def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> str:
@@ -101,3 +103,57 @@ def _wait_target(result: ApplyResult) -> WaitTarget:
     kind = result.workload["kind"] if result.workload else next((step.kind for step in steps), None)
     fresh = any(step.action is Action.CREATE or step.replaces for step in steps)
     return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), why(plan, None) or "")
+
+
+def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult) -> dict[str, Any]:
+    try:
+        reasons, address = _stuck_reasons(task, applied, wait_result), _node_address(task, applied)
+    except KubeError as error:  # The jobs were applied: report that.
+        task.warn(f"reasons and access_urls are incomplete: {error}")
+        reasons, address = dict(wait_result.reasons), None
+    results = [
+        result_of(
+            result,
+            reason=reasons.get((result.plan.namespace, result.plan.name)),
+            log=wait_result.logs.get((result.plan.namespace, result.plan.name), ()),
+            node_address=address,
+            check_mode=task.check_mode,
+        )
+        for result in applied
+    ]
+    message = action_summary(results, "job")
+    gpus = sum(result.plan.released_gpus for result in applied)
+    if gpus:
+        released = "would be released" if task.check_mode else "released"
+        message += f"; {gpus} {'GPU' if gpus == 1 else 'GPUs'} {released}"
+    return {
+        "changed": any(result.plan.changed for result in applied),
+        "results": results,
+        "diff": task.diff(lambda: (diff for result in applied for diff in diffs_of(result.plan, task.masked))),
+        "msg": message,
+    }
+
+
+def _stuck_reasons(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult) -> dict[JobId, str]:
+    """Why jobs are not running. It is too early to say for new jobs that were not waited for."""
+    stuck = {}
+    for result in applied:
+        job = result.plan.namespace, result.plan.name
+        settled = task.options.wait or result.plan.action is Action.UNCHANGED
+        if result.workload and settled and job not in wait_result.jobs and status_of(result.workload) in STUCK:
+            stuck[job] = result.workload
+    if not stuck:
+        return dict(wait_result.reasons)
+    from ..cluster.read import read_reasons  # Most tasks do not need it.
+
+    return {**wait_result.reasons, **read_reasons(task.client(), stuck)}
+
+
+def _node_address(task: Task[JobOptions], applied: list[ApplyResult]) -> str | None:
+    """The address of node ports, if a job has one."""
+    services = [obj for result in applied for obj in result.objects.values() if obj["kind"] == "Service"]
+    if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
+        return None
+    from ..cluster.read import node_address
+
+    return node_address(task.client())
