@@ -104,8 +104,7 @@ class ModuleSpec(Generic[OptionsT]):
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
         from .kube.connection_options import connection_argument_spec
 
-        own = self.options.argument_spec()
-        return {"argument_spec": {**connection_argument_spec(), **own}, **self.constraints}
+        return {"argument_spec": {**connection_argument_spec(), **self.options.argument_spec()}, **self.constraints}
 
     def read_options(self, params: Mapping[str, Any]) -> OptionsT:
         return self.options.from_params(params)

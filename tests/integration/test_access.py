@@ -134,7 +134,7 @@ def test_who_may_not_read_the_secret_is_told_so(ansible: Ansible, notebooks: str
     """The roles that come with the collection do not let anybody read Secrets."""
     run = info(ansible, notebooks, show_token=True)
     said = " ".join(run.output.split())
-    assert f"access_urls of notebook secret in namespace {notebooks} are without its token" in said
+    assert f"access_urls of notebook secret in namespace {notebooks} lack its token" in said
     assert "reading key token of Secret jupyter is forbidden" in said
     found = {name: job["access_urls"][-1].rpartition("/")[2] for name, job in run.tasks[0].jobs.items()}
     token = f"?token={TOKEN}"

@@ -141,7 +141,7 @@ def test_whole_objects_keep_secrets(ansible: Ansible, namespace: str):
 def test_a_status_that_there_is_not(ansible: Ansible, recorder: Recorder):
     result = ansible.module("gpuctl_job_info", status="sleeping")
     assert result.failed
-    assert "status is 'sleeping'; it must be one of Pending, Running" in result.message
+    assert "status: 'sleeping' is unknown. Use one of Pending, Running" in result.message
     assert recorder.requests == []
 
 
@@ -357,7 +357,7 @@ def test_who_may_only_look_into_one_namespace(ansible: Ansible, api: Api, record
     everywhere = ansible.module("gpuctl_job_info", **looker)
     assert everywhere.failed
     assert "is forbidden" in everywhere.message
-    assert everywhere.message.endswith("Name the namespaces that you may look at in the option namespaces.")
+    assert everywhere.message.endswith("Name the namespaces that you may read in the option namespaces.")
     for module in ("gpuctl_node_info", "gpuctl_pool_info"):
         result = ansible.module(module, **looker)
         assert result.failed

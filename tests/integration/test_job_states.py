@@ -334,7 +334,7 @@ SCALING = {"min_replicas": 1, "max_replicas": 2, "metric": "cpu", "target": 70}
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "jobs that are not there, all at once": (
         {"definition": [training("a"), compute("b"), compute("web")], "state": "paused"},
-        ["training a in namespace", "compute b in namespace", "no such job"],
+        ["training a in namespace", "compute b in namespace", "job not found"],
     ),
     "a job of another kind": ({"name": "web", "kind": "training", "state": "restarted"}, ["of kind compute"]),
     "copies of a training": ({"name": "train", "replicas": 2}, ["resources.node_count"]),
@@ -343,7 +343,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"definition": inference(autoscaling=SCALING), "replicas": 2},
         ["autoscaling.max_replicas"],
     ),
-    "copies in another state": ({"name": "web", "replicas": 2, "state": "paused"}, ["not with state=paused"]),
+    "copies in another state": ({"name": "web", "replicas": 2, "state": "paused"}, ["state is paused"]),
     "a negative number of copies": ({"name": "web", "replicas": -1}, ["replicas: -1 is negative. Give 0 or more."]),
     "less than no time": (
         {"name": "web", "state": "paused", "wait_timeout": -1},
@@ -461,5 +461,5 @@ def test_a_queue_of_kueue_without_kueue_is_told(ansible: Ansible, api: Api, reco
     recorder.clear()
     result = ansible.job(name="train", namespace=namespace, state="paused")
     assert result.failed
-    assert "there is no Kueue in this cluster" in result.message
+    assert "Kueue is not installed" in result.message
     assert recorder.writes == []

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The task behind the module gpuctl_job: load, validate, build, read live, plan, prove, execute, wait, report."""
+"""gpuctl_job: load and validate manifests, build objects, read what is live, plan, dry-run, apply, wait, report."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from ..task import ModuleSpec, Task
 from .ledger import RERUN
 from .select import JOB_KINDS, select_jobs
 
-STATES = ("present", "absent", "paused", "resumed", "restarted")
-WAIT_STATES = ("scheduled", "ready", "complete")
-
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(ConcurrencyOptions):
-    state: str = option("str", choices=list(STATES), default="present")
+    state: str = option("str", choices=["present", "absent", "paused", "resumed", "restarted"], default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")
     allow_empty: bool = option("bool", default=False)
@@ -31,7 +28,7 @@ class JobOptions(ConcurrencyOptions):
     force: bool = option("bool", default=False)
     force_conflicts: bool = option("bool", default=False)
     wait: bool = option("bool", default=False)
-    wait_for: str = option("str", choices=list(WAIT_STATES), default="ready")
+    wait_for: str = option("str", choices=["scheduled", "ready", "complete"], default="ready")
     wait_timeout: int = option("int", default=600)
     wait_for_nodes: bool = option("bool", default=False)
     continue_on_error: bool = option("bool", default=False)
@@ -50,25 +47,17 @@ def run(task: Task[JobOptions]) -> dict[str, Any]:
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with what was done until then.
     """
-    # Imported here: a task with wrong arguments or manifests shall not pay for what talks to a cluster, and the module
-    # process starts anew each time.
-    jobs = select_jobs(task)
+    # Not at the top: a module process reports wrong arguments without importing what talks to a cluster.
+    from .apply_jobs import apply_jobs
+    from .ledger_store import LedgerStore
+    from .states import state_of
+
+    state = state_of(task.options)
+    jobs = select_jobs(task, builds_objects=state.builds_objects)
     if not jobs:
         return {"changed": False, "results": [], "diff": [], "msg": "0 jobs: nothing to do"}
-    from .apply_jobs import apply_jobs
-    from .job_plans import plans_for_absent, plans_for_present
-    from .ledger_store import LedgerStore
-
     ledger = LedgerStore(task)
-    if task.options.state == "absent":
-        plans = plans_for_absent(task, jobs)
-    elif task.options.state == "present" and not task.options.name:
-        plans = plans_for_present(task, jobs, ledger)
-    else:
-        from .transition_plans import plans_for_transition
-
-        plans = plans_for_transition(task, jobs)
-    return apply_jobs(task, plans, ledger)
+    return apply_jobs(task, state, state.plan(task, jobs, ledger), ledger)
 
 
 MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS)

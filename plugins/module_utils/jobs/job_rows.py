@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Jobs and their pods as rows that a person reads. Pure."""
+"""The rows that gpuctl_job_info returns for jobs, pods and events. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..labels import (
 
 
 def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """A job as gpuctl_job_info returns it, without what needs other objects (reason, URLs)."""
+    """A job, without what needs other objects (reason, URLs)."""
     metadata, status = workload["metadata"], workload.get("status", {})
     labels = metadata.get("labels") or {}
     spec = workload["spec"]["template"]["spec"]
@@ -60,7 +60,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """A pod as ``gpuctl get jobs`` shows it: one line each."""
+    """A pod, with the columns of ``gpuctl get jobs``."""
     metadata, status = pod["metadata"], pod.get("status", {})
     containers = status.get("containerStatuses") or ()
     return {
@@ -80,7 +80,7 @@ def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 def event_rows(
     workload: Mapping[str, Any], pod_names: Collection[str], events: Iterable[Mapping[str, Any]], now: datetime
 ) -> list[dict[str, Any]]:
-    """Those of the events (oldest first) that are about a workload, what it made, or its pods."""
+    """The events (oldest first) about a workload, its ReplicaSets, or its pods."""
     namespace = workload["metadata"]["namespace"]
     rows = []
     for event in events:
@@ -101,7 +101,7 @@ def event_rows(
 
 
 def age(since: str, now: datetime) -> str:
-    """Time passed, in the largest unit of which there are two: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
+    """Time since then, in the largest unit that gives at least 2: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
     seconds = max(0, int((now - read_time(since)).total_seconds()))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:
@@ -110,7 +110,7 @@ def age(since: str, now: datetime) -> str:
 
 
 def _finished_at(status: Mapping[str, Any]) -> str | None:
-    """``completionTime`` is only there for Jobs that succeeded; a failed one has the time in its condition."""
+    """Only Jobs that succeeded have ``completionTime``; a failed one has the time in its condition."""
     failed = [c for c in status.get("conditions") or () if c["type"] == "Failed" and c["status"] == "True"]
     moment: str | None = status.get("completionTime") or (failed[0].get("lastTransitionTime") if failed else None)
     return moment

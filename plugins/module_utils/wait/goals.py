@@ -49,17 +49,6 @@ COMPLETE = Goal("complete", lambda workload, pods: workload is not None and is_c
 PAUSED = Goal("paused", _is_paused, needs_pods=True, requires_running=False)
 DELETED = Goal("deleted", lambda workload, pods: workload is None and not pods, needs_pods=True, requires_running=False)
 
-_BY_WORD = {goal.word: goal for goal in (SCHEDULED, READY, COMPLETE)}
-
-
-def goal_of(state: str, wait_for: str) -> Goal:
-    """The goal for two options of gpuctl_job."""
-    if state == "absent":
-        return DELETED
-    if state == "paused":
-        return PAUSED
-    return after_restart(_BY_WORD[wait_for]) if state == "restarted" else _BY_WORD[wait_for]
-
 
 def after_restart(goal: Goal) -> Goal:
     """The goal, reached by pods created since the restart."""

@@ -13,7 +13,7 @@ from ..cluster.read import reasons_of
 from ..cluster.status import STUCK, status_of
 from ..kube.client import Client
 from ..kube.errors import KubeError
-from ..logs.lines import View, last_lines, lines_of
+from ..logs.log_lines import View, last_lines, split_log
 from ..logs.log_query import log_query
 from ..manifest.secrets import live_secret_values
 from ..task import Task
@@ -89,12 +89,12 @@ def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobI
 
 
 def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str) -> list[str]:
-    query = log_query(container, tail=_LOG_LINES, since=None, previous=False, whole=False)
-    view = View(longest=_LOG_BYTES, secrets=task.masked)
+    query = log_query(container, tail=_LOG_LINES, since=None, previous=False)
+    view = View(max_line=_LOG_BYTES, secrets=task.masked)
     try:
         return (
             task.client()
-            .read_log(namespace, pod, query, lambda pieces: last_lines(lines_of(pieces, view), _LOG_LINES, _LOG_BYTES))
+            .read_log(namespace, pod, query, lambda pieces: last_lines(split_log(pieces, view), _LOG_LINES, _LOG_BYTES))
             .lines
         )
     except KubeError:  # The pod is gone, or we may not read logs: the reason has to do.

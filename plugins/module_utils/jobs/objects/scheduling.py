@@ -11,7 +11,7 @@ from .job_objects import Object, sparse
 
 
 def placement(manifest: JobManifest) -> Object:
-    """The fields of a pod spec that say where it is placed, and before whom."""
+    """The fields of a pod spec that say where it is placed, and with which priority."""
     return sparse(
         {
             "nodeSelector": _node_selector(manifest.resources),
@@ -24,7 +24,7 @@ def placement(manifest: JobManifest) -> Object:
 
 
 def spread_over_nodes(name: str) -> list[Object]:
-    """Copies of a service on different nodes where there is a choice."""
+    """Put the replicas of a service on different nodes where possible."""
     return [
         {
             "maxSkew": 1,
@@ -46,13 +46,13 @@ def _node_selector(resources: Resources) -> dict[str, str | None]:
 
 
 def _outside_of_pools() -> Object:
-    """The pool ``default`` is all nodes that no pool has claimed."""
+    """The pool ``default`` is all nodes without a pool."""
     unclaimed = {"matchExpressions": [{"key": labels.POOL, "operator": "DoesNotExist"}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [unclaimed]}}}
 
 
 def _tolerations(resources: Resources) -> list[Object]:
-    """GPU nodes are commonly tainted with the resource's name to keep other pods away."""
+    """GPU nodes commonly have a taint of the resource's name, which keeps other pods away."""
     if not uses_gpu(resources):
         return []
     return [{"key": labels.GPU, "operator": "Exists", "effect": "NoSchedule"}]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How many requests a task with hundreds of jobs sends: they are what its time on a real cluster is made of."""
+"""The number of requests of a task with hundreds of jobs, which determines its time on a real cluster."""
 
 from __future__ import annotations
 

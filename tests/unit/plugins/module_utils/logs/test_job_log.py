@@ -116,7 +116,7 @@ REASONS = (
 NOT_STARTED = {
     "being created": (
         pod(status=CREATING, nodeName="node-1"),
-        "the container main of pod x-1 has not started yet (ContainerCreating)",
+        "container main of pod x-1 has not started yet (ContainerCreating)",
     ),
     "no image": (
         pod(status=PULLING, nodeName="node-1"),
@@ -161,7 +161,7 @@ def test_a_pod_without_a_node_is_not_asked_and_other_pods_problems_are_not_its_o
         rows = job_log.run(task(url))["results"]
     assert [row["error"] for row in rows] == [
         "pod x-1 cannot be scheduled: 0/2 nodes are available.",
-        "the container main of pod x-2 has not started yet (Pending)",
+        "container main of pod x-2 has not started yet (Pending)",
     ]
 
 
@@ -174,7 +174,7 @@ def test_who_may_not_look_for_reasons_gets_the_state():
     waiting = pod(status=CREATING, nodeName="node-1")
     with conversation(a_list("pods", waiting), the_log("x-1", WAITING, 400), *REASONS, events) as url:
         (row,) = job_log.run(task(url))["results"]
-    assert row["error"] == "the container main of pod x-1 has not started yet (ContainerCreating)"
+    assert row["error"] == "container main of pod x-1 has not started yet (ContainerCreating)"
 
 
 PREVIOUS = refusal("BadRequest", 'previous terminated container "main" in pod "x-1" not found', 400)
@@ -184,9 +184,9 @@ REFUSED = {
     "never restarted": (
         {"previous": True},
         PREVIOUS,
-        "the container main of pod x-1 was never restarted, so it has no previous log",
+        "container main of pod x-1 was never restarted, so it has no previous log",
     ),
-    "gone since": ({}, DELETED, "pod x-1 has gone, and its log with it"),
+    "gone since": ({}, DELETED, "pod x-1 was deleted, and its log with it"),
     "anything else": (
         {},
         BROKEN,
@@ -217,7 +217,7 @@ def test_a_refusal_fails_the_task_only_when_every_pod_gives_it(options, answer, 
     assert asked.warned == [error]  # type: ignore[attr-defined]
 
 
-def test_who_may_not_read_logs_is_told_so():
+def test_a_missing_permission_to_read_logs_is_an_error():
     body = refusal("Forbidden", 'pods "x-1" is forbidden: User "ann" cannot get resource "pods/log"', 403)
     with (
         conversation(a_list("pods", running()), the_log("x-1", body, 403)) as url,
@@ -232,14 +232,14 @@ ENDED = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
 WITHOUT_PODS = {
     "ended": (
         workload(status=ENDED),
-        "the job x in namespace ml has ended (Succeeded), and its pods are gone with their logs.",
+        "job x in namespace ml has ended (Succeeded), and its pods and their logs are deleted.",
     ),
     "paused": (
         workload(suspend=True),
-        "the job x in namespace ml is paused, and its pods are gone with their logs: the job is suspended "
+        "job x in namespace ml is paused, and its pods and their logs are deleted: the job is suspended "
         "(spec.suspend). Resume it with state=resumed.",
     ),
-    "not begun": (workload(), "the job x in namespace ml has no pods yet."),
+    "not begun": (workload(), "job x in namespace ml has no pods yet."),
 }
 
 

@@ -8,13 +8,13 @@ import tracemalloc
 from collections.abc import Iterable
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.lines import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_lines import (
     Excerpt,
     Line,
     View,
     last_lines,
-    lines_of,
-    pass_on,
+    split_log,
+    stream_lines,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_query import ALL
 
@@ -23,7 +23,7 @@ T1, T2, T3 = (f"2026-01-31T08:00:0{second}.123456789Z" for second in (1, 2, 3))
 
 
 def texts(pieces: Iterable[bytes], **view: object) -> list[str]:
-    return [line.text for line in lines_of(pieces, View(**{"longest": 1000, **view}))]  # type: ignore[arg-type]
+    return [line.text for line in split_log(pieces, View(**{"max_line": 1000, **view}))]  # type: ignore[arg-type]
 
 
 PIECES = {
@@ -57,7 +57,7 @@ TIMESTAMPS = {
 
 @pytest.mark.parametrize(("log", "text", "timestamp"), TIMESTAMPS.values(), ids=TIMESTAMPS)
 def test_timestamps_are_taken_off(log, text, timestamp):
-    assert list(lines_of([log.encode()], View(1000))) == [Line(text, timestamp)]
+    assert list(split_log([log.encode()], View(1000))) == [Line(text, timestamp)]
 
 
 def test_timestamps_are_left_where_they_are_wanted():
@@ -104,7 +104,7 @@ def test_a_secret_cannot_be_guessed_with_grep():
 
 def test_a_line_that_is_cut_within_a_secret_does_not_show_its_beginning():
     log = f"{T1} password hunter2 given\n{T2} next\n".encode()
-    lines = list(lines_of([log], View(longest=len("password hunt"), secrets={"hunter2"})))
+    lines = list(split_log([log], View(max_line=len("password hunt"), secrets={"hunter2"})))
     assert lines == [Line("password ", T1, cut=True), Line("next", T2)]
 
 
@@ -136,7 +136,7 @@ def test_the_last_lines(given, number, limit, excerpt):
 
 def test_lines_are_passed_on_and_not_kept():
     written: list[bytes] = []
-    excerpt = pass_on([Line("a", "t0", cut=True), Line("\u4f60", "t1")], written.append)
+    excerpt = stream_lines([Line("a", "t0", cut=True), Line("\u4f60", "t1")], written.append)
     assert written == [b"a\n", b"\xe4\xbd\xa0\n"]
     assert excerpt == Excerpt([], 2, True, "t1")
 
@@ -153,7 +153,7 @@ def test_a_gibibyte_takes_no_more_memory_than_what_is_kept(piece):
     view = View(limit, secrets={"hunter2"}, pattern=re.compile("x"))
     tracemalloc.start()
     try:
-        excerpt = last_lines(lines_of((piece for _ in range(1024 * MIB // len(piece))), view), ALL, limit)
+        excerpt = last_lines(split_log((piece for _ in range(1024 * MIB // len(piece))), view), ALL, limit)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

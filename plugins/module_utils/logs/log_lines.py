@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""From the pieces of a log, as they come from the server, to the lines that are wanted of it. Pure.
+"""Split a log, as it arrives in pieces from the server, into lines, and keep those that are wanted. Pure.
 
-Never more is held than what is kept: a log, and a single line of it (a progress bar that never ends its line), may be
-larger than memory.
+Only the kept lines are buffered: a log, and a single line of it (a progress bar without newlines), may be larger than
+memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .log_query import ALL
 
 @dataclass(frozen=True)
 class Line:
-    """A line as it is shown. ``cut``: its end was left out, because it is longer than what may be kept."""
+    """A line as it is shown. ``cut``: its end is missing, because it is longer than the limit."""
 
     text: str
     timestamp: str | None = None
@@ -27,19 +27,19 @@ class Line:
 
     @property
     def size(self) -> int:
-        """Bytes in UTF-8, with the end of the line."""
+        """Bytes in UTF-8, with the newline."""
         return len(self.text.encode()) + 1
 
 
 @dataclass(frozen=True)
 class View:
-    """How lines are shown, and which.
+    """Which lines are shown, and how.
 
-    ``pattern`` is looked for in the text without timestamp, secrets masked: it cannot be used to guess them.
-    ``longest`` is in bytes.
+    ``pattern`` is searched in the masked text without timestamp, so it cannot be used to guess secrets. ``max_line`` is
+    in bytes.
     """
 
-    longest: int
+    max_line: int
     secrets: Collection[str] = ()
     pattern: re.Pattern[str] | None = None
     timestamps: bool = False
@@ -47,7 +47,7 @@ class View:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What was taken of a log. ``truncated``: the limit left out more than was asked for."""
+    """The lines taken from a log. ``truncated``: the limit removed some that were asked for."""
 
     lines: list[str] = field(default_factory=list)
     count: int = 0
@@ -55,22 +55,22 @@ class Excerpt:
     last_timestamp: str | None = None
 
 
-def lines_of(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
-    """The lines of a log that was asked for with timestamps, those that the view shows."""
+def split_log(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
+    """The lines of a log with timestamps that the view shows."""
     mask = line_masker(view.secrets)
-    for raw, cut_before in _split(pieces, view.longest + _TIMESTAMP_ROOM):
-        timestamp, data = _parted(raw)
-        cut = cut_before or len(data) > view.longest
-        text = mask(data[: view.longest].decode("utf-8", "replace"))
+    for raw, cut_before in _split(pieces, view.max_line + _TIMESTAMP_ROOM):
+        timestamp, data = _split_timestamp(raw)
+        cut = cut_before or len(data) > view.max_line
+        text = mask(data[: view.max_line].decode("utf-8", "replace"))
         if cut:
-            text = _without_beginning_of(view.secrets, text)
+            text = _without_partial_secret(view.secrets, text)
         if view.pattern is None or view.pattern.search(text):
             shown = f"{timestamp} {text}" if view.timestamps and timestamp else text
             yield Line(shown, timestamp, cut)
 
 
 def last_lines(lines: Iterable[Line], number: int, limit: int) -> Excerpt:
-    """The last ``number`` lines (ALL: all), the newest ``limit`` bytes of them; one line at least."""
+    """The last ``number`` lines (ALL: all), at most ``limit`` bytes of them, but at least one line."""
     kept: deque[Line] = deque()
     size, limited = 0, False
     for line in lines:
@@ -81,7 +81,7 @@ def last_lines(lines: Iterable[Line], number: int, limit: int) -> Excerpt:
         while size > limit and len(kept) > 1:
             size -= kept.popleft().size
             limited = True
-    # Lines that the limit left out do not matter when so many came after them as are wanted.
+    # Lines removed by the limit do not count if as many as wanted came after them.
     missing = limited and (number == ALL or len(kept) < number)
     return Excerpt(
         [line.text for line in kept],
@@ -91,8 +91,8 @@ def last_lines(lines: Iterable[Line], number: int, limit: int) -> Excerpt:
     )
 
 
-def pass_on(lines: Iterable[Line], write: Callable[[bytes], object]) -> Excerpt:
-    """Write each line as it comes, and keep none."""
+def stream_lines(lines: Iterable[Line], write: Callable[[bytes], object]) -> Excerpt:
+    """Write each line as it arrives, and keep none."""
     count, truncated, last_timestamp = 0, False, None
     for line in lines:
         write(f"{line.text}\n".encode())
@@ -105,29 +105,29 @@ _TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\
 _TIMESTAMP_ROOM = 40
 
 
-def _split(pieces: Iterable[bytes], longest: int) -> Iterator[tuple[bytes, bool]]:
-    """Each line without its end, no longer than ``longest``, and whether something of it was left out."""
-    held, cut = b"", False
+def _split(pieces: Iterable[bytes], max_line: int) -> Iterator[tuple[bytes, bool]]:
+    """Each line without its newline, at most ``max_line`` bytes of it, and whether it was cut."""
+    buffer, cut = b"", False
     for piece in pieces:
-        *ended, begun = piece.split(b"\n")
-        for part in ended:
-            yield held + part[: longest - len(held)], cut or len(held) + len(part) > longest
-            held, cut = b"", False
-        cut = cut or len(held) + len(begun) > longest
-        held += begun[: longest - len(held)]
-    if held:
-        yield held, cut
+        *complete, rest = piece.split(b"\n")
+        for part in complete:
+            yield buffer + part[: max_line - len(buffer)], cut or len(buffer) + len(part) > max_line
+            buffer, cut = b"", False
+        cut = cut or len(buffer) + len(rest) > max_line
+        buffer += rest[: max_line - len(buffer)]
+    if buffer:
+        yield buffer, cut
 
 
-def _parted(raw: bytes) -> tuple[str | None, bytes]:
-    """Timestamp and text; what the kubelet itself says into a log has no timestamp."""
+def _split_timestamp(raw: bytes) -> tuple[str | None, bytes]:
+    """Timestamp and text; lines that the kubelet itself writes have no timestamp."""
     raw = raw.removesuffix(b"\r")
     match = _TIMESTAMP.match(raw)
     return (match[1].decode(), raw[match.end() :]) if match else (None, raw)
 
 
-def _without_beginning_of(secrets: Collection[str], text: str) -> str:
-    """Without the part of a secret with which a cut line ends, and which its mask does not know."""
+def _without_partial_secret(secrets: Collection[str], text: str) -> str:
+    """Without the beginning of a secret at the end of a cut line, which the mask does not match."""
     for secret in secrets:
         for length in range(min(len(secret) - 1, len(text)), 0, -1):
             if text.endswith(secret[:length]):
