@@ -302,37 +302,6 @@ def active(sim: Simulation) -> tuple[str, str]:
     return next((one["status"], one["reason"]) for one in conditions if one["type"] == "ScalingActive")
 
 
-@pytest.mark.parametrize(
-    ("utilization", "replicas"), [(80, 2), (86, 2), (120, 3), (200, 5), (1000, 6)]
-)  # of 80 %; within a tenth of it nothing is done
-def test_utilization_scales_up_within_bounds(utilization: int, replicas: int) -> None:
-    sim = autoscaled()
-    sim.controllers["horizontal-pod-autoscaler"].set_metric("default", "web", "cpu", utilization)
-    sim.advance(1)
-    assert scaled_to(sim) == replicas
-    assert active(sim) == ("True", "ValidMetricFound")
-
-
-def test_scaling_down_waits_for_the_stabilization_window() -> None:
-    behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
-    sim = autoscaled(4, minReplicas=2, behavior=behavior)
-    sim.controllers["horizontal-pod-autoscaler"].set_metric("default", "web", "cpu", 10)
-    sim.advance(30)
-    assert scaled_to(sim) == 4
-    sim.advance(60)
-    assert scaled_to(sim) == 2
-    assert ("SuccessfulRescale", "New size: 2; reason: All metrics below target") in sim.events("web")
-
-
-def test_pods_metrics_scale_too() -> None:
-    target = {"type": "AverageValue", "averageValue": "700m"}
-    metric = {"type": "Pods", "pods": {"metric": {"name": "gpu_utilization"}, "target": target}}
-    sim = autoscaled(metrics=[metric])
-    sim.controllers["horizontal-pod-autoscaler"].set_metric("default", "web", "gpu_utilization", "1400m")
-    sim.advance(1)
-    assert scaled_to(sim) == 4
-
-
 def test_without_metrics_nothing_moves_and_the_status_says_why() -> None:
     sim = autoscaled()
     assert scaled_to(sim) == 2

@@ -179,24 +179,10 @@ def test_yaml(client: Client) -> None:
     assert "x: '1'" in answer.text
 
 
-def test_autoscalers_of_the_old_version(client: Client) -> None:
-    path = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
-    spec = {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 60}
-    created = client("POST", path.format("v1"), {"metadata": {"name": "h"}, "spec": spec}).json()
-    assert (created["apiVersion"], created["spec"]["targetCPUUtilizationPercentage"]) == ("autoscaling/v1", 60)
-    new = client("GET", path.format("v2") + "/h").json()
-    assert new["spec"]["metrics"][0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 60}
-
-
 BODIES = [
     (
         {"apiVersion": "v1", "kind": "Foo"},
         'Foo in version "v1" cannot be handled as a HorizontalPodAutoscaler: no kind "Foo"',
-    ),
-    (
-        {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler"},
-        "the API version in the data (autoscaling/v1) does",
     ),
     (
         {"apiVersion": "v1", "kind": "Pod"},

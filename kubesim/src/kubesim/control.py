@@ -8,7 +8,6 @@ POST   /_sim/faults       add one (the fields of faults.Fault): {"number": 1}
 DELETE /_sim/faults[/1]   remove all, or one
 POST   /_sim/behaviours   what becomes of pods (the arguments of Kubelet.behave): {"number": 1}
 DELETE /_sim/behaviours[/1]
-POST   /_sim/metrics      a metric of a workload: {"namespace", "target", "metric", "value"}; null: unknown
 POST   /_sim/load         a list of objects to store as they are: {"loaded": 20000}
 POST   /_sim/nodes        {"names": [...], "labels": {}, "resources": {}}
 POST   /_sim/advance      {"seconds": 60}, on a cluster with a ManualClock
@@ -43,7 +42,6 @@ class Control:
             ("DELETE", "faults"): self._remove_faults,
             ("POST", "behaviours"): lambda _, body: {"number": cluster.kubelet.behave(**body)},
             ("DELETE", "behaviours"): lambda number, _: cluster.kubelet.forget(int(number) if number else None),
-            ("POST", "metrics"): lambda _, body: cluster.controllers["horizontal-pod-autoscaler"].set_metric(**body),
             ("POST", "load"): lambda _, body: {"loaded": cluster.load(body)},
             ("POST", "nodes"): lambda _, body: cluster.add_nodes(**body),
             ("POST", "compact"): lambda _, __: cluster.store.compact(),

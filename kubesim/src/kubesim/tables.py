@@ -374,19 +374,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _AGE,
         *_WITH_SELECTOR,
     ),
-    "CronJob": (
-        _NAME,
-        _text("Schedule", _at("spec.schedule")),
-        _text("Timezone", _at("spec.timeZone", NONE)),
-        ("Suspend", "boolean", False, lambda obj, _: str(obj["spec"].get("suspend", False))),
-        ("Active", "integer", False, _count("status.active")),
-        _text(
-            "Last Schedule",
-            lambda obj, now: _since(obj.get("status", {}).get("lastScheduleTime"), now).replace(UNKNOWN, NONE),
-        ),
-        _AGE,
-        *_TEMPLATE,
-    ),
     "Deployment": (
         _NAME,
         _text("Ready", _fraction("status.readyReplicas", "spec.replicas")),
@@ -404,17 +391,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         *_WITH_SELECTOR,
     ),
     "StatefulSet": (_NAME, _text("Ready", _fraction("status.readyReplicas", "spec.replicas")), _AGE, *_TEMPLATE),
-    "DaemonSet": (
-        _NAME,
-        _number("Desired", "status.desiredNumberScheduled"),
-        _number("Current", "status.currentNumberScheduled"),
-        _number("Ready", "status.numberReady"),
-        _number("Up-to-date", "status.updatedNumberScheduled"),
-        _number("Available", "status.numberAvailable"),
-        _text("Node Selector", lambda obj, _: _labels_text(obj["spec"]["template"]["spec"].get("nodeSelector"))),
-        _AGE,
-        *_WITH_SELECTOR,
-    ),
     "ControllerRevision": (_NAME, _text("Controller", _controller), _number("Revision", "revision"), _AGE),
     "HorizontalPodAutoscaler": (
         _NAME,

@@ -20,13 +20,10 @@ MODES = ("enforce", "audit", "warn")
 LEVELS = (PRIVILEGED, BASELINE, RESTRICTED)
 #: Where the pod template lies in the kinds that make pods.
 _TEMPLATES = {
-    "PodTemplate": ("template",),
     "ReplicaSet": ("spec", "template"),
     "Deployment": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
     "StatefulSet": ("spec", "template"),
     "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
 _IGNORED_SUBRESOURCES = ("exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status")
 

@@ -10,26 +10,21 @@ from kubesim.kinds.hpa import HorizontalPodAutoscalerStrategy
 from kubesim.kinds.job import JobStrategy
 from kubesim.kinds.limits import LimitRangeStrategy, ResourceQuotaStrategy
 from kubesim.kinds.pod import PodStrategy
-from kubesim.kinds.pvc import PersistentVolumeClaimStrategy, PersistentVolumeStrategy
+from kubesim.kinds.pvc import PersistentVolumeClaimStrategy
 from kubesim.kinds.replicaset import ReplicaSetStrategy
 from kubesim.kinds.service import ServiceStrategy
 from kubesim.kinds.small_kinds import (
     ClusterRoleBindingStrategy,
     ClusterRoleStrategy,
     ControllerRevisionStrategy,
-    CronJobStrategy,
-    DaemonSetStrategy,
     EndpointSliceStrategy,
     EndpointsStrategy,
     EventStrategy,
-    IngressStrategy,
     LeaseStrategy,
     PodDisruptionBudgetStrategy,
-    PodTemplateStrategy,
     RoleBindingStrategy,
     RoleStrategy,
     ServiceAccountStrategy,
-    StorageClassStrategy,
 )
 from kubesim.kinds.statefulset import StatefulSetStrategy
 from kubesim.kinds.strategy import Strategy
@@ -42,24 +37,19 @@ STRATEGIES: dict[str, Strategy] = {
         ClusterRoleStrategy,
         ConfigMapStrategy,
         ControllerRevisionStrategy,
-        CronJobStrategy,
-        DaemonSetStrategy,
         DeploymentStrategy,
         EndpointSliceStrategy,
         EndpointsStrategy,
         EventStrategy,
         HorizontalPodAutoscalerStrategy,
-        IngressStrategy,
         JobStrategy,
         LeaseStrategy,
         LimitRangeStrategy,
         NamespaceStrategy,
         NodeStrategy,
         PersistentVolumeClaimStrategy,
-        PersistentVolumeStrategy,
         PodDisruptionBudgetStrategy,
         PodStrategy,
-        PodTemplateStrategy,
         PriorityClassStrategy,
         ReplicaSetStrategy,
         ResourceQuotaStrategy,
@@ -69,7 +59,6 @@ STRATEGIES: dict[str, Strategy] = {
         ServiceAccountStrategy,
         ServiceStrategy,
         StatefulSetStrategy,
-        StorageClassStrategy,
         WorkloadStrategy,
     )
 }
