@@ -13,7 +13,7 @@ import pytest
 from kubesim.controllers import kubelet_orders
 from kubesim.controllers.kubelet_env import expand
 from kubesim.errors import ApiError
-from kubesim.simulation import Object, Simulation, pod_spec
+from simulation import Object, Simulation, pod_spec
 
 OOM = {"lab/run-seconds": "5", "lab/reason": "OOMKilled"}
 DONE = {"lab/crash-seconds": "2", "lab/exit-code": "0"}

@@ -38,9 +38,7 @@ class _Timer:
 
 
 class ManualClock(Clock):
-    """Stands still until advance(); due callbacks run in the order of their time, each at its own time.
-
-    The callbacks run on the caller's thread: call advance() on the cluster's loop (Cluster.advance does that)."""
+    """Stands still until next_due() moves it to the next callback, for tests of controllers without a server."""
 
     def __init__(self, start: datetime | None = None) -> None:
         super().__init__()
@@ -66,24 +64,6 @@ class ManualClock(Clock):
         if timer.fn is not None:
             timer.fn()
         return True
-
-    async def advance_slowly(self, seconds: float) -> None:
-        """advance(), with the loop's turn after each timer: what the timer set off is done before the next one."""
-        limit = self._now + timedelta(seconds=seconds)
-        await _settle()
-        while self.next_due(limit):
-            await _settle()
-
-    def advance(self, seconds: float) -> None:
-        limit = self._now + timedelta(seconds=seconds)
-        while self.next_due(limit):
-            pass
-
-
-async def _settle(turns: int = 20) -> None:
-    """Let callbacks run that were put on the loop, and those that they put there."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
 
 
 def rfc3339(moment: datetime) -> str:

@@ -80,7 +80,6 @@ def _core(plural: str, kind: str, **more: object) -> Resource:
 
 
 _POD_SUBRESOURCES = (
-    Subresource("binding", "Binding", CREATE_ONLY),
     Subresource("eviction", "Eviction", CREATE_ONLY, "policy", "v1"),
     Subresource("log", "Pod", ("get",)),
     STATUS,
