@@ -198,7 +198,7 @@ class Cluster:
         fresh = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
         fresh.touch(0o600)
         fresh.write_text(json.dumps(content, indent=2) + "\n")  # JSON is YAML
-        return fresh.replace(target)  # in one step: who waits for the file reads it as soon as it is there
+        return fresh.replace(target)  # in one step: a program may be waiting for the file
 
 
 def _complete(obj: Object, moment: str) -> Object:

@@ -64,7 +64,7 @@ class Server:
             return control.answer(request, self.cluster.requests)
         user = ""
         try:
-            await self.cluster.faults.strike(info)
+            await self.cluster.faults.inject(info)
             identity = self.cluster.authenticator.identify(request.headers)
             identity = self.cluster.authorizer.impersonate(identity, request.headers)
             user = identity.name

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 SCALE_RESOURCE = Resource("autoscaling", "v1", "scales", "Scale")
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-#: Seconds between two looks at a log that is followed.
-FOLLOW_SECONDS = 0.1
 
 
 def handle(rest: Rest, call: Call) -> Answer | None:

@@ -83,7 +83,7 @@ def _is_version(text: str) -> bool:
 
 
 def _policies(labels: dict[str, str]) -> dict[str, Policy]:
-    """PolicyToEvaluate: who enforces a level without saying what to warn of is warned of the same."""
+    """PolicyToEvaluate: a namespace that enforces a level warns of the same one by default."""
     policies = {}
     for mode in MODES:
         level, version = labels.get(PREFIX + mode, PRIVILEGED), labels.get(f"{PREFIX}{mode}-version", "latest")
