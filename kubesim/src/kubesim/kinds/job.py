@@ -82,7 +82,9 @@ class JobStrategy(Strategy):
 
     def complete(self, obj: Object) -> None:
         # A job without labels gets those of its template, but only after it was validated without them.
-        obj["metadata"].setdefault("labels", dict(obj["spec"]["template"]["metadata"].get("labels") or {}))
+        labels = obj["spec"]["template"]["metadata"].get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
 
     def prepare_update(self, obj: Object, old: Object, ctx: Context) -> None:
         _part_labels(obj)
