@@ -8,9 +8,11 @@ Manifests that have other errors are checked as well, so that all errors are rep
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from .problems import ManifestError
+from .reader import Loc
 from .validation import CheckedManifest
 
 
@@ -26,16 +28,17 @@ def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str)
     return errors
 
 
-class _Claim(NamedTuple):
-    """What only one manifest may say: its identity, its place in the data, and the error if another says it, too.
+@dataclass(frozen=True)
+class _Claim:
+    """What only one manifest may have: an identity, its place in the data, and the error if another has it, too.
 
-    ``owner`` names the manifest in the other's error, before its place.
+    ``owner`` precedes the place of this manifest in the error of the other.
     """
 
     identity: Hashable
-    loc: tuple[str | int, ...]
+    loc: Loc
     problem: str
-    hint: str
+    hint: str = "Keep it in one of them"
     owner: str = ""
 
 
@@ -46,18 +49,14 @@ def _claims(data: Mapping[str, Any], namespace: str) -> Iterator[_Claim]:
         if name is not None:
             yield _Claim((kind, name), (kind, "name"), f"duplicate {kind}", "Use different names")
         for node in data.get("nodes", {}):
-            yield _Claim(("node", node), ("nodes", node), "node in several pools", "Keep it in one of them")
+            yield _Claim(("node", node), ("nodes", node), "node in several pools")
         for limited in data.get("namespaces", {}) if name is not None else ():
             loc = ("namespaces", limited)
-            problem = f"namespace in several quotas: in {name}"
-            yield _Claim(loc, loc, problem, "Keep it in one of them", owner=f"{name}, ")
-        return
-    name = _text(data, "job", "name")
-    if name is not None:
+            yield _Claim(loc, loc, f"namespace in several quotas: in {name}", owner=f"{name}, ")
+    elif (name := _text(data, "job", "name")) is not None:
         where = _text(data, "job", "namespace") or namespace
-        yield _Claim(
-            ("job", where, name), ("job", "name"), f"duplicate job in namespace {where}", "Use different names"
-        )
+        problem = f"duplicate job in namespace {where}"
+        yield _Claim(("job", where, name), ("job", "name"), problem, "Use different names")
 
 
 def _text(data: Mapping[str, Any], section: str, field: str) -> str | None:
@@ -67,7 +66,6 @@ def _text(data: Mapping[str, Any], section: str, field: str) -> str | None:
 
 
 def _error(claim: _Claim, second: CheckedManifest, earlier: _Claim, first: CheckedManifest) -> ManifestError:
-    other = first.locations[earlier.loc]
     where = f"document {first.origin.number}" if first.origin.file == second.origin.file else str(first.origin)
-    problem = f"{claim.problem}, also in {earlier.owner}{where} ({other.path})"
+    problem = f"{claim.problem}, also in {earlier.owner}{where} ({first.locations[earlier.loc].path})"
     return ManifestError.at(second.origin, second.locations[claim.loc], problem, claim.hint)

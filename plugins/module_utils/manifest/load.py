@@ -10,7 +10,7 @@ field names (reader, spelling) -> model (models).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..labels import DEFAULT_NAMESPACE
@@ -28,33 +28,23 @@ _Found: TypeAlias = "tuple[list[SourceNode], list[ManifestError]]"
 def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAULT_NAMESPACE) -> list[Document]:
     """Read and validate all manifests of the paths and of the definition, in that order.
 
-    `src` are files, directories and globs. `definition` is a map, YAML text, or a list of maps and texts. `namespace`
-    is where jobs without a namespace go; it decides which of them are the same job.
-    Raises ManifestErrors with every error of every document, and MissingLibrary. Reads files and does nothing else.
+    `src` are files, directories and globs. `definition` is a map, YAML text, or a list of maps and texts. Jobs without
+    a namespace are in `namespace`. Raises ManifestErrors with every error of every document, and MissingLibrary.
     """
-    _require_pydantic()
-    # Here and not above: the models and pydantic take time to import, and most modules' calls load no manifest.
+    from . import _pydantic  # Here: pydantic and the models take time to import, and most tasks load no manifest.
+
+    if _pydantic.IMPORT_ERROR is not None:
+        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
     from .cross_document import check_across_documents
     from .matrix import source_secrets, validate_each
 
-    sources, errors = _from_files(src)
-    if definition is not None:
-        defined, definition_errors = _from_definition(definition)
-        sources += defined
-        errors += definition_errors
+    sources, errors = _combined([_from_files(src), _from_definition(definition)])
     checked = [each for source in sources for each in validate_each(source)]
     errors += [error for each in checked for error in each.errors]
     errors += check_across_documents(checked, namespace)
     if errors:
         raise ManifestErrors(errors, set().union(*(source_secrets(each.location.node) for each in sources)))
     return [each.document for each in checked if each.document is not None]
-
-
-def _require_pydantic() -> None:
-    from . import _pydantic
-
-    if _pydantic.IMPORT_ERROR is not None:
-        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
 
 
 def _from_files(paths: Sequence[str]) -> _Found:
@@ -74,11 +64,12 @@ def _from_text(text: str, file: str, first_number: int) -> _Found:
     documents, errors = yaml_text.read_yaml(text, file, first_number)
     if not documents and not errors:
         errors = [ManifestError(file, "no manifest found", "Add one, or remove the empty source")]
-    origins = ((Origin(file, document.number), document.node) for document in documents)
-    return [source for origin, node in origins for source in _unwrapped(node, origin)], errors
+    return [each for number, node in documents for each in _unwrapped(node, Origin(file, number))], errors
 
 
 def _from_definition(definition: Any) -> _Found:
+    if definition is None:
+        return [], []
     parts = definition if isinstance(definition, (list, tuple)) else [definition]
     found: list[_Found] = []
     number = 1
@@ -90,8 +81,7 @@ def _from_definition(definition: Any) -> _Found:
     return _combined(found)
 
 
-def _combined(parts: Iterable[_Found]) -> _Found:
-    parts = list(parts)
+def _combined(parts: Sequence[_Found]) -> _Found:
     return [source for sources, _ in parts for source in sources], [error for _, errors in parts for error in errors]
 
 

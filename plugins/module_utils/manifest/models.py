@@ -234,9 +234,7 @@ class Workdir(Block):
     ) = Field(default=None, description="Type of the hostPath volume. By default, derived from the path.")
     read_only: Boolean = Field(default=False, description="Whether to mount the path read-only.")
     claim: DnsSubdomain | None = Field(
-        default=None,
-        description="PersistentVolumeClaim to mount instead of a path on the node.",
-        examples=["models"],
+        default=None, description="PersistentVolumeClaim to mount instead of a path on the node.", examples=["models"]
     )
 
     @model_validator(mode="after")

@@ -37,7 +37,6 @@ class ManifestError:
     def at(
         cls, origin: Origin, location: Location, problem: str, hint: str = "", value: str | None = None
     ) -> ManifestError:
-        """The error in a manifest, at a place in it."""
         return cls(origin.file, problem, hint, value, origin.number, location.path, location.node.place)
 
     def __str__(self) -> str:
@@ -47,20 +46,15 @@ class ManifestError:
         hint = f" {self.hint}{'' if self.hint.endswith('?') else '.'}" if self.hint else ""
         return "\n".join((f"{where}: {self.problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
 
-    @property
-    def sort_key(self) -> tuple[str, int, int, str]:
-        return self.file, self.document or 0, self.place.rank, self.path
-
 
 class ManifestErrors(Exception):
-    """All errors in the manifests of one call, sorted by file, document and place.
-
-    ``secrets`` are the values in those manifests that nothing may show.
-    """
+    """All errors in the manifests of one call, sorted by place, and the secrets in them, which nothing may show."""
 
     def __init__(self, errors: Iterable[ManifestError], secrets: Iterable[str] = ()) -> None:
         self.secrets = frozenset(secrets)
-        self.errors = tuple(sorted(errors, key=lambda error: error.sort_key))
+        self.errors = tuple(
+            sorted(errors, key=lambda each: (each.file, each.document or 0, each.place.rank, each.path))
+        )
         super().__init__(str(self))
 
     def __str__(self) -> str:

@@ -59,7 +59,6 @@ class Key:
     """Every accepted spelling, the documented one first."""
 
     def mark(self, kind: type[Mark]) -> Mark | None:
-        """The mark of that class, or None."""
         return next((mark for mark in self.marks if isinstance(mark, kind)), None)
 
     @property
@@ -85,8 +84,7 @@ def key_by_spelling(model: type[Block]) -> dict[str, Key]:
 @cache
 def default_entry_of(model: type[Block]) -> tuple[str, Key] | None:
     """The name beside a map that is an entry of it (`default` of a quota), and the map's key."""
-    marked = ((key.mark(DefaultEntry), key) for key in keys_of(model))
-    return next(((mark.name, key) for mark, key in marked if mark), None)
+    return next(((mark.name, key) for key in keys_of(model) if (mark := key.mark(DefaultEntry))), None)
 
 
 def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
@@ -94,9 +92,9 @@ def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
     model: type[Block] | None = KINDS[kind]
     steps = iter(loc)
     for step in steps:
-        key = next(key for key in keys_of(model) if key.field == step) if model else None
-        if key is None:
+        if model is None:
             return
+        key = next(key for key in keys_of(model) if key.field == step)
         yield key
         shape = key.shape
         while isinstance(shape, (ListOf, MapOf)):
@@ -106,13 +104,13 @@ def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
 
 
 def documented_path(kind: str, loc: tuple[str | int, ...]) -> str:
-    """The path of a block as blocks_of gives it, for its place in the data."""
+    """The path of a block in the documented spelling, for its place in the data."""
     return ".".join(key.documented for key in keys_along(kind, loc))
 
 
 def homes_of(spelling: str, kind: str) -> list[str]:
     """The blocks of a kind, by path, in which the key is valid: `gpu` -> [`resources`]."""
-    return [path for path, model in blocks_of(kind) if spelling in key_by_spelling(model)]
+    return [path for path, model in _blocks("", KINDS[kind]) if spelling in key_by_spelling(model)]
 
 
 def kinds_with(spelling: str, block: str) -> list[str]:
@@ -120,13 +118,8 @@ def kinds_with(spelling: str, block: str) -> list[str]:
     return [kind for kind in KINDS if block in homes_of(spelling, kind)]
 
 
-@cache
-def blocks_of(kind: str) -> tuple[tuple[str, type[Block]], ...]:
-    """The blocks of a kind with their paths; the manifest itself has the path ''."""
-    return tuple(_blocks("", KINDS[kind]))
-
-
 def _blocks(path: str, model: type[Block]) -> Iterator[tuple[str, type[Block]]]:
+    """A block and those below it with their paths; the manifest itself has the path ''."""
     yield path, model
     for key in keys_of(model):
         if key.block is not None:
@@ -153,7 +146,6 @@ def _key(name: str, field: Any) -> Key:
 
 
 def _shape(annotation: Any, rule: Rule | None = None) -> Shape:
-    """The shape of a type; of several rules the outermost counts."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _shape(arguments[0], rule or rule_in(arguments[1:]))

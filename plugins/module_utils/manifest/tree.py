@@ -100,10 +100,9 @@ def from_python(data: Any) -> Node:
 def _text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
-    if isinstance(value, (datetime.date, datetime.datetime)):
+    if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise UnsupportedValueError(
-        f"unsupported type: {type(value).__name__}", "Use text, numbers, true, false, lists and maps"
-    )
+    hint = "Use text, numbers, true, false, lists and maps"
+    raise UnsupportedValueError(f"unsupported type: {type(value).__name__}", hint)

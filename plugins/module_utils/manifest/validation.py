@@ -5,32 +5,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ._pydantic import ValidationError
-from .models import KINDS, Autoscaling, Inference, JobManifest, Manifest
+from .models import KINDS, Inference, JobManifest, Manifest
 from .problems import ManifestError, enumerated, joined, nearest
 from .reader import Loc, ParsedManifest, display_value, quoted, read_manifest
 from .spelling import Key, keys_along, keys_of
 from .tree import Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
 KIND_ALIASES = {"resource": "pool"}
-_KUBERNETES_KINDS = frozenset(
-    (
-        "Job",
-        "Pod",
-        "Deployment",
-        "StatefulSet",
-        "Service",
-        "ConfigMap",
-        "Secret",
-        "Namespace",
-        "ResourceQuota",
-        "CronJob",
-    )
-)
+_WORKLOAD_KINDS = frozenset({"Job", "CronJob", "Pod", "Deployment", "StatefulSet"})
+_KUBERNETES_KINDS = _WORKLOAD_KINDS | {"Service", "ConfigMap", "Secret", "Namespace", "ResourceQuota"}
 
 
 @dataclass(frozen=True)
@@ -60,30 +48,29 @@ class CheckedManifest:
 
 
 def validate(source: SourceNode) -> CheckedManifest:
-    """Validate one manifest: its document, with warnings, or its errors, all of them."""
+    """Validate one manifest and report all of its errors."""
     origin = source.origin
     kind = _kind(source)
     if isinstance(kind, ManifestError):
         return CheckedManifest(origin, errors=(kind,))
     parsed = read_manifest(source, kind)
     parsed.data["kind"] = kind
-    errors = parsed.errors
     document = None
     try:
         manifest = KINDS[kind].model_validate(parsed.data)
         document = Document(manifest, origin, tuple(_warnings(manifest, parsed)))
     except ValidationError as error:
         found = (_error(details, parsed) for details in error.errors(include_url=False))
-        errors += [each for each in found if each is not None]
-    return CheckedManifest(origin, None if errors else document, parsed.data, parsed.locations, tuple(errors))
+        parsed.errors.extend(each for each in found if each is not None)
+    errors = tuple(parsed.errors)
+    return CheckedManifest(origin, None if errors else document, parsed.data, parsed.locations, errors)
 
 
 def _kind(source: SourceNode) -> str | ManifestError:
     path, node = source.location
     if not isinstance(node, MapNode):
-        return ManifestError.at(
-            source.origin, source.location, "not a manifest", "Write its keys, beginning with `kind:`"
-        )
+        hint = "Write its keys, beginning with `kind:`"
+        return ManifestError.at(source.origin, source.location, "not a manifest", hint)
     value = next((value for key, value in node.entries if key.text == "kind"), None)
 
     def error(at: Node, problem: str, hint: str, shown: str | None = None) -> ManifestError:
@@ -116,7 +103,8 @@ def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
     if details["type"] == "section":
         if loc in parsed.incomplete:
             return None
-        location = _location_within(parsed, loc, context["within"])
+        within = context["within"]
+        location = _location_of(parsed, (*loc, *within)) if within else parsed.location(loc)
         return ManifestError.at(parsed.origin, location, context["problem"], context["hint"])
     location = parsed.location(loc)
     problem, hint = "invalid value", details["msg"]
@@ -135,11 +123,8 @@ def _choice(node: Node, expected: str) -> str:
 
 def _missing(loc: Loc, parsed: ParsedManifest) -> ManifestError:
     *_outer, key = keys_along(parsed.kind, loc)
-    if loc in parsed.locations:
-        return ManifestError.at(parsed.origin, parsed.locations[loc], "required value is empty", _example(key))
-    around = parsed.location(loc[:-1])
-    location = Location(joined(around.path, key.documented), around.node)
-    return ManifestError.at(parsed.origin, location, "required key is missing", _example(key))
+    problem = f"required {'value is empty' if loc in parsed.locations else 'key is missing'}"
+    return ManifestError.at(parsed.origin, _location_of(parsed, loc), problem, _example(key))
 
 
 def _example(key: Key) -> str:
@@ -149,31 +134,23 @@ def _example(key: Key) -> str:
     return f"Add `{key.documented}: {key.examples[0]}`, for example" if key.examples else f"Add `{key.documented}:`"
 
 
-def _location_within(parsed: ParsedManifest, loc: Loc, within: Loc) -> Location:
-    """The place that a section's error points to; for a field that was not given, where it would stand."""
-    target = (*loc, *within)
-    if target in parsed.locations or not within:
-        return parsed.location(target)
-    around = parsed.location(target[:-1])
-    *_outer, key = keys_along(parsed.kind, target)
-    return Location(joined(around.path, key.documented if isinstance(within[-1], str) else within[-1]), around.node)
+def _location_of(parsed: ParsedManifest, loc: Loc) -> Location:
+    """The location of the data; of a missing field, below the nearest block around it."""
+    if loc in parsed.locations:
+        return parsed.locations[loc]
+    around = parsed.location(loc[:-1])
+    *_outer, key = keys_along(parsed.kind, loc)
+    return Location(joined(around.path, key.documented if isinstance(loc[-1], str) else loc[-1]), around.node)
 
 
-def _warnings(manifest: Manifest, parsed: ParsedManifest) -> list[str]:
-    warnings: list[str] = []
-    if isinstance(manifest, JobManifest):
-        resources = manifest.resources
-        if resources.gpu > 0 and resources.gpu_share is not None:
-            where = parsed.location(("resources", "gpu_share")).path
-            warnings.append(
-                f"{parsed.origin}, {where}: ignored: {resources.gpu_share}. The job gets {resources.gpu} whole "
-                "GPU(s). Remove it, or set gpu to 0."
-            )
-    if isinstance(manifest, Inference) and isinstance(manifest.autoscaling, Autoscaling):
-        location = parsed.locations.get(("service", "replicas"))
-        if location is not None:
-            warnings.append(
-                f"{parsed.origin}, {location.path}: ignored: {manifest.service.replicas}. autoscaling sets the number "
-                "of replicas. Remove it."
-            )
-    return warnings
+def _warnings(manifest: Manifest, parsed: ParsedManifest) -> Iterator[str]:
+    def ignored(loc: Loc, value: object, why: str) -> str:
+        return f"{parsed.origin}, {parsed.location(loc).path}: ignored: {value}. {why}"
+
+    resources = manifest.resources if isinstance(manifest, JobManifest) else None
+    if resources and resources.gpu > 0 and resources.gpu_share is not None:
+        why = f"The job gets {resources.gpu} whole GPU(s). Remove it, or set gpu to 0."
+        yield ignored(("resources", "gpu_share"), resources.gpu_share, why)
+    replicas = ("service", "replicas")
+    if isinstance(manifest, Inference) and manifest.autoscaling is not None and replicas in parsed.locations:
+        yield ignored(replicas, manifest.service.replicas, "autoscaling sets the number of replicas. Remove it.")

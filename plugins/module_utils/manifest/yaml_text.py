@@ -12,7 +12,7 @@ import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from .problems import ManifestError
 from .syntax import YamlSyntaxError, explain, snippet, source_lines
@@ -35,17 +35,16 @@ _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
 _SEPARATOR = re.compile(r"---(\s|$)")
 _COLUMNS = 10_000
+_TEMPLATE_HINT = (
+    "{{ templates }} are not rendered in manifest files. Render them in the playbook and pass the result as definition"
+)
 
-
-class TextDocument(NamedTuple):
-    """A document of a YAML text: its number in the text, from 1, and its tree."""
-
-    number: int
-    node: Node
+TextDocument: TypeAlias = "tuple[int, Node]"
+"""The number of a document in its text, from 1, and its tree."""
 
 
 def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDocument], list[ManifestError]]:
-    """All documents of a text that can be read, and an error for each that cannot. Empty documents are left out.
+    """All documents of a text that can be read, and an error for each that cannot, without empty documents.
 
     Reading ends after MAX_ERRORS errors: such a text is not meant as manifests.
     """
@@ -61,8 +60,8 @@ def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDoc
             documents.extend(composed.finished)
             break
         number = max(number, composed.number)
-        # An error behind what seemed the end of a document is an error of that document.
-        documents.extend(document for document in composed.finished if document.number < number)
+        # An error after what seemed the end of a document is an error of that document.
+        documents.extend(document for document in composed.finished if document[0] < number)
         errors.append(_error(composed.error, file, number, lines))
         line = _next_document(lines, max(composed.error.line, composed.start_line + 1))
         number += 1
@@ -70,24 +69,22 @@ def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDoc
 
 
 def _compose(lines: list[str], line: int, number: int) -> _Composer:
-    """Parse the lines from `line` on with libyaml, which is ten times faster; from a document with an error on, with
-    PyYAML's own parser.
+    """Parse the lines from `line` on with libyaml, which is ten times faster than PyYAML's own parser.
 
-    The latter has the better messages, and they are the same whether PyYAML was built with libyaml or not.
+    From a document with an error on, PyYAML's parser takes over, so that messages do not depend on libyaml.
     """
     finished: list[TextDocument] = []
     loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader is not None]
     for loader in loaders:
-        text = "".join(lines[line:])
         composer = _Composer(number, line)
         try:
-            composer.read(yaml.parse(text, Loader=loader))
+            composer.read(yaml.parse("".join(lines[line:]), Loader=loader))
         except YamlSyntaxError as error:
             composer.error = error
         except (yaml.YAMLError, UnicodeError) as error:
             if loader is not loaders[-1]:
                 line, number = composer.start_line, max(number, composer.number)
-                finished += [document for document in composer.finished if document.number < number]
+                finished += [document for document in composer.finished if document[0] < number]
                 continue
             composer.error = explain(error, lines[line:], line)
         break
@@ -101,16 +98,10 @@ def _next_document(lines: list[str], line: int) -> int:
 
 
 def _error(error: YamlSyntaxError, file: str, number: int, lines: list[str]) -> ManifestError:
-    line, column = error.line, error.column
-    return ManifestError(
-        file=file,
-        document=number,
-        path=f"line {line + 1}, column {column + 1}",
-        problem=error.problem,
-        hint=error.hint,
-        place=_place(line, column),
-        snippet=snippet(lines, line, column),
-    )
+    place = _place(error.line, error.column)
+    path = f"line {place.line}, column {place.column}"
+    shown = snippet(lines, error.line, error.column)
+    return ManifestError(file, error.problem, error.hint, document=number, path=path, place=place, snippet=shown)
 
 
 def _place(line: int, column: int) -> Place:
@@ -157,9 +148,7 @@ class _Composer:
     def _begin_document(self, event: Any) -> None:
         self.number += 1
         self.start_line = self._line(event)
-        self._stack = []
-        self._anchors = {}
-        self._aliased = 0
+        self._stack, self._anchors, self._aliased = [], {}, 0
 
     def _open(self, event: Any) -> None:
         is_map = isinstance(event, yaml.MappingStartEvent)
@@ -184,7 +173,7 @@ class _Composer:
             frame.size += size
             frame.height = max(frame.height, height + 1)
         elif not (isinstance(node, ScalarNode) and node.is_null):
-            self.finished.append(TextDocument(self.number, node))
+            self.finished.append((self.number, node))
 
     def _add_alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
@@ -215,8 +204,7 @@ class _Composer:
             if not isinstance(key, ScalarNode):
                 if isinstance(key, ListNode):
                     raise self._error(frame.event, "expected a text as key, got a list", "Write a text")
-                hint = "{{ templates }} are not rendered in manifest files. Render them in the playbook and pass the "
-                raise self._error(frame.event, "expected a text, got a map", f"{hint}result as definition")
+                raise self._error(frame.event, "expected a text, got a map", _TEMPLATE_HINT)
             pairs.append((key, value))
         return pairs
 
