@@ -21,26 +21,15 @@ except ImportError:
     IMPORT_ERROR = traceback.format_exc()
     if not TYPE_CHECKING:
 
-        class BaseModel:
-            pass
-
-        class ValidationError(ValueError):
-            pass
-
-        class PydanticCustomError(ValueError):
-            pass
-
-        def _stand_in(*args: Any, **kwargs: Any) -> None:
-            return None
+        def _stand_in(*args: Any, **kwargs: Any) -> None: ...
 
         def model_validator(**kwargs: Any) -> Any:
             return lambda function: function
 
         AfterValidator = ConfigDict = Field = _stand_in
-        core_schema = None
+        BaseModel, ValidationError, PydanticCustomError, core_schema = object, ValueError, ValueError, None
 
 __all__ = [
-    "IMPORT_ERROR",
     "AfterValidator",
     "BaseModel",
     "ConfigDict",

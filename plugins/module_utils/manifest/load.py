@@ -35,8 +35,8 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
 
     if _pydantic.IMPORT_ERROR is not None:
         raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
-    from .cross_document import check_across_documents
     from .matrix import source_secrets, validate_each
+    from .validation import check_across_documents
 
     sources, errors = _combined([_from_files(src), _from_definition(definition)])
     checked = [each for source in sources for each in validate_each(source)]

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From the tree of what a user wrote to the data a model takes: keys by their fields' names, other forms resolved.
 
-What does not fit a block's shape is an error here: unknown keys, duplicate keys, a text for a list. The location of
-each piece of data is kept, so that an error that the model finds later names the place in the user's own spelling.
+Reports unknown and duplicate keys, and values of another shape. Keeps the location of all data for the model's errors.
 """
 
 from __future__ import annotations
@@ -19,20 +18,7 @@ from .models import KINDS, Block
 from .problems import ManifestError, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany
 from .secrets import MASK, looks_secret, redact_arguments
-from .spelling import (
-    BlockOf,
-    Key,
-    ListOf,
-    MapOf,
-    Scalar,
-    Shape,
-    default_entry_of,
-    documented_path,
-    homes_of,
-    key_by_spelling,
-    keys_of,
-    kinds_with,
-)
+from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
 from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
 Loc: TypeAlias = "tuple[str | int, ...]"
@@ -155,18 +141,14 @@ class _Reader:
         for position, item in enumerate(node.items):
             below, where = (*loc, position), joined(path, position)
             self._locate(below, where, item)
-            if below in self._parsed.rejected:
-                items.append(None)
-            elif isinstance(item, ScalarNode) and item.is_null:
+            if isinstance(item, ScalarNode) and item.is_null:
                 hint = 'Write "" for an empty text' if isinstance(shape, Scalar) else "Remove the item"
                 self._reject(below, Location(where, item), "empty item", hint)
-                items.append(None)
-            else:
-                items.append(self._value(item, shape, below, where))
+            items.append(None if below in self._parsed.rejected else self._value(item, shape, below, where))
         return items
 
     def _block_items(self, node: ListNode, model: type[Block], form: MapForm, loc: Loc, path: str) -> list[Any]:
-        """A list of blocks that could have been a map; `- HF_HOME: /cache` and `- HF_HOME=/cache` are neither."""
+        """A list of blocks that could be a map; rejects `- HF_HOME: /cache` and `- HF_HOME=/cache`."""
         known = key_by_spelling(model)
         for position, item in enumerate(node.items):
             name = None
@@ -195,17 +177,16 @@ class _Reader:
         entries: list[Any] = []
         for name, value in self._distinct(node, path):
             below, where = (*loc, len(entries)), joined(path, name.text)
+            entry: dict[str, Any] = {}
+            self._locate(below, where, value)
             if isinstance(value, MapNode):
                 entry = self.block(value, model, below, where)
                 if form.key in entry:
                     location = Location(joined(where, form.key), value)
                     self._parsed.error(location, f"the key of the block is its {form.key} already", "Remove it")
-            else:
-                self._locate(below, where, value)
-                entry = {}
-                if not (isinstance(value, ScalarNode) and value.is_null):
-                    self._locate((*below, form.value), where, value)
-                    entry[form.value] = self._value(value, Scalar(), (*below, form.value), where)
+            elif not (isinstance(value, ScalarNode) and value.is_null):
+                self._locate((*below, form.value), where, value)
+                entry[form.value] = self._value(value, Scalar(), (*below, form.value), where)
             self._locate((*below, form.key), where, name)
             entries.append({**entry, form.key: name.text})
         return entries
@@ -251,13 +232,10 @@ class _Reader:
                 self._duplicate_key(name, first, path)
 
     def _unknown_key(self, name: ScalarNode, model: type[Block], loc: Loc, path: str) -> None:
-        """Suggest what was probably meant; a field that it was meant to be is then not missing as well."""
         known = key_by_spelling(model)
         kind = self._parsed.kind
-        block = documented_path(kind, loc)
         self._parsed.incomplete.add(loc)
-        others = kinds_with(name.text, block)
-        homes = [home for home in homes_of(name.text, kind) if home != block]
+        others, homes = elsewhere(name.text, kind, loc)
         meant = nearest(name.text, known)
         problem = "unknown key"
         if others:
@@ -322,9 +300,5 @@ def _type_name(node: Node) -> str:
 
 def _same_style(key: Key, written: str) -> str:
     """The spelling in the style of what was written: gpu_type for gpu_typ, gpu-type for gpu-typ."""
-    for separator in "-", "_":
-        if separator in written:
-            styled = next((spelling for spelling in key.spellings if separator in spelling), None)
-            if styled is not None:
-                return styled
-    return key.documented
+    styled = (spelling for mark in "-_" if mark in written for spelling in key.spellings if mark in spelling)
+    return next(styled, key.documented)

@@ -1,14 +1,11 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The keys of the models' blocks: their spellings, the type of each, and the other blocks that have a key.
-
-Everything that walks the models walks these keys: the reader, the JSON Schemas and the guide's tables.
-"""
+"""The keys of the models' blocks and their spellings, for the reader, the JSON Schemas and the guide's tables."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -103,19 +100,13 @@ def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
         model = key.block
 
 
-def documented_path(kind: str, loc: tuple[str | int, ...]) -> str:
-    """The path of a block in the documented spelling, for its place in the data."""
-    return ".".join(key.documented for key in keys_along(kind, loc))
-
-
-def homes_of(spelling: str, kind: str) -> list[str]:
-    """The blocks of a kind, by path, in which the key is valid: `gpu` -> [`resources`]."""
-    return [path for path, model in _blocks("", KINDS[kind]) if spelling in key_by_spelling(model)]
-
-
-def kinds_with(spelling: str, block: str) -> list[str]:
-    """The kinds that have the key in the block of that path."""
-    return [kind for kind in KINDS if block in homes_of(spelling, kind)]
+def elsewhere(spelling: str, kind: str, loc: tuple[str | int, ...]) -> tuple[list[str], list[str]]:
+    """Where a key that the block at `loc` lacks is valid: kinds in which this block has it, and paths of other blocks."""
+    block = ".".join(key.documented for key in keys_along(kind, loc))
+    blocks = [(each, path, model) for each in KINDS for path, model in _blocks("", KINDS[each])]
+    homes = [(each, path) for each, path, model in blocks if spelling in key_by_spelling(model)]
+    others = [each for each, path in homes if path == block]
+    return others, [path for each, path in homes if each == kind and path != block]
 
 
 def _blocks(path: str, model: type[Block]) -> Iterator[tuple[str, type[Block]]]:
@@ -161,9 +152,9 @@ def _shape(annotation: Any, rule: Rule | None = None) -> Shape:
     return BlockOf(annotation) if issubclass(annotation, Block) else Scalar(annotation, rule=rule)
 
 
-def rule_in(marks: Iterable[Any]) -> Rule | None:
+def rule_in(marks: Sequence[Any]) -> Rule | None:
     """The rule among the marks of a type; the last is the outermost."""
-    return next((mark for mark in reversed(list(marks)) if isinstance(mark, Rule)), None)
+    return next((mark for mark in reversed(marks) if isinstance(mark, Rule)), None)
 
 
 def _camel(name: str) -> str:
