@@ -1,10 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""pydantic, or stand-ins with which the models can be defined (never used) where it is not installed.
-
-Ansible imports module_utils without their requirements (`ansible-test sanity --test import`) and wants a module to
-say which library is missing (`missing_required_lib`), so an ImportError must not escape here.
-"""
+"""pydantic, or stand-ins without it: `ansible-test sanity --test import` imports module_utils without requirements."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Load manifests: files or a definition in, validated models out, or every error in them at once.
 
-    documents = load(["jobs/", "pool.yaml"])
-
 The steps of one document: text -> tree (yaml_text, tree) -> a tree for each training of its matrix (matrix) -> data by
 field names (reader, spelling) -> model (models).
 """
@@ -74,8 +72,8 @@ def _from_definition(definition: Any) -> _Found:
     found: list[_Found] = []
     number = 1
     for part in parts or [""]:
-        found.append(_from_text(part, DEFINITION, number) if isinstance(part, str) else _from_data(part, number))
-        sources, errors = found[-1]
+        sources, errors = _from_text(part, DEFINITION, number) if isinstance(part, str) else _from_data(part, number)
+        found.append((sources, errors))
         last = [*(source.origin.number for source in sources), *(error.document or 0 for error in errors)]
         number = max([number, *last]) + 1
     return _combined(found)
@@ -87,11 +85,10 @@ def _combined(parts: Sequence[_Found]) -> _Found:
 
 def _from_data(data: Any, number: int) -> _Found:
     try:
-        node = from_python(data)
+        return list(_unwrapped(from_python(data), Origin(DEFINITION, number))), []
     except UnsupportedValueError as error:
         problem, hint = error.args
         return [], [ManifestError(DEFINITION, problem, hint, document=number)]
-    return list(_unwrapped(node, Origin(DEFINITION, number))), []
 
 
 def _unwrapped(node: Node, origin: Origin, path: str = "") -> Iterator[SourceNode]:

@@ -5,11 +5,8 @@
     matrix: {lr: [1e-4, 3e-5], seed: [1, 2]}
     environment: {command: [python, train.py, --lr, $(matrix.lr), --seed, $(matrix.seed)], …}
 
-A placeholder is written as Kubernetes writes its own in a command, `$(NAME)`, and `$$(` is the same text left alone:
-`{{ }}` and `${{ }}` belong to Ansible where a manifest is a task's definition, and `{matrix.lr}` is a map to YAML.
-
-Placeholders are replaced in the tree, before it is read, so that every field may have them and the rules apply to the
-result. The rest of the package only sees ordinary trainings.
+Placeholders have the syntax of Kubernetes, also `$$(` for a literal `$(`, because `{{ }}` belongs to Ansible and `{ }`
+is a map in YAML. They are replaced in the tree before it is read, so that every field can have them.
 """
 
 from __future__ import annotations
@@ -64,7 +61,7 @@ def validate_each(source: SourceNode) -> list[CheckedManifest]:
 
 
 def source_secrets(manifest: Node) -> set[str]:
-    """The secrets of a manifest as it was written, also where a value of its matrix would be filled in."""
+    """The secrets of a manifest as it was written, with and without the values of its matrix filled in."""
     found = source_secret_values(manifest)
     blocks = manifest.entries if isinstance(manifest, MapNode) else ()
     values = {
@@ -147,7 +144,7 @@ def _expanded(manifest: MapNode, base: str, matrix: Mapping[str, Sequence[str]])
 
 
 def _named(job: Node, name: str, base: str) -> Node:
-    """The block `job` with the training's name, and the manifest's as the sweep that it belongs to."""
+    """The block `job` with the name of the training, and by default the name of the manifest as its sweep."""
     if not isinstance(job, MapNode):
         return job
     entries = tuple(

@@ -19,10 +19,7 @@ MAX_SHOWN = 100
 
 @dataclass(frozen=True)
 class ManifestError:
-    """One error in one place: what is wrong (`problem`) and what to do (`hint`).
-
-    `value` is what the user wrote there, masked if it may be a secret. `snippet` shows the lines of YAML.
-    """
+    """What is wrong in one place, what to do (`hint`), the value there, masked if secret, and the lines of YAML."""
 
     file: str
     problem: str
@@ -52,9 +49,7 @@ class ManifestErrors(Exception):
 
     def __init__(self, errors: Iterable[ManifestError], secrets: Iterable[str] = ()) -> None:
         self.secrets = frozenset(secrets)
-        self.errors = tuple(
-            sorted(errors, key=lambda each: (each.file, each.document or 0, each.place.rank, each.path))
-        )
+        self.errors = tuple(sorted(errors, key=lambda at: (at.file, at.document or 0, at.place.rank, at.path)))
         super().__init__(str(self))
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ from .problems import ManifestError, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany
 from .secrets import MASK, looks_secret, redact_arguments
 from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
-from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
+from .tree import Entry, ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
 Loc: TypeAlias = "tuple[str | int, ...]"
 """The position of data in the model: field names, list positions, map keys; what pydantic calls `loc`."""
@@ -41,7 +41,7 @@ class ParsedManifest:
     locations: dict[Loc, Location] = field(default_factory=dict)
     errors: list[ManifestError] = field(default_factory=list)
     rejected: set[Loc] = field(default_factory=set)
-    """Where an error is known already, so that no further one is reported."""
+    """Places that have an error already."""
     incomplete: set[Loc] = field(default_factory=set)
     """Blocks with an unknown key: what they lack may be just that key."""
 
@@ -90,7 +90,7 @@ class _Reader:
         default_entry = default_entry_of(model)
         data: dict[str, Any] = {}
         given: dict[str, ScalarNode] = {}
-        defaults: list[tuple[ScalarNode, Node]] = []
+        defaults: list[Entry] = []
         for name, value in node.entries:
             key = keys.get(name.text)
             if default_entry is not None and key is None and name.text == default_entry[0]:
@@ -206,9 +206,7 @@ class _Reader:
                 self._locate((*loc, item.text, MAP_KEY), *location)
         return names
 
-    def _default_entry(
-        self, data: dict[str, Any], key: Key, given: list[tuple[ScalarNode, Node]], loc: Loc, path: str
-    ) -> None:
+    def _default_entry(self, data: dict[str, Any], key: Key, given: list[Entry], loc: Loc, path: str) -> None:
         """A quota's `default:` block, moved into the map beside it."""
         if len(given) > 1:
             self._duplicate_key(given[1][0], given[0][0], path)
@@ -222,7 +220,7 @@ class _Reader:
             single = MapNode(((name, value),), name.place)
             entries.update(self._map(single, key.shape.item, (*loc, key.field), path))
 
-    def _distinct(self, node: MapNode, path: str) -> Iterator[tuple[ScalarNode, Node]]:
+    def _distinct(self, node: MapNode, path: str) -> Iterator[Entry]:
         given: dict[str, ScalarNode] = {}
         for name, value in node.entries:
             first = given.setdefault(name.text, name)

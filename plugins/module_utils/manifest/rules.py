@@ -19,7 +19,7 @@ from ..labels import RESERVED_NAMESPACES, SYSTEM_NAMESPACE
 from ._pydantic import PydanticCustomError, core_schema
 
 # Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
-# `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 is what every kind can bear.
+# `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 fits every kind.
 JOB_NAME_LENGTH = 52
 MAX_COMBINATIONS = 500
 _LABEL_LENGTH = 63
@@ -255,30 +255,26 @@ _BOOLEANS = [True, False, *(form(word) for word in _TRUE + _FALSE for form in (s
 
 Name = Annotated[str, text_rule(_DNS_LABEL, JOB_NAME_LENGTH, "name", _DNS_WORDS, "qwen2-7b-sft")]
 DnsLabel = Annotated[str, _DNS_RULE]
-QuotaNamespace = Annotated[
-    str,
-    replace(
-        _DNS_RULE,
-        noun="namespace",
-        words=f"{_DNS_WORDS}, not a namespace of Kubernetes",
-        keywords={**_DNS_RULE.keywords, "not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}},
-        check=_check_quota_namespace,
-    ),
-]
+_QUOTA_NAMESPACE_RULE = replace(
+    _DNS_RULE,
+    noun="namespace",
+    words=f"{_DNS_WORDS}, not a namespace of Kubernetes",
+    keywords={**_DNS_RULE.keywords, "not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}},
+    check=_check_quota_namespace,
+)
+QuotaNamespace = Annotated[str, _QUOTA_NAMESPACE_RULE]
 _SUBDOMAIN_WORDS = "lower case letters, digits, '-' and '.'"
 DnsSubdomain = Annotated[str, text_rule(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", _SUBDOMAIN_WORDS, "my-secret")]
 LabelValue = Annotated[str, _LABEL_RULE]
-GpuType = Annotated[
-    Optional[LabelValue],
-    replace(
-        _LABEL_RULE,
-        words=f"{_LABEL_WORDS}, or empty",
-        keywords={**_LABEL_RULE.keywords, "pattern": f"^({_LABEL_VALUE})?$"},
-        # AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`.
-        check=lambda value: None if value == "" else value,
-        before=True,
-    ),
-]
+_GPU_TYPE_RULE = replace(
+    _LABEL_RULE,
+    words=f"{_LABEL_WORDS}, or empty",
+    keywords={**_LABEL_RULE.keywords, "pattern": f"^({_LABEL_VALUE})?$"},
+    # AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`.
+    check=lambda value: None if value == "" else value,
+    before=True,
+)
+GpuType = Annotated[Optional[LabelValue], _GPU_TYPE_RULE]
 # Kubernetes 1.34+ (RelaxedEnvironmentVariableValidation) takes any printable name without `=`; older ones this.
 EnvName = Annotated[
     str, text_rule(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1024, "variable name", "letters, digits and '_'", "HF_HOME")

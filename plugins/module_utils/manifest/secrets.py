@@ -1,10 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Find the secrets of a manifest, and mask them in texts. Pure; imports no model.
-
-The name of an environment variable, flag or field decides: its value is a secret if the name contains token, password,
-secret or key.
-"""
+"""Find the secrets of a manifest, by the names of variables, flags and fields, and mask them in texts. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ _SECRET_WORDS = frozenset(
 _POINTERS = frozenset(
     {"file", "path", "dir", "name", "url", "uri", "ref", "type", "length", "len", "count", "size", "ttl", "timeout"}
 )
-# Words before `token` and `key` with which a machine learning or database tool means something else.
+# Words before `token` and `key` that have another meaning in machine learning and databases.
 _HARMLESS_OWNERS = frozenset(
     {
         "eos", "bos", "pad", "unk", "mask", "sep", "cls", "special", "stop", "image", "video", "audio", "text", "label",
@@ -61,10 +57,7 @@ def looks_secret(name: str) -> bool:
 
 
 def secret_values(model: Any) -> set[str]:
-    """The secrets of a manifest (any model of models.py): values to pass to no_log and to `redact`.
-
-    Empty for pools and quotas. Left out are texts of fewer than four characters and words like true.
-    """
+    """The secrets of a manifest (any model of models.py), without short and common words. None for pools and quotas."""
     environment = getattr(model, "environment", None)
     if environment is None:
         return set()
@@ -110,9 +103,8 @@ def redact(data: Any, secrets: Iterable[str]) -> Any:
 
 def line_masker(secrets: Iterable[str]) -> Callable[[str], str]:
     """A function that masks the secrets in a text that comes line by line, also a key of several lines."""
-    pattern = _pattern(
-        line for secret in secrets for line in (secret, *secret.splitlines()) if len(line.strip()) >= _SHORTEST
-    )
+    lines = (line for secret in secrets for line in (secret, *secret.splitlines()))
+    pattern = _pattern(line for line in lines if len(line.strip()) >= _SHORTEST)
     return partial(pattern.sub, MASK) if pattern else str
 
 

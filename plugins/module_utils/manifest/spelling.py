@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from .models import KINDS, Block
 from .rules import Aliases, DefaultEntry, Rule
@@ -16,7 +16,8 @@ from .rules import Aliases, DefaultEntry, Rule
 Mark = TypeVar("Mark")
 
 
-class Scalar(NamedTuple):
+@dataclass(frozen=True)
+class Scalar:
     """One value, handed to the model as the text that the user wrote; `type` is the model's."""
 
     type: type = str
@@ -24,16 +25,19 @@ class Scalar(NamedTuple):
     rule: Rule | None = None
 
 
-class ListOf(NamedTuple):
+@dataclass(frozen=True)
+class ListOf:
     item: Shape
 
 
-class MapOf(NamedTuple):
+@dataclass(frozen=True)
+class MapOf:
     item: Shape
     name: Scalar
 
 
-class BlockOf(NamedTuple):
+@dataclass(frozen=True)
+class BlockOf:
     model: type[Block]
 
 
@@ -42,7 +46,7 @@ Shape: TypeAlias = "Scalar | ListOf | MapOf | BlockOf"
 
 @dataclass(frozen=True)
 class Key:
-    """A field of a block as users write it; without examples of its own it has its rule's."""
+    """A field of a block as users write it: `spellings` are all accepted ones, the documented one first."""
 
     field: str
     documented: str
@@ -53,7 +57,6 @@ class Key:
     examples: tuple[Any, ...]
     marks: tuple[Any, ...]
     spellings: tuple[str, ...]
-    """Every accepted spelling, the documented one first."""
 
     def mark(self, kind: type[Mark]) -> Mark | None:
         return next((mark for mark in self.marks if isinstance(mark, kind)), None)
@@ -101,7 +104,7 @@ def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
 
 
 def elsewhere(spelling: str, kind: str, loc: tuple[str | int, ...]) -> tuple[list[str], list[str]]:
-    """Where a key that the block at `loc` lacks is valid: kinds in which this block has it, and paths of other blocks."""
+    """Where a key that the block at `loc` lacks is valid: kinds in which this block has it, and other blocks."""
     block = ".".join(key.documented for key in keys_along(kind, loc))
     blocks = [(each, path, model) for each in KINDS for path, model in _blocks("", KINDS[each])]
     homes = [(each, path) for each, path, model in blocks if spelling in key_by_spelling(model)]

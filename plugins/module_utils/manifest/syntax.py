@@ -59,7 +59,10 @@ def explain(error: Any, lines: list[str], first_line: int) -> YamlSyntaxError:
     """An error of PyYAML in the lines, the first of which is the file's `first_line` (from 0)."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
-        return _unprintable("".join(lines), getattr(error, "position", 0), first_line)
+        text, position = "".join(lines), getattr(error, "position", 0)
+        *above, line = source_lines(text[:position] + ".")
+        code = f": U+{ord(text[position]):04X}" if position < len(text) else ""
+        return YamlSyntaxError(f"control character in YAML{code}", "Remove it", first_line + len(above), len(line) - 1)
     conflict = next((number for number, line in enumerate(lines) if _CONFLICT_MARK.match(line)), None)
     if conflict is not None and conflict <= mark.line + 1:
         hint = "Keep one side and delete the conflict markers"
@@ -105,13 +108,6 @@ def _explanation(error: Any, mark: Any, lines: list[str], first_line: int) -> tu
     return f"invalid YAML: {problem or context}", "Correct the line"
 
 
-def _unprintable(text: str, position: int, first_line: int) -> YamlSyntaxError:
-    before = source_lines(text[:position] + ".")
-    line, column = len(before) - 1, len(before[-1]) - 1
-    code = f": U+{ord(text[position]):04X}" if position < len(text) else ""
-    return YamlSyntaxError(f"control character in YAML{code}", "Remove it", first_line + line, column)
-
-
 def _without_secrets(lines: list[str], line: int, column: int) -> tuple[str, int]:
     """The line with values masked that may be secrets: below `env:`, under a key or after a flag that names one."""
     shown = lines[line].rstrip("\n\r\x85\u2028\u2029")
@@ -146,7 +142,7 @@ def _is_in_env(lines: list[str], line: int) -> bool:
 
 
 def _inner_indent(line: str) -> int:
-    """The indentation of a line; a list item counts as deeper, for it may stand right below its key."""
+    """The indentation of a line; a list item counts as deeper, because it can be as far left as its key."""
     return _indent(line) + line.lstrip().startswith("-")
 
 

@@ -23,10 +23,7 @@ _KUBERNETES_KINDS = _WORKLOAD_KINDS | {"Service", "ConfigMap", "Secret", "Namesp
 
 @dataclass(frozen=True)
 class Document:
-    """A validated manifest, where it came from, and what its author should know though it is valid.
-
-    `warnings` are sentences that name file, document and path.
-    """
+    """A validated manifest, where it came from, and warnings as sentences that name file, document and path."""
 
     model: Manifest
     origin: Origin
@@ -35,10 +32,7 @@ class Document:
 
 @dataclass(frozen=True)
 class CheckedManifest:
-    """A manifest after validation: the document if it is valid, the errors if it is not.
-
-    `data` is by field names and not validated; `locations` say where each piece of it was written. Both have secrets.
-    """
+    """A manifest after validation: the document or the errors, its unvalidated data by field names and their places."""
 
     origin: Origin
     document: Document | None = None
@@ -72,28 +66,27 @@ def _kind(source: SourceNode) -> str | ManifestError:
         hint = "Write its keys, beginning with `kind:`"
         return ManifestError.at(source.origin, source.location, "not a manifest", hint)
     value = next((value for key, value in node.entries if key.text == "kind"), None)
-
-    def error(at: Node, problem: str, hint: str, shown: str | None = None) -> ManifestError:
-        return ManifestError.at(source.origin, Location(joined(path, "kind"), at), problem, hint, shown)
-
-    use_known = f"Use {enumerated(list(KINDS), 'or')}"
-    if value is None and any(key.text.lower() == "kind" for key, _value in node.entries):
-        return error(node, "required key is missing", "Write `kind` in lower case")
-    if value is None or (isinstance(value, ScalarNode) and value.is_null):
-        return error(value or node, f"required {'key is missing' if value is None else 'value is empty'}", use_known)
-    if not isinstance(value, ScalarNode):
-        return error(value, "expected one word", use_known)
-    if value.text in KINDS or value.text in KIND_ALIASES:
+    hint, shown = f"Use {enumerated(list(KINDS), 'or')}", None
+    if value is None:
+        problem = "required key is missing"
+        if any(key.text.lower() == "kind" for key, _value in node.entries):
+            hint = "Write `kind` in lower case"
+    elif not isinstance(value, ScalarNode):
+        problem = "expected one word"
+    elif value.is_null:
+        problem = "required value is empty"
+    elif value.text in KINDS or value.text in KIND_ALIASES:
         return KIND_ALIASES.get(value.text, value.text)
-    if value.text in _KUBERNETES_KINDS:
-        return error(value, "a Kubernetes kind, not a manifest kind", use_known, value.text)
-    meant = nearest(value.text, KINDS)
-    hint = f"Did you mean {meant}?" if meant else use_known
-    return error(value, "unknown kind", hint, quoted(value.text, value.plain))
+    elif value.text in _KUBERNETES_KINDS:
+        problem, shown = "a Kubernetes kind, not a manifest kind", value.text
+    else:
+        problem, shown = "unknown kind", quoted(value.text, value.plain)
+        hint = f"Did you mean {meant}?" if (meant := nearest(value.text, KINDS)) else hint
+    return ManifestError.at(source.origin, Location(joined(path, "kind"), value or node), problem, hint, shown)
 
 
 def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
-    """The error of an error of pydantic; None where one has been reported for that place already."""
+    """The manifest error for an error of pydantic; None if that place has an error already."""
     loc: Loc = tuple(details["loc"])
     if any(loc[:length] in parsed.rejected for length in range(1, len(loc) + 1)):
         return None
@@ -157,10 +150,7 @@ def _warnings(manifest: Manifest, parsed: ParsedManifest) -> Iterator[str]:
 
 
 def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str) -> list[ManifestError]:
-    """The errors between manifests, valid or not: one job twice, a node in two pools, a namespace in two quotas.
-
-    Jobs without a namespace are in `namespace`.
-    """
+    """The errors between manifests, valid or not. Jobs without a namespace are in `namespace`."""
     claimed: dict[Hashable, tuple[_Claim, CheckedManifest]] = {}
     errors: list[ManifestError] = []
     for manifest in manifests:
@@ -173,10 +163,7 @@ def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str)
 
 @dataclass(frozen=True)
 class _Claim:
-    """What only one manifest may have: an identity, its place in the data, and the error if another has it, too.
-
-    ``owner`` precedes the place of this manifest in the error of the other.
-    """
+    """What only one manifest may have, and the error of a second one; `owner` precedes the first's place in it."""
 
     identity: Hashable
     loc: Loc
