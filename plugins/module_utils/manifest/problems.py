@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -86,8 +87,6 @@ def enumerated(words: Sequence[str], conjunction: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
-    import difflib  # Here: most manifests have nothing wrong.
-
     lower = {candidate.lower(): candidate for candidate in known}
     matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.7)
     return lower[matches[0]] if matches else None
