@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..accelerators import requested
 from ._pydantic import ValidationError
 from .models import KINDS, Autoscaling, Inference, JobManifest, Manifest
 from .problems import ManifestError, enumerated, joined, nearest
@@ -162,13 +163,15 @@ def _location_within(parsed: ParsedManifest, loc: Loc, within: Loc) -> Location:
 def _warnings(manifest: Manifest, parsed: ParsedManifest) -> list[str]:
     warnings: list[str] = []
     if isinstance(manifest, JobManifest):
-        resources = manifest.resources
-        if resources.gpu > 0 and resources.gpu_share is not None:
-            where = parsed.location(("resources", "gpu_share")).path
-            warnings.append(
-                f"{parsed.origin}, {where}: ignored: {resources.gpu_share}. The job gets {resources.gpu} whole "
-                "GPU(s). Remove it, or set gpu to 0."
-            )
+        wanted = requested(manifest.resources)
+        for row, _amount in wanted[1:]:
+            used, number = wanted[0]
+            where, value = parsed.location(("resources", row.field)).path, getattr(manifest.resources, row.field)
+            if used.is_whole_device:
+                gets, other = f"{number} whole GPU(s)", f"set {used.documented} to 0"
+            else:
+                gets, other = used.text(number), used.documented
+            warnings.append(f"{parsed.origin}, {where}: ignored: {value}. The job gets {gets}. Remove it, or {other}.")
     if isinstance(manifest, Inference) and isinstance(manifest.autoscaling, Autoscaling):
         location = parsed.locations.get(("service", "replicas"))
         if location is not None:
