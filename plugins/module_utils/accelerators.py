@@ -16,16 +16,19 @@ from .quantity import ceil_gib, floor_gib
 
 @dataclass(frozen=True)
 class Accelerator:
-    """An extended resource of nodes, and its field in manifests. Its amounts are whole numbers of ``unit``."""
+    """An extended resource of nodes, and its field in manifests. Its amounts are whole numbers of ``unit``.
+
+    A field whose value names a resource has a row for each value; ``request`` returns 0 for the other values.
+    """
 
     resource: str
     field: str  # of `resources` in jobs and of the limits in quotas (manifest/models.py)
     documented: str  # the spelling of the field in manifests
+    taint: str  # the key of the taint that keeps other pods off its nodes
     noun: str  # plural, where `unit` is empty
     singular: str = ""
-    unit: str = ""
+    unit: str = ""  # of a share's amounts; the field's value then is a quantity
     is_whole_device: bool = True  # counts as a GPU in sums, and gets a process of its own
-    taint: str = ""  # the key of the taint that keeps other pods off its nodes; by default, the resource
     in_quotas: bool = True  # whether quotas have the field too
     request: Callable[[Any], int] = int  # the field's value in a job -> what the container requests
     limit: Callable[[Any], int] = int  # the field's value in a quota -> the limit
@@ -39,10 +42,6 @@ class Accelerator:
         """
         return f"requests.{self.resource}"
 
-    @property
-    def taint_key(self) -> str:
-        return self.taint or self.resource
-
     def text(self, amount: int) -> str:
         """``1 GPU``, ``4 GPUs``, ``5Gi of shared GPU memory``."""
         if self.unit:
@@ -51,16 +50,16 @@ class Accelerator:
 
 
 _ROWS = (
-    Accelerator("nvidia.com/gpu", field="gpu", documented="gpu", noun="GPUs", singular="GPU"),
-    # Counted by the gpushare device plugin, on nodes that otherwise look like those with whole GPUs.
+    Accelerator("nvidia.com/gpu", field="gpu", documented="gpu", taint="nvidia.com/gpu", noun="GPUs", singular="GPU"),
+    # Of the gpushare device plugin.
     Accelerator(
         "aliyun.com/gpu-mem",
         field="gpu_share",
         documented="gpu-share",
+        taint="nvidia.com/gpu",
         noun="shared GPU memory",
         unit="Gi",
         is_whole_device=False,
-        taint="nvidia.com/gpu",
         request=ceil_gib,
         limit=floor_gib,  # Jobs request whole GiB, so a fraction could not be used.
     ),

@@ -203,6 +203,7 @@ class Resources(Block):
     pool: LabelValue = Field(
         default=DEFAULT_POOL, description="Pool of nodes. The pool default contains all nodes without a pool."
     )
+    # Fields for GPUs have their rows in accelerators.py: what the container requests, and all else that counts them.
     gpu: Count = Field(default=0, description="Number of whole GPUs per pod.", examples=[4])
     gpu_type: GpuType = Field(
         default=None, serialization_alias="gpu-type", description="Required GPU type.", examples=["A100-100G"]

@@ -54,5 +54,5 @@ def _outside_of_pools() -> Object:
 
 def _tolerations(resources: Resources) -> list[Object]:
     """GPU nodes commonly have a taint of their resource's name, which keeps other pods away."""
-    keys = [ACCELERATORS[resource].taint_key for resource in container_requests(resources)]
+    keys = [ACCELERATORS[resource].taint for resource in container_requests(resources)]
     return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]

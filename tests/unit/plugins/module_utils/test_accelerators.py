@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import ACCELERATORS, Accelerator
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import (
+    ACCELERATORS,
+    Accelerator,
+    container_requests,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import node_row, slim_node, slim_pod
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage import shortage_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_rows import job_row
@@ -52,7 +57,7 @@ class AmdQuota(Quota):
 @pytest.fixture
 def amd(monkeypatch: pytest.MonkeyPatch) -> None:
     """A third row, and its fields in the manifests."""
-    row = Accelerator(AMD, field="amd_gpu", documented="amd_gpu", noun="AMD GPUs", singular="AMD GPU")
+    row = Accelerator(AMD, field="amd_gpu", documented="amd_gpu", taint=AMD, noun="AMD GPUs", singular="AMD GPU")
     monkeypatch.setitem(ACCELERATORS, AMD, row)
     monkeypatch.setitem(KINDS, "training", AmdTraining)
     monkeypatch.setitem(KINDS, "quota", AmdQuota)
@@ -88,7 +93,16 @@ def pod_spec(**resources: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("row", ACCELERATORS.values(), ids=ACCELERATORS)
 def test_the_fields_of_a_row_are_those_of_the_manifest(row: Accelerator) -> None:
     for block in (Resources, *((Limits,) if row.in_quotas else ())):
-        assert {key.field: key.documented for key in keys_of(block)}[row.field] == row.documented
+        assert (row.field, row.documented) in [(key.field, key.documented) for key in keys_of(block)], block
+
+
+def test_every_value_of_a_field_requests_something() -> None:
+    fields = {row.field for row in ACCELERATORS.values()}
+    keys = {key.field: key for key in keys_of(Resources) if key.field in fields}
+    for field, key in keys.items():
+        for value in (*key.examples, *getattr(key.shape, "choices", ())):
+            block = SimpleNamespace(**{**dict.fromkeys(fields), field: value})
+            assert list(container_requests(block).values()) != [], f"{field}: no row in accelerators.py takes {value}"
 
 
 @pytest.mark.usefixtures("amd")
@@ -167,7 +181,8 @@ def test_a_job_row_counts_them() -> None:
         (
             amd_node(8),
             [amd_pod(7, nodeName="n1")],
-            "it needs 6 AMD GPUs on one node, but the only node of the cluster has 1 AMD GPU free (on n1), 5 AMD GPUs short",
+            "it needs 6 AMD GPUs on one node, but the only node of the cluster has 1 AMD GPU free (on n1), "
+            "5 AMD GPUs short",
             "Wait for other jobs to finish, delete one, or raise job.priority",
         ),
         (
