@@ -71,7 +71,7 @@ ACCELERATORS: Mapping[str, Accelerator] = {row.resource: row for row in _ROWS}
 def requested(resources: object) -> list[tuple[Accelerator, int]]:
     """The rows that the block ``resources`` of a job sets, with their amounts. The job gets the first."""
     values = ((row, getattr(resources, row.field)) for row in ACCELERATORS.values())
-    amounts = ((row, row.request(value)) for row, value in values if value is not None)
+    amounts = ((row, int(row.request(value))) for row, value in values if value is not None)
     return [(row, amount) for row, amount in amounts if amount]
 
 

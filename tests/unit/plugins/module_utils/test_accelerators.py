@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import operator
 from datetime import datetime, timezone
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +15,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators impor
     ACCELERATORS,
     Accelerator,
     container_requests,
+    whole_devices,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import node_row, slim_node, slim_pod
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage import shortage_of
@@ -137,6 +141,23 @@ def test_a_job_gets_the_first_of_several(resources: dict[str, Any], gets: str, w
     (container,) = pod_spec(**resources)["containers"]
     assert [key for key in container["resources"]["requests"] if "/" in key] == [gets]
     assert [warning.partition("resources.amd_gpu: ")[2] for warning in training(**resources).warnings] == warnings
+
+
+def test_a_field_whose_value_names_a_resource_has_a_row_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    for profile in ("1g.10gb", "2g.20gb"):
+        row = Accelerator(
+            f"nvidia.com/mig-{profile}",
+            field="mig_profile",
+            documented="mig_profile",
+            taint="nvidia.com/gpu",
+            noun=f"MIG partitions {profile}",
+            is_whole_device=False,
+            request=partial(operator.eq, profile),
+        )
+        monkeypatch.setitem(ACCELERATORS, row.resource, row)
+    requests = container_requests(SimpleNamespace(gpu=0, gpu_share=None, mig_profile="2g.20gb"))
+    assert json.dumps(requests) == '{"nvidia.com/mig-2g.20gb": 1}'
+    assert whole_devices(requests) == 0
 
 
 @pytest.mark.usefixtures("amd")
