@@ -152,12 +152,14 @@ def test_a_field_whose_value_names_a_resource_has_a_row_for_each(monkeypatch: py
             taint="nvidia.com/gpu",
             noun=f"MIG partitions {profile}",
             is_whole_device=False,
+            in_quotas=False,
             request=partial(operator.eq, profile),
         )
         monkeypatch.setitem(ACCELERATORS, row.resource, row)
     requests = container_requests(SimpleNamespace(gpu=0, gpu_share=None, mig_profile="2g.20gb"))
     assert json.dumps(requests) == '{"nvidia.com/mig-2g.20gb": 1}'
     assert whole_devices(requests) == 0
+    assert list(usage({"spec": {}})) == ["cpu", "memory", "gpu", "gpu_share", "pods"]
 
 
 @pytest.mark.usefixtures("amd")
