@@ -125,8 +125,8 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
 
 def _all_tainted(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
     keys = sorted({taint.key for node in nodes for taint in _untolerated(node, pod)})
-    if accelerator := next((row for row in ACCELERATORS.values() if [row.taint] == keys), None):
-        text = f"the nodes of {place} only accept jobs that use {accelerator.noun} (taint {keys[0]})"
+    if keys in [[row.taint] for row in ACCELERATORS.values()]:
+        text = f"the nodes of {place} only accept jobs that use GPUs (taint {keys[0]})"
         return Shortage(text, "Set resources.pool to a pool with other nodes", lasting=True)
     # Not lasting: maintenance and driver upgrades set taints and remove them.
     text = f"every node of {place} has a taint that it does not tolerate: {_enumerate(keys)}"

@@ -197,13 +197,13 @@ class Environment(Block):
             yield name, shown.get(name or "", value)
 
 
+# Fields for GPUs have rows in accelerators.py: what the container requests, and how everything counts and names it.
 class Resources(Block):
     """The resources of each pod. Requests and limits are equal."""
 
     pool: LabelValue = Field(
         default=DEFAULT_POOL, description="Pool of nodes. The pool default contains all nodes without a pool."
     )
-    # Fields for GPUs have their rows in accelerators.py: what the container requests, and all else that counts them.
     gpu: Count = Field(default=0, description="Number of whole GPUs per pod.", examples=[4])
     gpu_type: GpuType = Field(
         default=None, serialization_alias="gpu-type", description="Required GPU type.", examples=["A100-100G"]

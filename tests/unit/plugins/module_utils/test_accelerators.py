@@ -211,7 +211,7 @@ def test_a_job_row_counts_them() -> None:
         (
             amd_node(8, taints=[AMD_TAINT]),
             [],
-            "the nodes of the cluster only accept jobs that use AMD GPUs (taint amd.com/gpu)",
+            "the nodes of the cluster only accept jobs that use GPUs (taint amd.com/gpu)",
             "Set resources.pool to a pool with other nodes",
         ),
         (
