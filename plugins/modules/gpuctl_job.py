@@ -345,7 +345,7 @@ results:
         - Why the job is not running, or why a training was left unchanged. V(none) if the job is running, or if it was changed
           without O(wait).
       type: str
-      sample: "pod qwen2-7b-sft-x7k2p cannot be placed: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
+      sample: "pod qwen2-7b-sft-x7k2p cannot be scheduled: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
     ready:
       description: Number of ready pods and number of desired pods. V(none) if the job has no workload.
       type: str

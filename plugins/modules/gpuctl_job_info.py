@@ -133,8 +133,8 @@ results:
       description: Why the job is not running. V(none) if it is running or has succeeded, or if no cause was found.
       type: str
       sample: >-
-        pod qwen2-7b-sft-zlflg cannot be placed: it asks for 8 GPUs on one node, and the most that is free on one of the 2 nodes
-        of pool training-pool is 4 GPUs (on node-1), 4 GPUs short; wait for other jobs to end, delete one, or raise
+        pod qwen2-7b-sft-zlflg cannot be scheduled: it needs 8 GPUs on one node, but the most free on one of the 2 nodes of pool
+        training-pool is 4 GPUs (on node-1), 4 GPUs short. Wait for other jobs to finish, delete one, or raise
         job.priority.
     ready:
       description: Number of ready pods and number of desired pods.
