@@ -8,11 +8,11 @@ import hashlib
 import json
 from typing import Any
 
+from ..accelerators import ACCELERATORS
 from ..quantity import canonical
 from .models import Training
 
 _LENGTH = 32  # hexadecimal digits: 128 bits, which no two manifests of a cluster share by chance
-_QUANTITIES = {"resources": ("cpu", "memory", "gpu_share"), "storage": ("shm",)}
 
 
 def digest_of(manifest: Training) -> str:
@@ -22,7 +22,9 @@ def digest_of(manifest: Training) -> str:
     """
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
     data = manifest.model_dump(mode="json", exclude_defaults=True, exclude={"version", "job"})
-    for block, fields in _QUANTITIES.items():
+    shares = (row.field for row in ACCELERATORS.values() if row.unit)
+    quantities = {"resources": ("cpu", "memory", *shares), "storage": ("shm",)}
+    for block, fields in quantities.items():
         for field in fields:
             if field in data.get(block, {}):
                 data[block][field] = canonical(data[block][field])

@@ -162,6 +162,7 @@ class Environment(Block):
             yield name, shown.get(name or "", value)
 
 
+# Fields for GPUs have rows in accelerators.py: what the container requests, and how everything counts and names it.
 class Resources(Block):
     """The resources of each pod. Requests and limits are equal."""
 

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..accelerators import requested
 from ._pydantic import ValidationError
 from .models import KINDS, Inference, JobManifest, Manifest
 from .problems import ManifestError, enumerated, joined, nearest
@@ -141,9 +142,12 @@ def _warnings(manifest: Manifest, parsed: ParsedManifest) -> Iterator[str]:
         return f"{parsed.origin}, {parsed.location(loc).path}: ignored: {value}. {why}"
 
     resources = manifest.resources if isinstance(manifest, JobManifest) else None
-    if resources and resources.gpu > 0 and resources.gpu_share is not None:
-        why = f"The job gets {resources.gpu} whole GPU(s). Remove it, or set gpu to 0."
-        yield ignored(("resources", "gpu_share"), resources.gpu_share, why)
+    wanted = requested(resources) if resources else []
+    for row, _amount in wanted[1:]:
+        used, number = wanted[0]
+        gets = f"{number} whole GPU(s)" if used.is_whole_device else used.text(number)
+        why = f"The job gets {gets}. Remove it, or set {used.documented} to 0."
+        yield ignored(("resources", row.field), getattr(resources, row.field), why)
     replicas = ("service", "replicas")
     if isinstance(manifest, Inference) and manifest.autoscaling is not None and replicas in parsed.locations:
         yield ignored(replicas, manifest.service.replicas, "autoscaling sets the number of replicas. Remove it.")
