@@ -17,9 +17,8 @@ from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from ..wait.polling import backoff, poll
 from .fields import ABSENT, applied_by, identity_of
-from .hints import describe, with_hint
 from .merge_patch import patch
-from .plan import WORKLOAD_KINDS, Action, Plan, Step, with_owner
+from .plan import WORKLOAD_KINDS, Action, Plan, Step, describe, with_hint, with_owner
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
 

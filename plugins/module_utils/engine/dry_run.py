@@ -18,8 +18,7 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
-from .hints import describe, with_hint
-from .plan import Action, Plan, Step, recreated
+from .plan import Action, Plan, Step, describe, recreated, with_hint
 
 
 class PlansRejected(KubeError):

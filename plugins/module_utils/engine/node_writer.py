@@ -18,7 +18,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import NODE
-from .summary import map_diff
+from .results import map_diff
 
 _ATTEMPTS = 5  # per node; one fails if the node was written in the milliseconds since it was read
 

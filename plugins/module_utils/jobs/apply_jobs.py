@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.live_jobs import JobId
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
-from ..engine.hints import describe
-from ..engine.plan import WORKLOAD_KINDS, Action, Plan
-from ..engine.results import diffs_of, result_of, why
-from ..engine.summary import action_summary
+from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
+from ..engine.results import action_summary, diffs_of, result_of, why
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
-from ..wait.wait_result import WaitResult
+from ..wait.goals import WaitResult
 from .ledger_store import LedgerStore
 
 if TYPE_CHECKING:

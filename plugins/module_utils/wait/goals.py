@@ -1,13 +1,14 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a wait can be for, as predicates over a job's workload and pods. Pure."""
+"""The goals of a wait, as predicates over a job's workload and pods, and its result. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
+from ..cluster.live_jobs import JobId
 from ..cluster.related import own_pods
 from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
 
@@ -57,3 +58,16 @@ def after_restart(goal: Goal) -> Goal:
         return workload is not None and is_rolled_out(workload) and goal.reached(workload, pods)
 
     return replace(goal, reached=reached)
+
+
+@dataclass(frozen=True)
+class WaitResult:
+    """Of ``jobs``: why some are not running, the last lines of logs that may explain it, the live workloads, and an
+    error for each that did not reach the goal. ``problem`` is the message for all; None if there is no error."""
+
+    jobs: Collection[JobId] = ()
+    reasons: Mapping[JobId, str] = field(default_factory=dict)
+    logs: Mapping[JobId, Sequence[str]] = field(default_factory=dict)
+    workloads: Mapping[JobId, dict[str, Any]] = field(default_factory=dict)
+    errors: Mapping[JobId, str] = field(default_factory=dict)
+    problem: str | None = None

@@ -17,10 +17,9 @@ from ..logs.log_lines import View, last_lines, split_log
 from ..logs.log_query import log_query
 from ..manifest.secrets import live_secret_values
 from ..task import Task
-from .goals import DELETED, Goal
+from .goals import DELETED, Goal, WaitResult
 from .loop import JobStatus, Wait, WaitTarget
 from .progress import ProgressReporter, UnreachedGoal, wait_errors, wait_problem
-from .wait_result import WaitResult
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_384
