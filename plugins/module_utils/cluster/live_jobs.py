@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain, product
 from typing import Any
 
 from ..kube.client import Client
@@ -33,25 +34,35 @@ _NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects 
 JobId = tuple[str, str]  # namespace, name
 
 
-def read_jobs(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[str, Any]]]:
+def read_jobs(
+    client: Client, jobs: Iterable[JobId], resources: Sequence[Resource] = OWNED
+) -> dict[JobId, list[dict[str, Any]]]:
     """The objects of the given jobs, by job; a job without any has an empty list."""
-    return _by_job(client, jobs, OWNED)
+    names: dict[str, set[str]] = defaultdict(set)
+    wanted = set(jobs)
+    for namespace, name in wanted:
+        names[namespace].add(name)
 
+    def read(query: tuple[str, Resource]) -> list[dict[str, Any]]:
+        namespace, resource = query
+        return client.list_objects(resource, namespace, labels=selector_of(names[namespace]))
 
-def read_workloads(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[str, Any]]]:
-    """The same, workloads only."""
-    return _by_job(client, jobs, WORKLOADS)
+    found: dict[JobId, list[dict[str, Any]]] = {job: [] for job in wanted}
+    for objects in run_concurrently(read, product(sorted(names), resources), client.concurrency):
+        for obj in objects:
+            found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
+    return found
 
 
 def read_pods(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[str, Any]]]:
-    """The same, pods only."""
-    return _by_job(client, jobs, (POD,))
+    """Their pods, by job."""
+    return read_jobs(client, jobs, (POD,))
 
 
 def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The warnings of the given namespaces, oldest first."""
     found = (client.list_objects(EVENT, namespace, fields="type=Warning") for namespace in sorted(set(namespaces)))
-    return by_time([event for events in found for event in events])
+    return by_time(chain.from_iterable(found))
 
 
 def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -63,26 +74,6 @@ def existing_priority_classes(client: Client) -> set[str] | None:
     """The names of all PriorityClasses; None if we may not list them."""
     found = if_allowed(lambda: client.list_objects(PRIORITY_CLASS, metadata_only=True), None)
     return None if found is None else {obj["metadata"]["name"] for obj in found}
-
-
-def _by_job(
-    client: Client, jobs: Iterable[JobId], resources: tuple[Resource, ...]
-) -> dict[JobId, list[dict[str, Any]]]:
-    names: dict[str, set[str]] = defaultdict(set)
-    wanted = set(jobs)
-    for namespace, name in wanted:
-        names[namespace].add(name)
-    queries = [(resource, namespace) for namespace in sorted(names) for resource in resources]
-
-    def read(query: tuple[Resource, str]) -> list[dict[str, Any]]:
-        resource, namespace = query
-        return client.list_objects(resource, namespace, labels=selector_of(names[namespace]))
-
-    found: dict[JobId, list[dict[str, Any]]] = {job: [] for job in wanted}
-    for objects in run_concurrently(read, queries, client.concurrency):
-        for obj in objects:
-            found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
-    return found
 
 
 def selector_of(names: set[str]) -> str:

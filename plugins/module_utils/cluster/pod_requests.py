@@ -72,11 +72,8 @@ def _of_containers(spec: Mapping[str, Any], resource: str, requests: _Requests) 
 def _views(pod: Mapping[str, Any]) -> list[_Requests]:
     """Ways to read a container's requests; more than one once the kubelet reports what it has granted."""
     status = pod.get("status", {})
-    granting: dict[str, Mapping[str, Any]] = {
-        entry["name"]: entry
-        for entry in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
-        if "allocatedResources" in entry or "resources" in entry
-    }
+    entries = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    granting = {entry["name"]: entry for entry in entries if "allocatedResources" in entry or "resources" in entry}
     if not granting:
         return [_wanted]
     infeasible = any(

@@ -15,6 +15,7 @@ from ..kube.resources import NODE, POD, SECRET
 from .endpoints import SecretKey
 from .live_jobs import JobId, read_events, read_pods
 from .nodes import Node, PodUse, slim_node, slim_pod, with_use
+from .reason import reason_for
 
 K = TypeVar("K")
 
@@ -38,11 +39,8 @@ def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -
     """
     if not workloads:
         return {}
-
-    def read() -> tuple[dict[JobId, list[dict[str, Any]]], list[dict[str, Any]]]:
-        return read_pods(client, workloads), read_events(client, {namespace for namespace, dummy in workloads})
-
-    found = if_allowed(read, None)
+    namespaces = {namespace for namespace, dummy in workloads}
+    found = if_allowed(lambda: (read_pods(client, workloads), read_events(client, namespaces)), None)
     return reasons_of(client, workloads, *found) if found else {}
 
 
@@ -53,9 +51,9 @@ def reasons_of(
     events: Sequence[Mapping[str, Any]],
 ) -> dict[K, str]:
     """The same from pods and events that were read already; the keys can be any."""
-    from .reason import reason_for  # Imported here: most tasks have no stuck job.
-
-    nodes = _nodes_if_needed(client, [pod for job in workloads for pod in pods.get(job, ())])
+    nodes = None
+    if not all(pod["spec"].get("nodeName") for job in workloads for pod in pods.get(job, ())):
+        nodes = if_allowed(lambda: read_nodes_with_usage(client)[0], None)
     here: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for event in events:
         here[event["metadata"]["namespace"]].append(event)
@@ -85,10 +83,3 @@ def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str 
     if place.key not in data:
         return None, f"{where} not found"
     return base64.b64decode(data[place.key]).decode(errors="replace").strip(), f"{where} is empty"
-
-
-def _nodes_if_needed(client: Client, pods: Sequence[Mapping[str, Any]]) -> list[Node] | None:
-    """None if every pod has a node, or if we may not list nodes."""
-    if all(pod["spec"].get("nodeName") for pod in pods):
-        return None
-    return if_allowed(lambda: read_nodes_with_usage(client)[0], None)
