@@ -89,17 +89,19 @@ class Executor:
         Shared prerequisites are made once, first, and count for the first plan that needs them. Unless ``keep_going``,
         no plan is begun after the first failure; an unreachable server always ends it.
         """
-        shared = self._apply_prerequisites(plans)
+        shared: dict[tuple[str, str], ApplyResult] = {}
+        for plan in plans:
+            for step in plan.prerequisites:
+                if (step.kind, step.name) not in shared:
+                    shared[step.kind, step.name] = self._apply_steps(replace(plan, prerequisites=(step,), steps=()))
 
         def apply_plan(plan: Plan) -> ApplyResult:
             needed = [shared[step.kind, step.name] for step in plan.prerequisites]
-            plan = replace(plan, prerequisites=())
             failed = next((result for result in needed if result.error is not None), None)
             if failed:
-                return ApplyResult(
-                    plan.with_steps(()), error=failed.error, server_unreachable=failed.server_unreachable
-                )
-            return self._apply_steps(plan)
+                none = replace(plan, prerequisites=(), steps=())
+                return ApplyResult(none, error=failed.error, server_unreachable=failed.server_unreachable)
+            return self._apply_steps(replace(plan, prerequisites=()))
 
         def stops(result: ApplyResult) -> bool:
             return result.server_unreachable or (result.error is not None and not keep_going)
@@ -111,16 +113,6 @@ class Executor:
                 if result and prerequisite:
                     result.add_prerequisite(prerequisite)
         self._show_warnings(result for result in results if result)
-        return results
-
-    def _apply_prerequisites(self, plans: Iterable[Plan]) -> dict[tuple[str, str], ApplyResult]:
-        """The result of each prerequisite of any plan, by kind and name."""
-        results: dict[tuple[str, str], ApplyResult] = {}
-        for plan in plans:
-            for step in plan.prerequisites:
-                if (step.kind, step.name) not in results:
-                    alone = replace(plan, prerequisites=(step,), steps=())
-                    results[step.kind, step.name] = self._apply_steps(alone)
         return results
 
     def _show_warnings(self, results: Iterable[ApplyResult]) -> None:
@@ -153,9 +145,9 @@ class Executor:
         if step.action is Action.DELETE:
             self._delete(step, plan)
             return None
-        if step.patches:
-            return self._write(lambda: patch(self.client, step, dry_run=self.check_mode), plan, result)
-        step = self._with_owner(step, result)
+        if step.owned and result.workload and not self.check_mode:  # In check mode, the Job has no real uid.
+            owner = result.workload
+            step = replace(step, desired=with_owner(step.desired, owner, owner["metadata"]["uid"]))
         if step.replaces:
             return self._recreate(step, plan, result)
         if step.action is Action.CREATE and step.live:
@@ -164,29 +156,28 @@ class Executor:
             self._wait_until_gone(step)
         if step.action is Action.UPDATE:
             self._hand_over_replicas(step)
-        return self._apply_object(step, plan, result)
+        return self._write(step, plan, result)
 
-    def _apply_object(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
-        def apply() -> dict[str, Any]:
-            try:
-                return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
-            except ApiError as error:
-                if error.is_field_conflict and _is_ours(error, plan):
-                    return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
-                raise
-
-        return self._write(apply, plan, result)
-
-    def _write(self, write: Callable[[], dict[str, Any]], plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
+    def _write(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
         """The written object; None, with a warning, if a dry run cannot validate the write."""
         try:
-            return write()
+            if step.patches:
+                return patch(self.client, step, dry_run=self.check_mode)
+            return self._apply(step, plan)
         except ApiError as error:
             if self.check_mode and (error.is_forbidden or error.is_missing_namespace):
                 # A dry run needs the right to write, a plan only the right to read. And an earlier task of this check
                 # run may be the one that creates the namespace.
                 result.warnings.append(f"{describe(plan)}: not validated by the server: {error.message}")
                 return None
+            raise
+
+    def _apply(self, step: Step, plan: Plan) -> dict[str, Any]:
+        try:
+            return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
+        except ApiError as error:
+            if error.is_field_conflict and _is_ours(error, plan):
+                return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
             raise
 
     def _recreate(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
@@ -200,7 +191,7 @@ class Executor:
         except KubeError as error:
             raise _PartiallyApplied(str(error)) from error
         try:
-            return self._apply_object(step, plan, result)
+            return self._write(step, plan, result)
         except KubeError as error:
             raise _PartiallyApplied(f"{error}. {self._restore(step.live, plan)}") from error
 
@@ -217,19 +208,11 @@ class Executor:
         return f"The former {live['kind']} was restored."
 
     def _delete(self, step: Step, plan: Plan) -> None:
-        resource = resource_of(step.live)
-        self.client.delete(
-            resource,
-            step.live["metadata"],
-            propagation="Background",
-            grace_seconds=self.grace_seconds,
-            dry_run=self.check_mode,
-        )
-        if step.kind in WORKLOAD_KINDS and self.grace_seconds is not None and not self.check_mode:
+        resource, metadata, grace = resource_of(step.live), step.live["metadata"], self.grace_seconds
+        self.client.delete(resource, metadata, propagation="Background", grace_seconds=grace, dry_run=self.check_mode)
+        if step.kind in WORKLOAD_KINDS and grace is not None and not self.check_mode:
             # Deleted by the garbage collector, the pods would keep their own grace period.
-            self.client.delete_collection(
-                POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=self.grace_seconds
-            )
+            self.client.delete_collection(POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=grace)
 
     def _wait_until_gone(self, step: Step) -> None:
         """Wait until the live object of the step does not exist any more (another one of its name may)."""
@@ -245,14 +228,6 @@ class Executor:
                 f"{self.gone_timeout:.0f} s; its replacement was not created. Run the task again once its pods are "
                 f"gone, or raise wait_timeout."
             )
-
-    def _with_owner(self, step: Step, result: ApplyResult) -> Step:
-        """The step with the Job as owner of a training's dependent. In check mode, the Job has no real uid."""
-        workload = result.workload
-        if not step.owned or workload is None or self.check_mode:
-            return step
-        owned = with_owner(step.desired, workload, workload["metadata"]["uid"])
-        return Step(step.action, owned, step.live, step.changes, owned=True)
 
     def _hand_over_replicas(self, step: Step) -> None:
         """Before an autoscaler takes over ``replicas``, give the field to another field manager.
@@ -277,11 +252,10 @@ def _is_ours(error: ApiError, plan: Plan) -> bool:
     These are fields that we patched (a paused, resumed or scaled job), ``replicas`` of an autoscaler that this plan
     deletes, and ``replicas`` that we handed over to one that no longer exists.
     """
-    removes_autoscaler = any(
-        step.action is Action.DELETE and step.kind == "HorizontalPodAutoscaler" for step in plan.steps
-    )
+    deleted = {step.kind for step in plan.steps if step.action is Action.DELETE}
     ours = (f'"{FIELD_MANAGER}"', f'"{HANDOVER_MANAGER}"')
     return all(
-        any(manager in cause.message for manager in ours) or (cause.field == ".spec.replicas" and removes_autoscaler)
+        any(manager in cause.message for manager in ours)
+        or (cause.field == ".spec.replicas" and "HorizontalPodAutoscaler" in deleted)
         for cause in error.causes
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..cluster.pause import stay_paused
 from ..cluster.status import is_terminating
@@ -110,7 +110,7 @@ class Step:
 
     @property
     def uncertain(self) -> bool:
-        """Whether only the server can tell if the update works in place."""
+        """Whether the update works in place depends on the server."""
         return self.action is Action.UPDATE and bool(self.immutable)
 
     def __str__(self) -> str:
@@ -118,7 +118,8 @@ class Step:
         return f"{self.action} {self.kind} {self.name}{detail}"
 
 
-class Completion(NamedTuple):
+@dataclass(frozen=True)
+class Completion:
     """A training that has ended and is not run again: its last status (None if unknown), and why."""
 
     status: str | None = None
@@ -168,7 +169,6 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def blocked_by(self, blocker: str) -> Plan:
-        """The plan without steps, because of the blocker."""
         return replace(self, steps=(), prerequisites=(), blocker=blocker)
 
     def __str__(self) -> str:
@@ -178,11 +178,7 @@ class Plan:
 
 
 def plan_job(
-    name: str,
-    namespace: str,
-    kind: str,
-    desired: Iterable[Mapping[str, Any]],
-    live: Iterable[dict[str, Any]],
+    name: str, namespace: str, kind: str, desired: Iterable[Mapping[str, Any]], live: Iterable[dict[str, Any]]
 ) -> Plan:
     """The steps from the job's ``live`` objects to the ``desired`` ones (the workload first).
 

@@ -30,7 +30,8 @@ def result_of(
     workload = result.workload
     ended = plan.ended or Completion()
     predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
-    ports_are_real = not (check_mode and _adds_service(plan))
+    # The node port that a dry run returns is not the one that a new Service will get.
+    adds_service = any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
     return {
         "name": plan.name,
         "namespace": plan.namespace,
@@ -43,7 +44,7 @@ def result_of(
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
         "released_gpus": plan.released_gpus,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
-        "access_urls": access_urls(result.objects.values(), node_address if ports_are_real else None),
+        "access_urls": access_urls(result.objects.values(), None if check_mode and adds_service else node_address),
         "duration": round(result.seconds, 3),
     }
 
@@ -53,24 +54,15 @@ def why(plan: Plan, reason: str | None) -> str | None:
     return " ".join(filter(None, (reason, (plan.ended or Completion()).reason, plan.kept))) or None
 
 
-def _adds_service(plan: Plan) -> bool:
-    """Whether a Service is created: the node port that a dry run returns is not the one it will get."""
-    return any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
-
-
 def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
-    """Ansible's ``diff`` entries: for each object that changes, the fields that change."""
+    """Ansible's ``diff`` entries: for each object that changes, the fields that change.
+
+    An update that only sets the uid of a recreated workload is left out.
+    """
     secrets = tuple(secrets)
-    return [
-        _diff(step, plan, secrets)
-        for step in (*plan.prerequisites, *plan.steps)
-        if step.action is not Action.UNCHANGED and _shown(step)
-    ]
-
-
-def _shown(step: Step) -> bool:
-    """Whether users care; not for a dependent that only gets the uid of a recreated workload."""
-    return step.action is not Action.UPDATE or any(_shown_changes(step))
+    changed = (step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED)
+    shown = [step for step in changed if step.action is not Action.UPDATE or _shown_changes(step)]
+    return [_diff(step, plan, secrets) for step in shown]
 
 
 def _shown_changes(step: Step) -> list[Change]:
@@ -145,9 +137,8 @@ def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
 
 def resource_result(step: Step) -> dict[str, Any]:
     """One entry of ``results[].resources``: what was done to an object."""
-    resource = resource_of(dict(step.identity))
     return {
-        "api_version": resource.api_version,
+        "api_version": resource_of(dict(step.identity)).api_version,
         "kind": step.kind,
         "name": step.name,
         "action": str(step.action),

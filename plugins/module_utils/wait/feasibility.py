@@ -25,15 +25,12 @@ _NODES_MAX_AGE = 30.0  # the same for nodes; a pod that becomes unschedulable ha
 # Events of the cluster autoscaler and of Karpenter about a pod that will get a new node.
 _NODE_IS_COMING = ("TriggeredScaleUp", "Nominated")
 
-_DELETED = PendingReason("the job was deleted during the wait", final=True)
-_PAUSED = PendingReason("the job is paused", "Resume it with state=resumed", final=True)
-
 
 def stopped(workload: Object | None) -> PendingReason | None:
     """Why a job makes no progress at all: it was deleted or paused."""
     if workload is None:
-        return _DELETED
-    return _PAUSED if is_held(workload) else None
+        return PendingReason("the job was deleted during the wait", final=True)
+    return PendingReason("the job is paused", "Resume it with state=resumed", final=True) if is_held(workload) else None
 
 
 class Feasibility:
@@ -101,12 +98,8 @@ class Feasibility:
 
         def nominated() -> set[str]:
             """The names of all pods that will get a new node."""
-            events = [
-                event
-                for reason in _NODE_IS_COMING
-                for event in self._client.list_objects(EVENT, namespace, fields=f"reason={reason}")
-            ]
-            return {str(event["involvedObject"].get("name")) for event in events}
+            lists = (self._client.list_objects(EVENT, namespace, fields=f"reason={name}") for name in _NODE_IS_COMING)
+            return {str(event["involvedObject"].get("name")) for events in lists for event in events}
 
         return not names.isdisjoint(self._cached(namespace, lambda: if_allowed(nominated, set())))
 

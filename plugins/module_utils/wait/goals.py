@@ -18,7 +18,7 @@ Reached = Callable[[Optional[Object], Sequence[Object]], bool]
 
 @dataclass(frozen=True)
 class Goal:
-    """``word`` names it in messages. ``needs_pods``: the workload alone cannot tell whether it is reached.
+    """``word`` names it in messages. ``needs_pods``: the workload alone does not show if it is reached.
     ``requires_running``: what keeps a job from running keeps it from the goal."""
 
     word: str
@@ -38,10 +38,7 @@ def _is_scheduled(workload: Object | None, pods: Sequence[Object]) -> bool:
 def _is_paused(workload: Object | None, pods: Sequence[Object]) -> bool:
     """No pod holds resources any more: all have ended or are deleted. A job that has ended counts too."""
     left = [pod for pod in pods if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
-    return workload is not None and status_of(workload) in _WITHOUT_PODS and not left
-
-
-_WITHOUT_PODS = ("Paused", "Succeeded", "Failed")
+    return workload is not None and status_of(workload) in ("Paused", "Succeeded", "Failed") and not left
 
 
 SCHEDULED = Goal("scheduled", _is_scheduled)

@@ -46,14 +46,13 @@ def wait_for_jobs(
         for target in targets
         if not job_statuses[target.id].reached_goal
     }
-    all_unreached = list(unreached.values())
     return WaitResult(
         job_statuses.keys(),
         reasons,
         logs,
         {job: status.workload for job, status in job_statuses.items() if status.workload and goal is not DELETED},
         wait_errors(goal, unreached, timeout, keep_going=keep_going),
-        wait_problem(goal, all_unreached, len(targets), timeout, keep_going=keep_going) if unreached else None,
+        wait_problem(goal, list(unreached.values()), len(targets), timeout, keep_going=keep_going) or None,
     )
 
 

@@ -57,8 +57,8 @@ def progress_line(goal: Goal, job_statuses: Mapping[JobId, JobStatus], elapsed: 
     ]
     if len(waiting) > _NAMED:
         named.append(f"{len(waiting) - _NAMED} more")
-    reached = f"{len(job_statuses) - len(waiting)} of {_jobs(len(job_statuses))} {goal.word}"
-    line = f"{reached} after {elapsed:.0f} s (timeout: {timeout:.0f} s)"
+    jobs = "1 job" if len(job_statuses) == 1 else f"{len(job_statuses)} jobs"
+    line = f"{len(job_statuses) - len(waiting)} of {jobs} {goal.word} after {elapsed:.0f} s (timeout: {timeout:.0f} s)"
     return f"{line}; waiting for {', '.join(named)}" if named else line
 
 
@@ -139,7 +139,3 @@ def _log_lines(job: UnreachedGoal) -> str:
     if not job.log:
         return ""
     return "\n".join(["", "The log ends with:", *(f"  {line}" for line in job.log[-_LOG_LINES:])])
-
-
-def _jobs(number: int) -> str:
-    return "1 job" if number == 1 else f"{number} jobs"
