@@ -77,9 +77,12 @@ def pending_reasons(
         yield from (replace(reason, final=False) for reason in gave_up)
     yield from _each(_mount_problem(pod, events) for pod in pods)
     yield from _each(_not_ready(pod, events) for pod in pods)
-    yield from _each([_replica_failure(workload)])
+    conditions = workload.get("status", {}).get("conditions") or ()
+    refusals = [one for one in conditions if one["type"] == "ReplicaFailure" and one["status"] == "True"]
     if len(pods) + workload.get("status", {}).get("succeeded", 0) < pods_wanted(workload):  # else the refusal is past
-        yield from _each(_failed_create(event, workload) for event in reversed(events))
+        failed = (event for event in reversed(events) if event.get("reason") == "FailedCreate")
+        refusals += [event for event in failed if is_about_workload(event, workload)]
+    yield from (_refused(refusal.get("message") or "") for refusal in refusals)
     yield from _each(_container_problem(pod, events) for pod in finished)
 
 
@@ -278,20 +281,6 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
 
 def _is_about(event: Object, pod: Object) -> bool:
     return is_about_pod(event, pod["metadata"]["namespace"], {pod["metadata"]["name"]})
-
-
-def _replica_failure(workload: Object) -> PendingReason | None:
-    for condition in workload.get("status", {}).get("conditions") or ():
-        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
-            return _refused(condition.get("message") or "")
-    return None
-
-
-def _failed_create(event: Object, workload: Object) -> PendingReason | None:
-    """A refusal to create pods, from an event of the workload's controller."""
-    if event.get("reason") != "FailedCreate" or not is_about_workload(event, workload):
-        return None
-    return _refused(event.get("message") or "")
 
 
 @dataclass(frozen=True)

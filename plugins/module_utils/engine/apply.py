@@ -5,22 +5,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..cluster.pause import stay_paused
+from ..cluster.status import stay_paused
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from ..wait.polling import backoff, poll
-from .fields import ABSENT, applied_by, identity_of
-from .merge_patch import patch
+from .fields import ABSENT, Change, applied_by, identity_of, value_at
 from .plan import WORKLOAD_KINDS, Action, Plan, Step, describe, with_hint, with_owner
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
+_PATCH_TRIES = 5
 
 
 @dataclass
@@ -36,13 +36,6 @@ class ApplyResult:
     error: str | None = None
     server_unreachable: bool = False
     warnings: list[str] = field(default_factory=list)
-
-    def add_prerequisite(self, prerequisite: ApplyResult) -> None:
-        """Count an object that was made before this plan's steps as part of it."""
-        steps = prerequisite.plan.prerequisites
-        self.plan = replace(self.plan, prerequisites=(*self.plan.prerequisites, *steps))
-        self.objects = {**prerequisite.objects, **self.objects}
-        self.warnings = [*prerequisite.warnings, *self.warnings]
 
     @property
     def workload(self) -> dict[str, Any] | None:
@@ -109,9 +102,12 @@ class Executor:
         results = run_concurrently_until(stops, apply_plan, plans, self.client.concurrency)
         for plan, result in zip(plans, results, strict=True):
             for step in plan.prerequisites if result else ():
-                prerequisite = shared.pop((step.kind, step.name), None)
-                if result and prerequisite:
-                    result.add_prerequisite(prerequisite)
+                made = shared.pop((step.kind, step.name), None)
+                if result and made:
+                    prerequisites = (*result.plan.prerequisites, *made.plan.prerequisites)
+                    result.plan = replace(result.plan, prerequisites=prerequisites)
+                    result.objects = {**made.objects, **result.objects}
+                    result.warnings = [*made.warnings, *result.warnings]
         self._show_warnings(result for result in results if result)
         return results
 
@@ -200,9 +196,11 @@ class Executor:
         try:
             # A pause is not part of what was applied.
             former = self.client.apply(stay_paused(applied_by(FIELD_MANAGER, live), live))
-            for owned in (step.live for step in plan.steps if _is_owned(step.live, live)):
-                applied = applied_by(FIELD_MANAGER, owned)
-                self.client.apply(with_owner(applied, former, former["metadata"]["uid"]))
+            for dependent in (step.live for step in plan.steps):
+                owners = dependent.get("metadata", {}).get("ownerReferences") or ()
+                if any(owner["uid"] == live["metadata"]["uid"] for owner in owners):
+                    applied = applied_by(FIELD_MANAGER, dependent)
+                    self.client.apply(with_owner(applied, former, former["metadata"]["uid"]))
         except KubeError as error:
             return f"The former {live['kind']} was deleted and could not be restored: {error}"
         return f"The former {live['kind']} was restored."
@@ -241,11 +239,6 @@ class Executor:
                 self.client.apply(held, manager=HANDOVER_MANAGER)
 
 
-def _is_owned(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    references = obj.get("metadata", {}).get("ownerReferences") or ()
-    return any(reference["uid"] == owner["metadata"]["uid"] for reference in references)
-
-
 def _is_ours(error: ApiError, plan: Plan) -> bool:
     """Whether all fields in conflict are ours.
 
@@ -259,3 +252,43 @@ def _is_ours(error: ApiError, plan: Plan) -> bool:
         or (cause.field == ".spec.replicas" and "HorizontalPodAutoscaler" in deleted)
         for cause in error.causes
     )
+
+
+def patch(client: Client, step: Step, *, dry_run: bool) -> dict[str, Any]:
+    """The live object with the changes of the step.
+
+    The patch is guarded by the resourceVersion. Controllers change that all the time, so after a conflict only the
+    fields of the changes are compared. Raises KubeError if they differ from what the plan was made for.
+    """
+    live = step.live
+    for _try in range(_PATCH_TRIES):
+        try:
+            return client.merge_patch(resource_of(live), live["metadata"], _merge_patch(step.changes), dry_run=dry_run)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            problem = error
+        now = client.get(resource_of(live), live["metadata"].get("namespace"), live["metadata"]["name"])
+        if now is None or now["metadata"]["uid"] != live["metadata"]["uid"]:
+            raise KubeError(f"{step.kind} {step.name} was deleted in the meantime. Run the task again.")
+        if all(value_at(now, change.path) == change.after for change in step.changes):
+            return now  # Our own write, whose response was lost; or someone else made the same change.
+        for change in step.changes:
+            if value_at(now, change.path) != change.before:
+                raise KubeError(
+                    f"{change} of {step.kind} {step.name} was changed by someone else in the meantime. "
+                    f"Run the task again."
+                )
+        live = now
+    raise problem
+
+
+def _merge_patch(changes: Iterable[Change]) -> dict[str, Any]:
+    """A JSON merge patch (RFC 7386): null removes a field."""
+    root: dict[Any, Any] = {}
+    for change in changes:
+        node = root
+        for name in change.path[:-1]:
+            node = node.setdefault(name, {})
+        node[change.path[-1]] = None if change.after is ABSENT else change.after
+    return root

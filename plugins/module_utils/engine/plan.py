@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from ..cluster.pause import stay_paused
-from ..cluster.status import is_terminating
+from ..cluster.status import is_terminating, stay_paused
 from ..kube.errors import ApiError
 from ..labels import FIELD_MANAGER
 from .fields import Change, changes, path_text

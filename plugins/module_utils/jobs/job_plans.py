@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.live_jobs import JobId, existing_priority_classes, read_jobs, read_pods
-from ..cluster.pause import is_admitted_by_kueue
+from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, plan_priority_class
 from ..kube.client import Client

@@ -9,9 +9,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from ..cluster.nodes import Node, slim_node
-from ..cluster.pause import is_held
 from ..cluster.reason import PendingReason, pending_reasons, quota_refusal, refused_condition
 from ..cluster.related import own_pods, pods_of_template
+from ..cluster.status import is_held
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA

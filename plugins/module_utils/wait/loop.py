@@ -145,8 +145,7 @@ def _queries(resource: Resource, jobs: Iterable[WaitTarget]) -> Iterator[WatchQu
     names: dict[str, set[str]] = defaultdict(set)
     for job in jobs:
         names[job.id[0]].add(job.id[1])
-    for namespace in names:
-        yield WatchQuery(resource, namespace, selector_of(names[namespace]))
+    return (WatchQuery(resource, namespace, selector_of(named)) for namespace, named in names.items())
 
 
 def _warnings(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:

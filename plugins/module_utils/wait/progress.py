@@ -76,7 +76,10 @@ def wait_problem(goal: Goal, unreached: Sequence[UnreachedGoal], jobs: int, time
     """The message of a wait for a number of jobs that failed: first the fatal jobs, then those that timed out."""
     fatal = [job for job in unreached if job.job_status.fatal]
     timed_out = [job for job in unreached if not job.job_status.fatal]
-    lines = [f"{job.title} {_fatal_error(goal, job)}{_log_lines(job)}" for job in fatal[:_LISTED]]
+    lines: list[str] = []
+    for job in fatal[:_LISTED]:
+        log = (f"  {line}" for line in job.log[-_LOG_LINES:])
+        lines += [f"{job.title} {_fatal_error(goal, job)}", *(("The log ends with:", *log) if job.log else ())]
     if len(fatal) > _LISTED:
         lines.append(f"{len(fatal) - _LISTED} more jobs failed as well; see results.")
     if fatal and not keep_going:
@@ -133,9 +136,3 @@ def _last_state(job: UnreachedGoal) -> str:
 
 def _status_and_pods(workload: Mapping[str, Any]) -> str:
     return f"{status_of(workload)}, {pods_ready(workload)} of {pods_wanted(workload)} pods ready"
-
-
-def _log_lines(job: UnreachedGoal) -> str:
-    if not job.log:
-        return ""
-    return "\n".join(["", "The log ends with:", *(f"  {line}" for line in job.log[-_LOG_LINES:])])
