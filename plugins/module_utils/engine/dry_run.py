@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from ..cluster.live_jobs import WORKLOADS
+from ..cluster.read import WORKLOADS
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError

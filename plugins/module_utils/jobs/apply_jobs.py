@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.live_jobs import JobId
+from ..cluster.read import JobId
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.live_jobs import JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.read import JobId, existing_priority_classes, read_jobs, read_pods
 from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, plan_priority_class

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..cluster.live_jobs import WORKLOADS, JobId, read_events, read_jobs
-from ..cluster.read import read_reasons, reasons_of
+from ..cluster.read import WORKLOADS, JobId, read_events, read_jobs, read_reasons, reasons_of
 from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import if_allowed

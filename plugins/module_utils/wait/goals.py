@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
-from ..cluster.live_jobs import JobId
+from ..cluster.read import JobId
 from ..cluster.related import own_pods
 from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..cluster.live_jobs import JobId, by_time
-from ..cluster.read import reasons_of
+from ..cluster.read import JobId, by_time, reasons_of
 from ..cluster.status import STUCK, status_of
 from ..kube.client import Client
 from ..kube.errors import KubeError

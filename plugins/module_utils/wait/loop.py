@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..cluster.live_jobs import WORKLOADS, JobId, by_time, selector_of
+from ..cluster.read import WORKLOADS, JobId, by_time, selector_of
 from ..cluster.reason import PendingReason
 from ..cluster.status import status_of
 from ..kube.client import Client

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.live_jobs import JobId
+from ..cluster.read import JobId
 from ..cluster.status import is_terminating, pods_ready, pods_wanted, status_of
 from .goals import Goal
 from .loop import JobStatus
