@@ -20,8 +20,7 @@ Amounts = dict[str, int]
 _Container = Mapping[str, Any]
 _Requests = Callable[[_Container], Mapping[str, Any]]
 
-# May be requested for the pod as a whole (like huge pages); that then replaces the sum of the containers.
-_POD_LEVEL = ("cpu", "memory")
+_POD_LEVEL = ("cpu", "memory")  # may be requested for the pod as a whole, which replaces the sum of the containers
 
 
 def pod_requests(pod: Mapping[str, Any], resources: Iterable[str]) -> Amounts:

@@ -32,7 +32,9 @@ from .endpoints import SecretKey
 from .nodes import Node, PodUse, slim_node, slim_pod, with_use
 from .reason import reason_for
 
+Object = Mapping[str, Any]
 JobId = tuple[str, str]  # namespace, name
+ByJob = dict[JobId, list[dict[str, Any]]]
 K = TypeVar("K")
 
 WORKLOADS = (JOB, DEPLOYMENT, STATEFUL_SET)
@@ -42,9 +44,7 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # Finished pods hol
 _NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects of all jobs are read.
 
 
-def read_jobs(
-    client: Client, jobs: Iterable[JobId], resources: Sequence[Resource] = OWNED
-) -> dict[JobId, list[dict[str, Any]]]:
+def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resource] = OWNED) -> ByJob:
     """The objects of the given jobs, by job; a job without any has an empty list."""
     names: dict[str, set[str]] = defaultdict(set)
     wanted = set(jobs)
@@ -55,14 +55,14 @@ def read_jobs(
         namespace, resource = query
         return client.list_objects(resource, namespace, labels=selector_of(names[namespace]))
 
-    found: dict[JobId, list[dict[str, Any]]] = {job: [] for job in wanted}
+    found: ByJob = {job: [] for job in wanted}
     for objects in run_concurrently(read, product(sorted(names), resources), client.concurrency):
         for obj in objects:
             found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
     return found
 
 
-def read_pods(client: Client, jobs: Iterable[JobId]) -> dict[JobId, list[dict[str, Any]]]:
+def read_pods(client: Client, jobs: Iterable[JobId]) -> ByJob:
     """Their pods, by job."""
     return read_jobs(client, jobs, (POD,))
 
@@ -99,7 +99,7 @@ def read_nodes_with_usage(
     return with_use(client.list_slim(NODE, slim), uses), uses
 
 
-def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, str]:
+def read_reasons(client: Client, workloads: Mapping[JobId, Object]) -> dict[JobId, str]:
     """Why the given workloads are not running, where a reason is known.
 
     Two lists per namespace and, if a pod has no node, those of ``read_nodes_with_usage``. What we may not read, the
@@ -113,16 +113,13 @@ def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -
 
 
 def reasons_of(
-    client: Client,
-    workloads: Mapping[K, Mapping[str, Any]],
-    pods: Mapping[K, Sequence[Mapping[str, Any]]],
-    events: Sequence[Mapping[str, Any]],
+    client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]], events: Sequence[Object]
 ) -> dict[K, str]:
     """The same from pods and events that were read already; the keys can be any."""
     nodes = None
     if not all(pod["spec"].get("nodeName") for job in workloads for pod in pods.get(job, ())):
         nodes = if_allowed(lambda: read_nodes_with_usage(client)[0], None)
-    here: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    here: dict[str, list[Object]] = defaultdict(list)
     for event in events:
         here[event["metadata"]["namespace"]].append(event)
     found = {

@@ -162,11 +162,9 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
             continue
         if reason in _PULL:
             cause = _pull_cause(message) or _pull_cause(_pull_event_message(pod, events))
-            return PendingReason(
-                f"image {container.get('image')} of pod {name} cannot be pulled{f': {cause}' if cause else ''}",
-                "Check environment.image, and environment.imagePullSecret for a private registry",
-                final=reason in _PULL_FAILED and not _TRANSIENT.search(cause),
-            )
+            text = f"image {container.get('image')} of pod {name} cannot be pulled{f': {cause}' if cause else ''}"
+            hint = "Check environment.image, and environment.imagePullSecret for a private registry"
+            return PendingReason(text, hint, final=reason in _PULL_FAILED and not _TRANSIENT.search(cause))
         if reason in _NOT_CREATED:
             text = f"the container of pod {name} cannot start: {_short(message) or reason}"
             return PendingReason(text, _NOT_CREATED[reason])

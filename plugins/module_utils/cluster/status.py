@@ -13,8 +13,7 @@ from typing import Any
 
 from ..labels import KUEUE_QUEUE, PAUSED_REPLICAS
 
-STUCK = ("Pending", "Partially Running", "Paused", "Failed")
-"""The statuses that call for a reason."""
+STUCK = ("Pending", "Partially Running", "Paused", "Failed")  # the statuses that call for a reason
 
 # FailureTarget (since 1.31) is set while the last pods still terminate, Failed once they have.
 _FAILED = frozenset({"Failed", "FailureTarget"})
@@ -58,10 +57,8 @@ def is_terminating(obj: Mapping[str, Any]) -> bool:
 
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
     """All wanted pods were created from the current template, ready or not; always true for a Job."""
-    if workload["kind"] == "Job":
-        return True
     updated = workload.get("status", {}).get("updatedReplicas", 0)
-    return not _is_outdated(workload) and bool(updated >= pods_wanted(workload))
+    return workload["kind"] == "Job" or bool(not _is_outdated(workload) and updated >= pods_wanted(workload))
 
 
 def is_complete(workload: Mapping[str, Any]) -> bool:
@@ -147,10 +144,8 @@ def stay_paused(desired: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str
 
 def _is_outdated(workload: Mapping[str, Any]) -> bool:
     """Whether the status is older than the last change of the spec. Jobs have no observedGeneration."""
-    if workload["kind"] == "Job":
-        return False
     observed = workload.get("status", {}).get("observedGeneration", 0)
-    return bool(observed < workload["metadata"].get("generation", 0))
+    return workload["kind"] != "Job" and bool(observed < workload["metadata"].get("generation", 0))
 
 
 def _job_status(job: Mapping[str, Any]) -> str:

@@ -71,7 +71,8 @@ class Executor:
     def apply_plan(self, plan: Plan) -> ApplyResult:
         """Apply every step of the plan in order. Raises ApplyFailed."""
         result = self._apply_steps(plan)
-        self._show_warnings([result])
+        for warning in result.warnings:
+            self.warn(warning)
         if result.error is not None:
             raise ApplyFailed(result)
         return result
@@ -108,13 +109,9 @@ class Executor:
                     result.plan = replace(result.plan, prerequisites=prerequisites)
                     result.objects = {**made.objects, **result.objects}
                     result.warnings = [*made.warnings, *result.warnings]
-        self._show_warnings(result for result in results if result)
-        return results
-
-    def _show_warnings(self, results: Iterable[ApplyResult]) -> None:
-        for result in results:
-            for warning in result.warnings:
+            for warning in result.warnings if result else ():
                 self.warn(warning)
+        return results
 
     def _apply_steps(self, plan: Plan) -> ApplyResult:
         """Apply the steps of the plan until one of them fails."""

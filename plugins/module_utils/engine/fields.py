@@ -30,7 +30,16 @@ class Change(NamedTuple):
     after: Any
 
     def __str__(self) -> str:
-        return path_text(self.path)
+        """``spec.template.spec.containers[main].image``; label keys are in brackets too."""
+        text = ""
+        for step in self.path:
+            if isinstance(step, tuple):
+                text += f"[{','.join(str(value) for dummy, value in step)}]"
+            elif "." in step or "/" in step:
+                text += f"[{step}]"
+            else:
+                text += f".{step}" if text else step
+        return text
 
 
 ABSENT = object()
@@ -69,19 +78,6 @@ def value_at(obj: Any, path: Path) -> Any:
     for name in path:
         obj = obj.get(name, ABSENT) if isinstance(obj, dict) else ABSENT
     return obj
-
-
-def path_text(path: Path) -> str:
-    """``spec.template.spec.containers[main].image``; label keys are in brackets too."""
-    text = ""
-    for step in path:
-        if isinstance(step, tuple):
-            text += f"[{','.join(str(value) for dummy, value in step)}]"
-        elif "." in step or "/" in step:
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if text else step
-    return text
 
 
 # Lists that merge by key, by field name (unique among the kinds that we build, except ``ports``). All other lists are

@@ -16,7 +16,7 @@ from typing import Any
 from ..cluster.status import is_terminating, stay_paused
 from ..kube.errors import ApiError
 from ..labels import FIELD_MANAGER
-from .fields import Change, changes, path_text
+from .fields import Change, changes
 
 
 class Action(str, Enum):
@@ -35,8 +35,6 @@ class Action(str, Enum):
     def __str__(self) -> str:
         return self.value
 
-
-_PATCHING = (Action.PAUSE, Action.RESUME, Action.RESTART, Action.SCALE)
 
 WORKLOAD_KINDS = ("Job", "Deployment", "StatefulSet")
 
@@ -89,7 +87,7 @@ class Step:
             return ()
         allowed = _MUTABLE_SPEC[self.kind].split()
         return tuple(
-            path_text(change.path)
+            str(change)
             for change in self.changes
             if change.path[0] == "spec" and (len(change.path) < 2 or change.path[1] not in allowed)
         )
@@ -105,7 +103,7 @@ class Step:
 
         Our field manager then holds them by an Update, not an Apply, so the next apply of the manifest keeps them.
         """
-        return self.action in _PATCHING and not self.desired
+        return self.action in (Action.PAUSE, Action.RESUME, Action.RESTART, Action.SCALE) and not self.desired
 
     @property
     def uncertain(self) -> bool:
@@ -246,11 +244,6 @@ def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step
         return Step(Action.RECREATE, desired, live)
     found = changes(desired, live, FIELD_MANAGER)
     return Step(Action.UPDATE if found else Action.UNCHANGED, desired, live, found)
-
-
-def plan_priority_class(desired: Mapping[str, Any]) -> Step:
-    """Create a PriorityClass that is missing. It is never updated: its value is immutable, and others use it."""
-    return Step(Action.CREATE, dict(desired), {})
 
 
 def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) -> dict[str, Any]:

@@ -18,18 +18,13 @@ from .plan import Action, Completion, Plan, Step
 
 
 def result_of(
-    result: ApplyResult,
-    *,
-    reason: str | None = None,
-    log: Sequence[str] = (),
-    node_address: str | None = None,
-    check_mode: bool = False,
+    result: ApplyResult, *, reason: str | None, log: Sequence[str], node_address: str | None, check_mode: bool
 ) -> dict[str, Any]:
     """One entry of ``results``: what was done to a job, and its status."""
     plan = result.plan
-    workload = result.workload
     ended = plan.ended or Completion()
     predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
+    workload = None if predicted_only else result.workload
     # The node port that a dry run returns is not the one that a new Service will get.
     adds_service = any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
     return {
@@ -38,10 +33,10 @@ def result_of(
         "kind": plan.kind,
         "action": str(plan.action),
         "error": result.error,
-        "status": status_of(workload) if workload and not predicted_only else ended.status,
+        "status": status_of(workload) if workload else ended.status,
         "reason": why(plan, reason),
         "log": list(log),
-        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
+        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload else None,
         "released_gpus": plan.released_gpus,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
         "access_urls": access_urls(result.objects.values(), None if check_mode and adds_service else node_address),
@@ -55,12 +50,10 @@ def why(plan: Plan, reason: str | None) -> str | None:
 
 
 def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
-    """Ansible's ``diff`` entries: for each object that changes, the fields that change.
-
-    An update that only sets the uid of a recreated workload is left out.
-    """
+    """Ansible's ``diff`` entries: for each object that changes, the fields that change."""
     secrets = tuple(secrets)
     changed = (step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED)
+    # Users need not see updates that only set the uid of a recreated workload.
     shown = [step for step in changed if step.action is not Action.UPDATE or _shown_changes(step)]
     return [_diff(step, plan, secrets) for step in shown]
 

@@ -57,20 +57,19 @@ def wait_for_jobs(
 
 def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, str]:
     """Why jobs are not running, also by what is free on the nodes, which the wait itself does not read."""
-    seen = {job: job_status.fatal or job_status.blocker for job, job_status in job_statuses.items()}
-    reasons = {job: reason.sentence for job, reason in seen.items() if reason}
+    reasons = {job: seen.sentence for job, status in job_statuses.items() if (seen := status.fatal or status.blocker)}
     stuck = {
-        job: job_status
-        for job, job_status in job_statuses.items()
-        if job_status.workload and not job_status.fatal
-        if not job_status.reached_goal or status_of(job_status.workload) in STUCK
+        job: status
+        for job, status in job_statuses.items()
+        if status.workload and not status.fatal
+        if not status.reached_goal or status_of(status.workload) in STUCK
     }
     with suppress(KubeError):  # The reasons seen during the wait have to do.
         reasons |= reasons_of(
             client,
-            {job: job_status.workload for job, job_status in stuck.items() if job_status.workload},
-            {job: job_status.pods for job, job_status in stuck.items()},
-            by_time([event for job_status in stuck.values() for event in job_status.events]),
+            {job: status.workload for job, status in stuck.items() if status.workload},
+            {job: status.pods for job, status in stuck.items()},
+            by_time(event for status in stuck.values() for event in status.events),
         )
     return reasons
 

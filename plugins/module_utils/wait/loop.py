@@ -130,9 +130,8 @@ class Wait:
 
     def _is_over(self, job_statuses: Mapping[JobId, JobStatus]) -> bool:
         """Whether every job is settled, or one is fatal and the wait does not keep going."""
-        if not self.keep_going and any(job_status.fatal for job_status in job_statuses.values()):
-            return True
-        return all(job_status.settled for job_status in job_statuses.values())
+        fatal = any(job_status.fatal for job_status in job_statuses.values())
+        return (fatal and not self.keep_going) or all(job_status.settled for job_status in job_statuses.values())
 
 
 def _workloads(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:

@@ -153,8 +153,7 @@ class _Watcher(Thread):
 
     def stop(self) -> None:
         """For another thread, which has set ``stopped`` before."""
-        watch = self._watch
-        if watch is not None:
+        if (watch := self._watch) is not None:
             watch.stop()
 
     def run(self) -> None:
