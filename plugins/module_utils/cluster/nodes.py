@@ -43,7 +43,8 @@ class PodUse(NamedTuple):
         return self.requests[0]
 
 
-class Taint(NamedTuple):
+@dataclass(frozen=True)
+class Taint:
     """Keeps off pods that do not tolerate it."""
 
     key: str

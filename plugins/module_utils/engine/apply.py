@@ -102,14 +102,15 @@ class Executor:
 
         results = run_concurrently_until(stops, apply_plan, plans, self.client.concurrency)
         for plan, result in zip(plans, results, strict=True):
-            for step in plan.prerequisites if result else ():
-                made = shared.pop((step.kind, step.name), None)
-                if result and made:
+            if result is None:
+                continue
+            for step in plan.prerequisites:
+                if made := shared.pop((step.kind, step.name), None):
                     prerequisites = (*result.plan.prerequisites, *made.plan.prerequisites)
                     result.plan = replace(result.plan, prerequisites=prerequisites)
                     result.objects = {**made.objects, **result.objects}
                     result.warnings = [*made.warnings, *result.warnings]
-            for warning in result.warnings if result else ():
+            for warning in result.warnings:
                 self.warn(warning)
         return results
 

@@ -153,9 +153,5 @@ def map_diff(header: str, before: Mapping[str, str | None], after: Mapping[str, 
         differing = ((key, value) for key, value in values.items() if value != others.get(key))
         return "".join(f"{key}: {value}\n" for key, value in differing if value is not None)
 
-    return {
-        "before": lines(before, after),
-        "after": lines(after, before),
-        "before_header": header,
-        "after_header": header,
-    }
+    texts = {"before": lines(before, after), "after": lines(after, before)}
+    return {**texts, "before_header": header, "after_header": header}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.read import JobId
+from ..cluster.read import JobId, node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
@@ -142,8 +142,6 @@ def _stuck_reasons(task: Task[JobOptions], applied: list[ApplyResult], wait_resu
             stuck[job] = result.workload
     if not stuck:
         return dict(wait_result.reasons)
-    from ..cluster.read import read_reasons  # Most tasks do not need it.
-
     return {**wait_result.reasons, **read_reasons(task.client(), stuck)}
 
 
@@ -152,6 +150,4 @@ def _node_address(task: Task[JobOptions], applied: list[ApplyResult]) -> str | N
     services = [obj for result in applied for obj in result.objects.values() if obj["kind"] == "Service"]
     if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
         return None
-    from ..cluster.read import node_address
-
     return node_address(task.client())

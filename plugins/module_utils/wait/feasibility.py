@@ -34,7 +34,7 @@ def stopped(workload: Object | None) -> PendingReason | None:
 
 
 class Feasibility:
-    """Tells reasons that are final from those that may pass.
+    """Separates final reasons from those that may pass.
 
     Without the right to read nodes or quotas, the job's own objects decide. ``new_nodes``: nodes may be added, so that
     a lack of them is never final.
