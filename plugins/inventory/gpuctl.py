@@ -146,8 +146,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
     def _hosts(self, path: str, may_use_cache: bool) -> dict[str, dict[str, Any]]:
         """Variables by host name, from the cache if it is enabled and may be used, else from the cluster."""
-        params = {name: self._text_or_value(name) for name in (*connection_argument_spec(), *FILTERS)}
-        params["all_nodes"] = self.get_option("all_nodes")
+        params = {name: self.get_option(name) for name in (*connection_argument_spec(), *FILTERS, "all_nodes")}
+        params = {
+            name: self.templar.template(value) if isinstance(value, str) else value for name, value in params.items()
+        }
         if not self.get_option("cache"):
             return self._read(path, params)
         key = self.get_cache_key(path) + _digest(params)
@@ -155,10 +157,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             self.cache[key] = self._read(path, params)
         found: dict[str, dict[str, Any]] = self.cache[key]
         return found
-
-    def _text_or_value(self, name: str) -> Any:
-        value = self.get_option(name)
-        return self.templar.template(value) if isinstance(value, str) else value
 
     def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         options = NodeInfoOptions(**{name: params[name] for name in FILTERS})

@@ -71,13 +71,7 @@ MAIN_CONTAINER = "main"
 
 def job_labels(name: str, *, kind: str, priority: str, pool: str, namespace: str) -> dict[str, str]:
     """The labels of every object of a job, and of its pods."""
-    return {
-        **pod_selector(name),
-        JOB_TYPE: kind,
-        PRIORITY: priority,
-        POOL: pool,
-        NAMESPACE: namespace,
-    }
+    return {**pod_selector(name), JOB_TYPE: kind, PRIORITY: priority, POOL: pool, NAMESPACE: namespace}
 
 
 def pod_selector(name: str) -> dict[str, str]:

@@ -84,11 +84,6 @@ def canonical(text: str | int | float) -> str:
     return parse(text).text
 
 
-def same(left: str | int | float, right: str | int | float) -> bool:
-    """Whether two quantities have the same value. Raises QuantityError."""
-    return parse(left) == parse(right)
-
-
 def ceil_gib(text: str | int | float) -> int:
     """Whole GiB that hold the quantity (bytes): 1Mi -> 1, 2Gi -> 2, 2.5Gi -> 3. Raises QuantityError."""
     return math.ceil(parse(text).value / GIB)

@@ -23,7 +23,6 @@ from .kube.connection_options import connection_argument_spec, connection_secret
 from .kube.errors import KubeError
 from .manifest.problems import ManifestErrors, MissingLibrary
 from .options import OptionsT
-from .zipped import compile_once
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -107,9 +106,6 @@ class ModuleSpec(Generic[OptionsT]):
 
 def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
     """Perform the task of a module process and exit with its result."""
-    compile_once()
-    # Pydantic would search the metadata of all installed distributions for plugins.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     task = Task(
         spec.options.from_params(module.params),
         module.params,
@@ -157,7 +153,7 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
 @contextmanager
 def _infrequent_gc() -> Iterator[None]:
     """Hundreds of jobs are a hundred thousand objects without a reference cycle. By default Python searches for cycles
-    after every 700 new objects, also among all that Ansible and the libraries have made before."""
+    after every 700 new objects, also among all those of Ansible and the libraries. docs/performance.md has figures."""
     threshold = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000)

@@ -41,12 +41,11 @@ def _file_versions(options: Mapping[str, Any], environ: Mapping[str, str]) -> li
     kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
     kubeconfigs = [] if isinstance(kubeconfig, Mapping) else str(kubeconfig).split(os.pathsep)
     paths = (*kubeconfigs, *(options[name] for name in ("ca_cert", "client_cert", "client_key")))
-    return [_file_version(os.path.abspath(os.path.expanduser(path))) for path in paths if path]
-
-
-def _file_version(path: str) -> tuple[str, int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return path, status.st_mtime_ns, status.st_size
+    versions: list[tuple[str, int, int] | None] = []
+    for path in (os.path.abspath(os.path.expanduser(path)) for path in paths if path):
+        try:
+            status = os.stat(path)
+            versions.append((path, status.st_mtime_ns, status.st_size))
+        except OSError:
+            versions.append(None)
+    return versions

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 from .connection import Connection, basic, bearer, read_pem
 from .errors import ConnectionProblem
+from .kubeconfig import read_kubeconfig
+from .library import KubeconfigError, load_kubeconfig, load_service_account
 
 
 def connection_argument_spec() -> dict[str, dict[str, Any]]:
@@ -94,18 +96,22 @@ def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | 
     return {"kubeconfig": kubeconfig, **{name: options[name] for name in names}}
 
 
-def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Connection:
+def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
     """The connection that options and environment describe.
 
     Raises ConnectionProblem if they are wrong, ImportError if they need the missing ``kubernetes`` library.
     """
-    environ = os.environ if environ is None else environ
     options = resolve_options(params, environ)
     for option, minimum in _MINIMUM.items():
         if options[option] is not None and options[option] < minimum:
             raise ConnectionProblem(f"{option} is too small: {options[option]}. Use {minimum} or more.")
     connection = replace(_base_connection(options, environ), **_overrides(options))
-    _check_url(connection.server)
+    if not connection.server:
+        raise ConnectionProblem("no API server given. Set host, or kubeconfig and context.")
+    if not _is_http_url(connection.server):
+        raise ConnectionProblem(
+            f"not the URL of an API server: {connection.server}. Use one such as https://10.0.0.1:6443."
+        )
     return connection
 
 
@@ -154,19 +160,13 @@ def _base_connection(options: Mapping[str, Any], environ: Mapping[str, str]) -> 
     if given("host") and (given("api_key") or given("username", "password") or given("client_cert", "client_key")):
         return Connection()
     selected = given("kubeconfig") or given("context")
-    if not selected and environ.get("KUBERNETES_SERVICE_HOST"):  # The library detects a pod by it.
-        from .library import load_service_account
-
-        if account := load_service_account():
-            return account
+    in_pod = environ.get("KUBERNETES_SERVICE_HOST")  # The library detects a pod by it.
+    if not selected and in_pod and (account := load_service_account()):
+        return account
     kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
     context = options["context"]
-    from .kubeconfig import read_kubeconfig
-
     if connection := read_kubeconfig(kubeconfig, context):
         return connection
-    from .library import KubeconfigError, load_kubeconfig
-
     try:
         return load_kubeconfig(kubeconfig, context, persist=options["persist_config"] is not False)
     except KubeconfigError as problem:
@@ -210,13 +210,9 @@ def _read_pem(option: str, path: str) -> str:
         raise ConnectionProblem(f"cannot read {option} {path}: {reason}. Set it to the path of a PEM file.") from None
 
 
-def _check_url(server: str) -> None:
-    if not server:
-        raise ConnectionProblem("no API server given. Set host, or kubeconfig and context.")
+def _is_http_url(server: str) -> bool:
     try:
         url = urlsplit(server)
-        valid = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:  # brackets without an IPv6 address, a port that is not a number
-        valid = False
-    if not valid:
-        raise ConnectionProblem(f"not the URL of an API server: {server}. Use one such as https://10.0.0.1:6443.")
+        return False
