@@ -77,8 +77,7 @@ options:
       - If unset, E(K8S_AUTH_NO_PROXY) is used.
     type: str
   proxy_headers:
-    description:
-      - Headers for the proxy.
+    description: Headers for the proxy.
     type: dict
     suboptions:
       proxy_basic_auth:
@@ -125,4 +124,16 @@ options:
     type: int
 notes:
   - An empty environment variable counts as unset.
+"""
+
+    # For modules that write. The argument spec is in module_utils/options.py.
+    CONCURRENCY = r"""
+options:
+  concurrency:
+    description:
+      - Maximum number of concurrent requests. Independent objects, such as jobs, nodes or namespaces, are written
+        concurrently. The steps of one job stay in order.
+      - If the server responds with C(429 Too Many Requests), all requests pause for the time that it asks for.
+    type: int
+    default: 10
 """

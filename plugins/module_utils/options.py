@@ -37,7 +37,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyOptions(Options):
-    """The option of every module that writes many objects; documented in the doc fragment ``concurrency``.
+    """The option of every module that writes many objects; documented in the doc fragment ``connection.concurrency``.
 
     The client reads it, as one of its connection options.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -37,24 +37,15 @@ class QuantityError(ValueError):
     """The text is not a Kubernetes quantity."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Quantity:
     """An exact value and its canonical text. 1Gi and 1024Mi are equal."""
 
     value: Fraction
-    text: str
+    text: str = field(compare=False)
 
     def __str__(self) -> str:
         return self.text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.value == other.value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __lt__(self, other: Quantity) -> bool:
-        return self.value < other.value
 
 
 def parse(text: str | int | float) -> Quantity:

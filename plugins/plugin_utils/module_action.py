@@ -77,7 +77,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         environment = self._environment()
-        reason = module_process_reason(self._execution_context(variables, environment))
+        context = ExecutionContext(
+            transport=self._connection.transport,
+            becomes=self._connection.become is not None,
+            is_async=bool(self._task.async_val),
+            interpreter=self._interpreter(variables),
+            environment=environment,
+        )
+        reason = module_process_reason(context)
         if reason is None:
             result |= self._run_in_process(variables, environment)
         else:
@@ -88,15 +95,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if self._task.no_log:
             censor_results(result)
         return result
-
-    def _execution_context(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> ExecutionContext:
-        return ExecutionContext(
-            transport=self._connection.transport,
-            becomes=self._connection.become is not None,
-            is_async=bool(self._task.async_val),
-            interpreter=self._interpreter(variables),
-            environment=environment,
-        )
 
     def _interpreter(self, variables: Mapping[str, Any]) -> str:
         """The Python interpreter from variables, environment or ansible.cfg, or a keyword like ``auto``."""

@@ -219,11 +219,8 @@ class Client:
 
         ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind.
         """
-        options: dict[str, Any] = {
-            **_DELETE_OPTIONS,
-            "propagationPolicy": propagation,
-            "preconditions": {"uid": metadata["uid"]},
-        }
+        preconditions = {"uid": metadata["uid"]}
+        options = {**_DELETE_OPTIONS, "propagationPolicy": propagation, "preconditions": preconditions}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         if dry_run:
@@ -282,4 +279,4 @@ def _write_query(dry_run: bool) -> dict[str, str]:
     return {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
 
 
-_DELETE_OPTIONS = {"apiVersion": "v1", "kind": "DeleteOptions"}
+_DELETE_OPTIONS: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}

@@ -134,20 +134,18 @@ def resolve_options(params: Mapping[str, Any], environ: Mapping[str, str]) -> di
             options[option] = options[option].strip().lower() not in ("0", "false", "no", "off", "n", "f")
     for option in ("request_timeout", "retries"):
         if isinstance(options[option], str):
-            options[option] = _number(option, options[option])
+            try:
+                options[option] = int(options[option])
+            except ValueError:
+                raise ConnectionProblem(
+                    f"K8S_AUTH_{option.upper()} is not a number: {options[option]!r}. Use a whole number."
+                ) from None
     if isinstance(options["impersonate_groups"], str):
         options["impersonate_groups"] = [group for group in options["impersonate_groups"].split(",") if group]
     headers = {name: environ.get(f"K8S_AUTH_PROXY_HEADERS_{name.upper()}") for name in PROXY_HEADERS}
     headers |= {name: value for name, value in (options["proxy_headers"] or {}).items() if value}
     options["proxy_headers"] = {name: value for name, value in headers.items() if value}
     return options
-
-
-def _number(option: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ConnectionProblem(f"K8S_AUTH_{option.upper()} is not a number: {text!r}. Use a whole number.") from None
 
 
 def _base_connection(options: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
@@ -190,8 +188,14 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     elif options["username"] and options["password"]:
         overrides["authorization"] = partial(basic, options["username"], options["password"])
     for option in ("client_cert", "client_key", "ca_cert"):
-        if options[option]:
-            overrides[option] = _read_pem(option, options[option])
+        if path := options[option]:
+            try:
+                overrides[option] = read_pem(path)
+            except OSError as problem:
+                reason = (problem.strerror or str(problem)).lower()
+                raise ConnectionProblem(
+                    f"cannot read {option} {path}: {reason}. Set it to the path of a PEM file."
+                ) from None
     if options["proxy_headers"]:
         from urllib3.util import make_headers
 
@@ -200,14 +204,6 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     # Each group is a header of its own (Kubernetes, user impersonation).
     groups = [("Impersonate-Group", group) for group in options["impersonate_groups"] or ()]
     return {**overrides, "impersonation": (*user, *groups)}
-
-
-def _read_pem(option: str, path: str) -> str:
-    try:
-        return read_pem(path)
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise ConnectionProblem(f"cannot read {option} {path}: {reason}. Set it to the path of a PEM file.") from None
 
 
 def _is_http_url(server: str) -> bool:
