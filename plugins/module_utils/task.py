@@ -3,7 +3,7 @@
 """One run of a module, independent of AnsibleModule, and how a module process performs it.
 
 Every module is a function from a Task to a result. It runs in a module process (``run_module``) and, on the controller,
-in Ansible's own (plugin_utils/local_action.py).
+in Ansible's own (plugin_utils/module_action.py).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TaskFailed(Exception):
 
 @dataclass
 class Task(Generic[OptionsT]):
-    """What a module is asked to do, and its ways to reach the outside.
+    """The input of a module, and its access to everything outside.
 
     ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far. ``progress``

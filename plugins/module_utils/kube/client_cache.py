@@ -1,7 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Clients by connection. One process runs all items of a loop, mostly against one cluster: a new client for each would
-load the kubeconfig, run its exec plug-in and shake hands again."""
+"""Clients by connection, so that the items of a loop do not each load the kubeconfig, run exec plug-ins and connect."""
 
 from __future__ import annotations
 
