@@ -148,7 +148,7 @@ def test_a_proxy_header_names_its_environment_variable(option: str) -> None:
 
 
 def _variables(option: dict[str, Any]) -> set[str]:
-    return set(re.findall(r"E\((K8S_AUTH_\w+)\)", " ".join(option["description"])))
+    return set(re.findall(r"E\((K8S_AUTH_\w+)\)", str(option["description"])))
 
 
 # ---- The simulator
