@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from ansible.module_utils.basic import missing_required_lib
 
-from .kube.client_cache import cached_client, discard_client
+from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets
 from .kube.errors import KubeError
 from .manifest.problems import ManifestErrors, MissingLibrary
@@ -26,8 +26,6 @@ from .options import OptionsT
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
-
-    from .kube.client import Client
 
 
 class TaskFailed(Exception):
