@@ -143,7 +143,7 @@ def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> 
     uids: dict[str, dict[str, JobId]] = defaultdict(dict)
     for job, workload in jobs.items():
         uids[job[0]][workload["metadata"]["uid"]] = job
-    resource = KUEUE_WORKLOAD._replace(api_version=version)
+    resource = replace(KUEUE_WORKLOAD, api_version=version)
     found = {}
     for namespace, wanted in sorted(uids.items()):
         for admission in client.list_objects(resource, namespace, labels=KUEUE_JOB_UID):
