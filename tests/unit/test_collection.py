@@ -31,7 +31,8 @@ MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py
 CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
 OPTIONAL_FRAGMENTS = [
-    f"{COLLECTION}.{name}" for name in ("manifests", "connection.concurrency", "attributes.write_module")
+    f"{COLLECTION}.{name}"
+    for name in ("manifests", "manifests.conflicts", "connection.concurrency", "attributes.write_module")
 ]
 INFO_FRAGMENTS = ["connection", "attributes", "attributes.info_module", "attributes.actiongroup_gpuctl"]
 
