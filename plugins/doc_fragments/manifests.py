@@ -29,3 +29,14 @@ options:
     type: bool
     default: false
 """
+
+    # For modules that apply objects with server-side apply.
+    CONFLICTS = r"""
+options:
+  force_conflicts:
+    description:
+      - Whether to overwrite fields that another field manager, such as C(kubectl edit) or a controller, has changed. If
+        V(false), the task fails and reports the fields and their managers.
+    type: bool
+    default: false
+"""

@@ -48,19 +48,6 @@ KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 HOSTNAME = "kubernetes.io/hostname"
 
-GPU = "nvidia.com/gpu"
-GPU_MEMORY = "aliyun.com/gpu-mem"  # whole GiB of a shared GPU, by the gpushare device plugin
-
-# Keys of a manifest's quota -> keys of a ResourceQuota. Of extended resources Kubernetes only counts ``requests.``; it
-# accepts the bare name and ignores it (pkg/quota/v1/evaluator/core/pods.go, podComputeUsageHelper).
-QUOTA_KEYS: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("requests.cpu", "limits.cpu"),
-    "memory": ("requests.memory", "limits.memory"),
-    "gpu": (f"requests.{GPU}",),
-    "gpu_share": (f"requests.{GPU_MEMORY}",),
-    "pods": ("pods",),
-}
-
 MAIN_CONTAINER = "main"
 
 

@@ -94,6 +94,11 @@ def ceil_gib(text: str | int | float) -> int:
     return math.ceil(parse(text).value / GIB)
 
 
+def floor_gib(text: str | int | float) -> int:
+    """Whole GiB in the quantity (bytes): 1Mi -> 0, 2Gi -> 2, 2.5Gi -> 2. Raises QuantityError."""
+    return math.floor(parse(text).value / GIB)
+
+
 def _scale(suffix: str) -> tuple[int, int, Format]:
     if suffix in _BINARY:
         return 1024, _BINARY[suffix], "binary"

@@ -59,7 +59,6 @@ _LAZY_IMPORTS = (
     "logs.host_file",
     "logs.log_lines",
     "logs.log_pods",
-    "manifest.cross_document",
     "manifest.digest",
     "manifest.load",
     "manifest.matrix",

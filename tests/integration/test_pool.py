@@ -219,7 +219,7 @@ REFUSED = {
     "no input": ({}, ["src", "definition", "name"]),
     "nodes without a pool": ({"definition": {}, "nodes": ["a"]}, ["name"]),
     "only a job": ({"definition": training()}, ["no pool found", "training"]),
-    "no concurrency": ({"name": "a", "concurrency": 0}, ["concurrency is 0"]),
+    "no concurrency": ({"name": "a", "concurrency": 0}, ["concurrency is too small: 0"]),
 }
 
 

@@ -30,7 +30,9 @@ PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
 CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
-OPTIONAL_FRAGMENTS = [f"{COLLECTION}.{name}" for name in ("manifests", "concurrency", "attributes.write_module")]
+OPTIONAL_FRAGMENTS = [
+    f"{COLLECTION}.{name}" for name in ("manifests", "manifests.conflicts", "concurrency", "attributes.write_module")
+]
 INFO_FRAGMENTS = ["connection", "attributes", "attributes.info_module", "attributes.actiongroup_gpuctl"]
 
 

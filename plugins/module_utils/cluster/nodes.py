@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from ..accelerators import ACCELERATORS, whole_devices
 from ..labels import (
     DEFAULT_POOL,
-    GPU,
-    GPU_MEMORY,
     GPU_PRODUCT,
     GPU_TYPE,
     GPU_TYPE_INTERNAL,
@@ -23,9 +22,12 @@ from ..labels import (
 )
 from .pod_requests import Amounts, amount_of, pod_requests
 
-COUNTED = (GPU, GPU_MEMORY, "cpu", "memory")
-
 ACTIVE, MAINTAINING, FAULTY = "active", "maintaining", "faulty"
+
+
+def counted_resources() -> tuple[str, ...]:
+    """The resources that nodes and pods are compared by, the scarcest first."""
+    return (*ACCELERATORS, "cpu", "memory")
 
 
 class PodUse(NamedTuple):
@@ -36,11 +38,11 @@ class PodUse(NamedTuple):
     job_kind: str | None
     pool: str | None  # the one it asks for
     node: str | None
-    requests: tuple[int, ...]  # in the order of COUNTED
+    requests: tuple[int, ...]  # in the order of counted_resources
 
     @property
     def gpu(self) -> int:
-        return self.requests[0]
+        return whole_devices(dict(zip(counted_resources(), self.requests, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,19 @@ class Node:
     @property
     def has_gpus(self) -> bool:
         """Also true for shared GPUs, and for a node with a GPU type whose driver or device plugin is down."""
-        return any(self.allocatable.get(resource) for resource in (GPU, GPU_MEMORY)) or self.gpu_type is not None
+        return any(self.allocatable.get(resource) for resource in ACCELERATORS) or self.gpu_type is not None
+
+    @property
+    def gpu_total(self) -> int:
+        return whole_devices(self.allocatable)
+
+    @property
+    def gpu_used(self) -> int:
+        return whole_devices(self.used)
+
+    @property
+    def gpu_free(self) -> int:
+        return whole_devices({resource: self.free(resource) for resource in ACCELERATORS})
 
     def free(self, resource: str) -> int:
         """What a new pod could get, of what is allocatable; nothing on a node that accepts no pods."""
@@ -99,7 +113,7 @@ def slim_pod(pod: Mapping[str, Any]) -> PodUse:
         labels.get(JOB_TYPE),
         labels.get(POOL),
         pod["spec"].get("nodeName"),
-        tuple(pod_requests(pod, COUNTED).values()),
+        tuple(pod_requests(pod, counted_resources()).values()),
     )
 
 
@@ -112,7 +126,7 @@ def slim_node(node: Mapping[str, Any]) -> Node:
         name=node["metadata"]["name"],
         status=node_status(node),
         labels=node["metadata"].get("labels") or {},
-        allocatable={resource: amount_of(resource, allocatable.get(resource)) for resource in COUNTED},
+        allocatable={resource: amount_of(resource, allocatable.get(resource)) for resource in counted_resources()},
         created_at=node["metadata"]["creationTimestamp"],
         last_updated_at=max(filter(None, heartbeats), default=None),
         address=addresses.get("ExternalIP") or addresses.get("InternalIP"),
@@ -134,11 +148,12 @@ def node_status(node: Mapping[str, Any]) -> str:
 
 def with_use(nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[Node]:
     """The nodes with their usage. Pods on deleted nodes do not count."""
-    taken: dict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTED))
+    resources = counted_resources()
+    taken: dict[str, list[int]] = defaultdict(lambda: [0] * len(resources))
     for use in uses:
         if use.node:
             taken[use.node] = [sum(pair) for pair in zip(taken[use.node], use.requests, strict=True)]
-    return [replace(node, used=dict(zip(COUNTED, taken[node.name], strict=True))) for node in nodes]
+    return [replace(node, used=dict(zip(resources, taken[node.name], strict=True))) for node in nodes]
 
 
 def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:
@@ -149,9 +164,9 @@ def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, A
     return {
         "node_name": node.name,
         "status": node.status,
-        "gpu_total": node.allocatable[GPU],
-        "gpu_used": node.used.get(GPU, 0),
-        "gpu_free": node.free(GPU),
+        "gpu_total": node.gpu_total,
+        "gpu_used": node.gpu_used,
+        "gpu_free": node.gpu_free,
         "gpu_type": node.gpu_type,
         "bound_pools": [node.pool],
         "cpu": cores(node.allocatable["cpu"]),

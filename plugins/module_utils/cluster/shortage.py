@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..labels import DEFAULT_POOL, GPU, GPU_MEMORY, GPU_TYPE, JOB_TYPE, POOL
-from .nodes import ACTIVE, COUNTED, FAULTY, MAINTAINING, Node, Taint, cores, gibibytes
+from ..accelerators import ACCELERATORS, whole_devices
+from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL
+from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_resources, gibibytes
 from .pod_requests import pod_requests
 
 Object = Mapping[str, Any]
@@ -54,7 +55,7 @@ def shortage_of(pod: Object, nodes: Sequence[Node]) -> Shortage | None:
         return _all_tainted(pod, labelled, place)
     if len(members) < len(labelled):
         place = f"{place} whose taints it tolerates"
-    requests = pod_requests(pod, COUNTED)
+    requests = pod_requests(pod, counted_resources())
     return (
         _larger_than_any(requests, members, place, pod)
         or _none_accepts_pods(members, place)
@@ -124,8 +125,8 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
 
 def _all_tainted(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
     keys = sorted({taint.key for node in nodes for taint in _untolerated(node, pod)})
-    if keys == [GPU]:
-        text = f"the nodes of {place} only accept jobs that use GPUs (taint {GPU})"
+    if keys in [[row.taint] for row in ACCELERATORS.values()]:
+        text = f"the nodes of {place} only accept jobs that use GPUs (taint {keys[0]})"
         return Shortage(text, "Set resources.pool to a pool with other nodes", lasting=True)
     # Not lasting: maintenance and driver upgrades set taints and remove them.
     text = f"every node of {place} has a taint that it does not tolerate: {_enumerate(keys)}"
@@ -133,20 +134,23 @@ def _all_tainted(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
 
 
 def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: str, pod: Object) -> Shortage | None:
-    for resource in COUNTED:
+    for resource in requests:
         largest = max(node.allocatable.get(resource, 0) for node in nodes)
         if requests[resource] <= largest:
             continue
-        noun = _NOUNS[resource]
+        noun = _noun(resource)
         if not largest:
             # A node shows no GPUs while its device plugin restarts, but keeps its GPU type.
             lasting = not any(node.gpu_type for node in nodes)
             return Shortage(f"no node of {place} has {noun}", f"Set resources.pool to a pool with {noun}", lasting)
         training = (pod["metadata"].get("labels") or {}).get(JOB_TYPE) == "training"
-        spread = ", or spread the training with resources.node_count" if resource == GPU and training else ""
+        spread = (
+            ", or spread the training with resources.node_count" if training and whole_devices({resource: 1}) else ""
+        )
         needs, most = _needs(resource, requests[resource]), _at_most(resource, largest)
         text = f"{needs}, but the largest node of {place} has {most}"
-        return Shortage(text, f"Lower {_FIELDS[resource]}{spread}", lasting=True)
+        field = ACCELERATORS[resource].documented if resource in ACCELERATORS else resource
+        return Shortage(text, f"Lower resources.{field}{spread}", lasting=True)
     return None
 
 
@@ -160,16 +164,16 @@ def _none_accepts_pods(nodes: Sequence[Node], place: str) -> Shortage | None:
 
 
 def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
-    if any(all(node.free(resource) >= requests[resource] for resource in COUNTED) for node in nodes):
+    if any(all(node.free(resource) >= requests[resource] for resource in requests) for node in nodes):
         return None
-    needed = [resource for resource in COUNTED if requests[resource]]
+    needed = [resource for resource in requests if requests[resource]]
     # The scarcest resource explains most: the one that the fewest nodes have enough of.
     scarcest = min(needed, key=lambda resource: sum(node.free(resource) >= requests[resource] for node in nodes))
     best = max(nodes, key=lambda node: node.free(scarcest))
     free, missing = best.free(scarcest), requests[scarcest] - best.free(scarcest)
     hint = "Wait for other jobs to finish, delete one, or raise job.priority"
     if missing <= 0:
-        nouns = _enumerate([_NOUNS[resource] for resource in needed])
+        nouns = _enumerate([_noun(resource) for resource in needed])
         return Shortage(f"no single node of {place} has enough {nouns} free at the same time", hint)
     needs, number = _needs(scarcest, requests[scarcest]), len(nodes)
     unavailable = _unavailable(nodes)
@@ -191,13 +195,12 @@ def _unavailable(nodes: Sequence[Node]) -> str:
 
 
 _UNAVAILABLE = {MAINTAINING: "cordoned", FAULTY: "not ready"}
-_NOUNS = {GPU: "GPUs", GPU_MEMORY: "shared GPU memory", "cpu": "CPU", "memory": "memory"}
-_FIELDS = {
-    GPU: "resources.gpu",
-    GPU_MEMORY: "resources.gpu-share",
-    "cpu": "resources.cpu",
-    "memory": "resources.memory",
-}
+
+
+def _noun(resource: str) -> str:
+    if resource in ACCELERATORS:
+        return ACCELERATORS[resource].noun
+    return "CPU" if resource == "cpu" else "memory"
 
 
 def _needs(resource: str, number: int) -> str:
@@ -210,10 +213,8 @@ def _at_most(resource: str, number: int) -> str:
 
 
 def _amount(resource: str, number: int, rounded: Callable[[float], float]) -> str:
-    if resource == GPU:
-        return f"{number} GPU" if number == 1 else f"{number} GPUs"
-    if resource == GPU_MEMORY:
-        return f"{number}Gi of shared GPU memory"
+    if resource in ACCELERATORS:
+        return ACCELERATORS[resource].text(number)
     return f"{cores(number)} CPU" if resource == "cpu" else f"{gibibytes(number, rounded)} of memory"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from ..accelerators import ACCELERATORS, whole_devices
 from ..cluster.pod_requests import amount_of
 from ..cluster.reason import pod_status
 from ..cluster.related import is_about_pod, is_about_workload, main_container
@@ -17,8 +18,6 @@ from ..labels import (
     DEFAULT_POOL,
     DESCRIPTION,
     FIELD_MANAGER,
-    GPU,
-    GPU_MEMORY,
     GPU_TYPE,
     JOB_TYPE,
     MANAGED_BY,
@@ -43,9 +42,9 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}",
         "pool": labels.get(POOL) or DEFAULT_POOL,
         "priority": labels.get(PRIORITY),
-        "gpu": amount_of(GPU, requests.get(GPU)),
+        "gpu": whole_devices({resource: amount_of(resource, requests.get(resource)) for resource in ACCELERATORS}),
         "gpu_type": (spec.get("nodeSelector") or {}).get(GPU_TYPE),
-        "gpu_share": f"{requests[GPU_MEMORY]}Gi" if GPU_MEMORY in requests else None,
+        **_shares(requests),
         "cpu": requests.get("cpu"),
         "memory": requests.get("memory"),
         "image": container.get("image"),
@@ -57,6 +56,12 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "finished_at": _finished_at(status),
         "age": age(metadata["creationTimestamp"], now),
     }
+
+
+def _shares(requests: Mapping[str, Any]) -> dict[str, str | None]:
+    """``gpu_share``, and any other share of a GPU, as in a manifest."""
+    shares = [row for row in ACCELERATORS.values() if row.unit]
+    return {row.field: f"{requests[row.resource]}{row.unit}" if row.resource in requests else None for row in shares}
 
 
 def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:

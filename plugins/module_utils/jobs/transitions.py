@@ -20,11 +20,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..accelerators import ACCELERATORS, whole_devices
 from ..cluster.pod_requests import pod_requests
 from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
 from ..engine.plan import Action, Plan, Step, plan_job, recreated
-from ..labels import FIELD_MANAGER, GPU, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
+from ..labels import FIELD_MANAGER, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
 
 _SUSPEND = ("spec", "suspend")
 _ACTIVE = ("spec", "active")
@@ -182,7 +183,7 @@ def _default_replicas(job: LiveJob) -> int:
 def _held_gpus(pods: Iterable[Mapping[str, Any]]) -> int:
     """GPUs held by pods: none by a pod that has no node yet or has finished."""
     return sum(
-        pod_requests(pod, (GPU,))[GPU]
+        whole_devices(pod_requests(pod, ACCELERATORS))
         for pod in pods
         if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
     )

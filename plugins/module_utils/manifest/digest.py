@@ -8,22 +8,23 @@ import hashlib
 import json
 from typing import Any
 
+from ..accelerators import ACCELERATORS
 from ..quantity import canonical
 from .models import Training
 
 _LENGTH = 32  # hexadecimal digits: 128 bits, which no two manifests of a cluster share by chance
-_QUANTITIES = {"resources": ("cpu", "memory", "gpu_share"), "storage": ("shm",)}
 
 
 def digest_of(manifest: Training) -> str:
-    """The digest of what a training runs: of its manifest, not of the objects that a version of the collection builds.
+    """The digest of what a training runs, from its manifest and not from the objects of a version of the collection.
 
-    Spelling and explicit defaults make no difference, nor do the version of the manifest format and the block ``job``:
-    priority, description and sweep do not change the run.
+    Spelling, explicit defaults, the version of the format and the block ``job`` make no difference.
     """
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
     data = manifest.model_dump(mode="json", exclude_defaults=True, exclude={"version", "job"})
-    for block, fields in _QUANTITIES.items():
+    shares = (row.field for row in ACCELERATORS.values() if row.unit)
+    quantities = {"resources": ("cpu", "memory", *shares), "storage": ("shm",)}
+    for block, fields in quantities.items():
         for field in fields:
             if field in data.get(block, {}):
                 data[block][field] = canonical(data[block][field])
@@ -32,6 +33,5 @@ def digest_of(manifest: Training) -> str:
 
 
 def _without_empty_blocks(block: dict[str, Any]) -> dict[str, Any]:
-    """Blocks that hold nothing but defaults are the same as none."""
     inner = {key: _without_empty_blocks(value) if isinstance(value, dict) else value for key, value in block.items()}
     return {key: value for key, value in inner.items() if value != {}}

@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Load manifests: files or a definition in, validated models out, or every error in them at once.
 
-    documents = load(["jobs/", "pool.yaml"])
-
 The steps of one document: text -> tree (yaml_text, tree) -> a tree for each training of its matrix (matrix) -> data by
 field names (reader, spelling) -> model (models).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..labels import DEFAULT_NAMESPACE
@@ -28,33 +26,23 @@ _Found: TypeAlias = "tuple[list[SourceNode], list[ManifestError]]"
 def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAULT_NAMESPACE) -> list[Document]:
     """Read and validate all manifests of the paths and of the definition, in that order.
 
-    `src` are files, directories and globs. `definition` is a map, YAML text, or a list of maps and texts. `namespace`
-    is where jobs without a namespace go; it decides which of them are the same job.
-    Raises ManifestErrors with every error of every document, and MissingLibrary. Reads files and does nothing else.
+    `src` are files, directories and globs. `definition` is a map, YAML text, or a list of maps and texts. Jobs without
+    a namespace are in `namespace`. Raises ManifestErrors with every error of every document, and MissingLibrary.
     """
-    _require_pydantic()
-    # Here and not above: the models and pydantic take time to import, and most modules' calls load no manifest.
-    from .cross_document import check_across_documents
-    from .matrix import source_secrets, validate_each
+    from . import _pydantic  # Here: pydantic and the models take time to import, and most tasks load no manifest.
 
-    sources, errors = _from_files(src)
-    if definition is not None:
-        defined, definition_errors = _from_definition(definition)
-        sources += defined
-        errors += definition_errors
+    if _pydantic.IMPORT_ERROR is not None:
+        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
+    from .matrix import source_secrets, validate_each
+    from .validation import check_across_documents
+
+    sources, errors = _combined([_from_files(src), _from_definition(definition)])
     checked = [each for source in sources for each in validate_each(source)]
     errors += [error for each in checked for error in each.errors]
     errors += check_across_documents(checked, namespace)
     if errors:
         raise ManifestErrors(errors, set().union(*(source_secrets(each.location.node) for each in sources)))
     return [each.document for each in checked if each.document is not None]
-
-
-def _require_pydantic() -> None:
-    from . import _pydantic
-
-    if _pydantic.IMPORT_ERROR is not None:
-        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
 
 
 def _from_files(paths: Sequence[str]) -> _Found:
@@ -74,34 +62,33 @@ def _from_text(text: str, file: str, first_number: int) -> _Found:
     documents, errors = yaml_text.read_yaml(text, file, first_number)
     if not documents and not errors:
         errors = [ManifestError(file, "no manifest found", "Add one, or remove the empty source")]
-    origins = ((Origin(file, document.number), document.node) for document in documents)
-    return [source for origin, node in origins for source in _unwrapped(node, origin)], errors
+    return [each for number, node in documents for each in _unwrapped(node, Origin(file, number))], errors
 
 
 def _from_definition(definition: Any) -> _Found:
+    if definition is None:
+        return [], []
     parts = definition if isinstance(definition, (list, tuple)) else [definition]
     found: list[_Found] = []
     number = 1
     for part in parts or [""]:
-        found.append(_from_text(part, DEFINITION, number) if isinstance(part, str) else _from_data(part, number))
-        sources, errors = found[-1]
+        sources, errors = _from_text(part, DEFINITION, number) if isinstance(part, str) else _from_data(part, number)
+        found.append((sources, errors))
         last = [*(source.origin.number for source in sources), *(error.document or 0 for error in errors)]
         number = max([number, *last]) + 1
     return _combined(found)
 
 
-def _combined(parts: Iterable[_Found]) -> _Found:
-    parts = list(parts)
+def _combined(parts: Sequence[_Found]) -> _Found:
     return [source for sources, _ in parts for source in sources], [error for _, errors in parts for error in errors]
 
 
 def _from_data(data: Any, number: int) -> _Found:
     try:
-        node = from_python(data)
+        return list(_unwrapped(from_python(data), Origin(DEFINITION, number))), []
     except UnsupportedValueError as error:
         problem, hint = error.args
         return [], [ManifestError(DEFINITION, problem, hint, document=number)]
-    return list(_unwrapped(node, Origin(DEFINITION, number))), []
 
 
 def _unwrapped(node: Node, origin: Origin, path: str = "") -> Iterator[SourceNode]:

@@ -5,11 +5,8 @@
     matrix: {lr: [1e-4, 3e-5], seed: [1, 2]}
     environment: {command: [python, train.py, --lr, $(matrix.lr), --seed, $(matrix.seed)], …}
 
-A placeholder is written as Kubernetes writes its own in a command, `$(NAME)`, and `$$(` is the same text left alone:
-`{{ }}` and `${{ }}` belong to Ansible where a manifest is a task's definition, and `{matrix.lr}` is a map to YAML.
-
-Placeholders are replaced in the tree, before it is read, so that every field may have them and the rules apply to the
-result. The rest of the package only sees ordinary trainings.
+Placeholders have the syntax of Kubernetes, also `$$(` for a literal `$(`, because `{{ }}` belongs to Ansible and `{ }`
+is a map in YAML. They are replaced in the tree before it is read, so that every field can have them.
 """
 
 from __future__ import annotations
@@ -20,8 +17,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from .problems import ManifestError, nearest
 from .rules import JOB_NAME_LENGTH
@@ -38,10 +35,7 @@ AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
 
 
 def validate_each(source: SourceNode) -> list[CheckedManifest]:
-    """Validate a manifest; one with a matrix as all of its trainings.
-
-    Errors that do not come from the values of the matrix are reported once, not for each combination.
-    """
+    """Validate a manifest; one with a matrix as all of its trainings, with each of their errors once."""
     template = validate(source)
     manifest = source.location.node
     if template.data.get("kind") != "training" or not isinstance(manifest, MapNode):
@@ -57,19 +51,23 @@ def validate_each(source: SourceNode) -> list[CheckedManifest]:
         return [replace(template, document=None, errors=tuple(errors))]
     if not matrix:
         return [template]
-    trainings = _expanded(manifest, template.data["job"]["name"], matrix)
-    location = source.location
-    return _without_duplicates([validate(source._replace(location=location._replace(node=each))) for each in trainings])
+    known: set[ManifestError] = set()
+    checked: list[CheckedManifest] = []
+    for training in _expanded(manifest, template.data["job"]["name"], matrix):
+        each = validate(source._replace(location=source.location._replace(node=training)))
+        checked.append(replace(each, errors=tuple(error for error in each.errors if error not in known)))
+        known.update(each.errors)
+    return checked
 
 
 def source_secrets(manifest: Node) -> set[str]:
-    """The secrets of a manifest as it was written, also where a value of its matrix would be filled in."""
+    """The secrets of a manifest as it was written, with and without the values of its matrix filled in."""
     found = source_secret_values(manifest)
     blocks = manifest.entries if isinstance(manifest, MapNode) else ()
-    matrices = [value for key, value in blocks if key.text == "matrix" and isinstance(value, MapNode)]
     values = {
         key.text: [item.text for item in value.items if isinstance(item, ScalarNode)]
-        for matrix in matrices
+        for name, matrix in blocks
+        if name.text == "matrix" and isinstance(matrix, MapNode)
         for key, value in matrix.entries
         if isinstance(value, ListNode)
     }
@@ -81,10 +79,9 @@ def source_secrets(manifest: Node) -> set[str]:
 def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
     """The names of the trainings: `<base>-<value>-<value>`, with `-` for characters that names cannot have.
 
-    A name that is too long, or that several combinations would have, ends in a hash of its values instead, so that a
-    name never stands for other values.
+    A name that is too long, or that several combinations would have, ends in a hash of its values instead.
     """
-    plain = ["-".join([base, *(_name_part(value) for value in each.values())]) for each in combinations]
+    plain = ["-".join([base, *map(_name_part, each.values())]) for each in combinations]
     count = Counter(plain)
     return [
         name if count[name] == 1 and len(name) <= JOB_NAME_LENGTH else _hashed(name, each)
@@ -92,7 +89,8 @@ def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
     ]
 
 
-class _Use(NamedTuple):
+@dataclass(frozen=True)
+class _Use:
     """A text with placeholders: its location and their parameters."""
 
     location: Location
@@ -118,28 +116,23 @@ def _misused(uses: Sequence[_Use], template: CheckedManifest, matrix: Mapping[st
             hint = "Remove it. The values of the matrix are appended to the name"
             yield ManifestError.at(template.origin, use.location, "placeholder in the name", hint)
             continue
-        for parameter in dict.fromkeys(use.parameters):
-            if parameter in matrix:
-                continue
+        for parameter in dict.fromkeys(each for each in use.parameters if each not in matrix):
             hint = f"Add `matrix:` with `{parameter or 'lr'}: [1, 2]` below it, for example"
             if matrix:
                 meant = nearest(parameter, matrix)
                 hint = f"Did you mean $(matrix.{meant})?" if meant else f"Valid parameters: {', '.join(matrix)}"
-            placeholder = f"$(matrix.{parameter})"
-            yield ManifestError.at(template.origin, use.location, "unknown parameter", hint, placeholder)
+            yield ManifestError.at(template.origin, use.location, "unknown parameter", hint, f"$(matrix.{parameter})")
 
 
 def _unused(uses: Sequence[_Use], template: CheckedManifest, matrix: Mapping[str, object]) -> Iterator[ManifestError]:
     used = {parameter for use in uses for parameter in use.parameters}
-    for parameter in matrix:
-        if parameter not in used:
-            problem = "unused parameter, the trainings would be identical"
-            hint = f"Write $(matrix.{parameter}) where its values belong, or remove it"
-            yield ManifestError.at(template.origin, template.locations["matrix", parameter], problem, hint)
+    problem = "unused parameter, the trainings would be identical"
+    for parameter in (each for each in matrix if each not in used):
+        hint = f"Write $(matrix.{parameter}) where its values belong, or remove it"
+        yield ManifestError.at(template.origin, template.locations["matrix", parameter], problem, hint)
 
 
 def _expanded(manifest: MapNode, base: str, matrix: Mapping[str, Sequence[str]]) -> Iterator[MapNode]:
-    """The manifest of each training: its own name, its values, no matrix."""
     combinations = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
     for name, combination in zip(names_of(base, combinations), combinations, strict=True):
         entries = [
@@ -151,7 +144,7 @@ def _expanded(manifest: MapNode, base: str, matrix: Mapping[str, Sequence[str]])
 
 
 def _named(job: Node, name: str, base: str) -> Node:
-    """The block `job` with the training's name, and the manifest's as the sweep that it belongs to."""
+    """The block `job` with the name of the training, and by default the name of the manifest as its sweep."""
     if not isinstance(job, MapNode):
         return job
     entries = tuple(
@@ -166,21 +159,10 @@ def _with_values(node: AnyNode, combination: Combination) -> AnyNode:
     if isinstance(node, ScalarNode):
         if _PREFIX not in node.text:
             return node
-        text = _PLACEHOLDER.sub(lambda match: combination.get(match["parameter"], match[0]), node.text)
-        return node._replace(text=text)
+        return node._replace(text=_PLACEHOLDER.sub(lambda match: combination.get(match[1], match[0]), node.text))
     if isinstance(node, ListNode):
         return node._replace(items=tuple(_with_values(item, combination) for item in node.items))
     return node._replace(entries=tuple((key, _with_values(value, combination)) for key, value in node.entries))
-
-
-def _without_duplicates(manifests: list[CheckedManifest]) -> list[CheckedManifest]:
-    """The same error in the same place is reported for the first of them only."""
-    known: set[ManifestError] = set()
-    result: list[CheckedManifest] = []
-    for each in manifests:
-        result.append(replace(each, errors=tuple(error for error in each.errors if error not in known)))
-        known.update(each.errors)
-    return result
 
 
 def _name_part(value: str) -> str:

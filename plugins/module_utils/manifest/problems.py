@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -19,10 +20,7 @@ MAX_SHOWN = 100
 
 @dataclass(frozen=True)
 class ManifestError:
-    """One error in one place: what is wrong (`problem`) and what to do (`hint`).
-
-    `value` is what the user wrote there, masked if it may be a secret. `snippet` shows the lines of YAML.
-    """
+    """What is wrong in one place, what to do (`hint`), the value there, masked if secret, and the lines of YAML."""
 
     file: str
     problem: str
@@ -37,7 +35,6 @@ class ManifestError:
     def at(
         cls, origin: Origin, location: Location, problem: str, hint: str = "", value: str | None = None
     ) -> ManifestError:
-        """The error in a manifest, at a place in it."""
         return cls(origin.file, problem, hint, value, origin.number, location.path, location.node.place)
 
     def __str__(self) -> str:
@@ -47,20 +44,13 @@ class ManifestError:
         hint = f" {self.hint}{'' if self.hint.endswith('?') else '.'}" if self.hint else ""
         return "\n".join((f"{where}: {self.problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
 
-    @property
-    def sort_key(self) -> tuple[str, int, int, str]:
-        return self.file, self.document or 0, self.place.rank, self.path
-
 
 class ManifestErrors(Exception):
-    """All errors in the manifests of one call, sorted by file, document and place.
-
-    ``secrets`` are the values in those manifests that nothing may show.
-    """
+    """All errors in the manifests of one call, sorted by place, and the secrets in them, which nothing may show."""
 
     def __init__(self, errors: Iterable[ManifestError], secrets: Iterable[str] = ()) -> None:
         self.secrets = frozenset(secrets)
-        self.errors = tuple(sorted(errors, key=lambda error: error.sort_key))
+        self.errors = tuple(sorted(errors, key=lambda at: (at.file, at.document or 0, at.place.rank, at.path)))
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -97,8 +87,6 @@ def enumerated(words: Sequence[str], conjunction: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
-    import difflib  # Here: most manifests have nothing wrong.
-
     lower = {candidate.lower(): candidate for candidate in known}
     matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.7)
     return lower[matches[0]] if matches else None

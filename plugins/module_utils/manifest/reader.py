@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From the tree of what a user wrote to the data a model takes: keys by their fields' names, other forms resolved.
 
-What does not fit a block's shape is an error here: unknown keys, duplicate keys, a text for a list. The location of
-each piece of data is kept, so that an error that the model finds later names the place in the user's own spelling.
+Reports unknown and duplicate keys, and values of another shape. Keeps the location of all data for the model's errors.
 """
 
 from __future__ import annotations
@@ -19,21 +18,8 @@ from .models import KINDS, Block
 from .problems import ManifestError, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany
 from .secrets import MASK, looks_secret, redact_arguments
-from .spelling import (
-    BlockOf,
-    Key,
-    ListOf,
-    MapOf,
-    Scalar,
-    Shape,
-    default_entry_of,
-    documented_path,
-    homes_of,
-    key_by_spelling,
-    keys_of,
-    kinds_with,
-)
-from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
+from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
+from .tree import Entry, ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
 Loc: TypeAlias = "tuple[str | int, ...]"
 """The position of data in the model: field names, list positions, map keys; what pydantic calls `loc`."""
@@ -55,7 +41,7 @@ class ParsedManifest:
     locations: dict[Loc, Location] = field(default_factory=dict)
     errors: list[ManifestError] = field(default_factory=list)
     rejected: set[Loc] = field(default_factory=set)
-    """Where an error is known already, so that no further one is reported."""
+    """Places that have an error already."""
     incomplete: set[Loc] = field(default_factory=set)
     """Blocks with an unknown key: what they lack may be just that key."""
 
@@ -104,7 +90,7 @@ class _Reader:
         default_entry = default_entry_of(model)
         data: dict[str, Any] = {}
         given: dict[str, ScalarNode] = {}
-        defaults: list[tuple[ScalarNode, Node]] = []
+        defaults: list[Entry] = []
         for name, value in node.entries:
             key = keys.get(name.text)
             if default_entry is not None and key is None and name.text == default_entry[0]:
@@ -155,18 +141,14 @@ class _Reader:
         for position, item in enumerate(node.items):
             below, where = (*loc, position), joined(path, position)
             self._locate(below, where, item)
-            if below in self._parsed.rejected:
-                items.append(None)
-            elif isinstance(item, ScalarNode) and item.is_null:
+            if isinstance(item, ScalarNode) and item.is_null:
                 hint = 'Write "" for an empty text' if isinstance(shape, Scalar) else "Remove the item"
                 self._reject(below, Location(where, item), "empty item", hint)
-                items.append(None)
-            else:
-                items.append(self._value(item, shape, below, where))
+            items.append(None if below in self._parsed.rejected else self._value(item, shape, below, where))
         return items
 
     def _block_items(self, node: ListNode, model: type[Block], form: MapForm, loc: Loc, path: str) -> list[Any]:
-        """A list of blocks that could have been a map; `- HF_HOME: /cache` and `- HF_HOME=/cache` are neither."""
+        """A list of blocks that could be a map; rejects `- HF_HOME: /cache` and `- HF_HOME=/cache`."""
         known = key_by_spelling(model)
         for position, item in enumerate(node.items):
             name = None
@@ -195,17 +177,16 @@ class _Reader:
         entries: list[Any] = []
         for name, value in self._distinct(node, path):
             below, where = (*loc, len(entries)), joined(path, name.text)
+            entry: dict[str, Any] = {}
+            self._locate(below, where, value)
             if isinstance(value, MapNode):
                 entry = self.block(value, model, below, where)
                 if form.key in entry:
                     location = Location(joined(where, form.key), value)
                     self._parsed.error(location, f"the key of the block is its {form.key} already", "Remove it")
-            else:
-                self._locate(below, where, value)
-                entry = {}
-                if not (isinstance(value, ScalarNode) and value.is_null):
-                    self._locate((*below, form.value), where, value)
-                    entry[form.value] = self._value(value, Scalar(), (*below, form.value), where)
+            elif not (isinstance(value, ScalarNode) and value.is_null):
+                self._locate((*below, form.value), where, value)
+                entry[form.value] = self._value(value, Scalar(), (*below, form.value), where)
             self._locate((*below, form.key), where, name)
             entries.append({**entry, form.key: name.text})
         return entries
@@ -225,9 +206,7 @@ class _Reader:
                 self._locate((*loc, item.text, MAP_KEY), *location)
         return names
 
-    def _default_entry(
-        self, data: dict[str, Any], key: Key, given: list[tuple[ScalarNode, Node]], loc: Loc, path: str
-    ) -> None:
+    def _default_entry(self, data: dict[str, Any], key: Key, given: list[Entry], loc: Loc, path: str) -> None:
         """A quota's `default:` block, moved into the map beside it."""
         if len(given) > 1:
             self._duplicate_key(given[1][0], given[0][0], path)
@@ -241,7 +220,7 @@ class _Reader:
             single = MapNode(((name, value),), name.place)
             entries.update(self._map(single, key.shape.item, (*loc, key.field), path))
 
-    def _distinct(self, node: MapNode, path: str) -> Iterator[tuple[ScalarNode, Node]]:
+    def _distinct(self, node: MapNode, path: str) -> Iterator[Entry]:
         given: dict[str, ScalarNode] = {}
         for name, value in node.entries:
             first = given.setdefault(name.text, name)
@@ -251,13 +230,10 @@ class _Reader:
                 self._duplicate_key(name, first, path)
 
     def _unknown_key(self, name: ScalarNode, model: type[Block], loc: Loc, path: str) -> None:
-        """Suggest what was probably meant; a field that it was meant to be is then not missing as well."""
         known = key_by_spelling(model)
         kind = self._parsed.kind
-        block = documented_path(kind, loc)
         self._parsed.incomplete.add(loc)
-        others = kinds_with(name.text, block)
-        homes = [home for home in homes_of(name.text, kind) if home != block]
+        others, homes = elsewhere(name.text, kind, loc)
         meant = nearest(name.text, known)
         problem = "unknown key"
         if others:
@@ -322,9 +298,5 @@ def _type_name(node: Node) -> str:
 
 def _same_style(key: Key, written: str) -> str:
     """The spelling in the style of what was written: gpu_type for gpu_typ, gpu-type for gpu-typ."""
-    for separator in "-", "_":
-        if separator in written:
-            styled = next((spelling for spelling in key.spellings if separator in spelling), None)
-            if styled is not None:
-                return styled
-    return key.documented
+    styled = (spelling for mark in "-_" if mark in written for spelling in key.spellings if mark in spelling)
+    return next(styled, key.documented)

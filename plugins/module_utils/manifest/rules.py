@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The types of the manifests' fields, and the marks on a field that may be written in other forms.
 
-A type is a `Rule`: check, words, example and JSON Schema of a value in one place. A new field takes one of the types
-at the end of this file, or a new one: `MigProfile = Annotated[str, text_rule(...)]`. Its errors, its schema and its
-line in the guide follow from it. Errors never repeat the value: the caller adds it, unless it may be a secret.
+A type is a `Rule`, from which its errors, its JSON Schema and its line in the guide follow. Errors never repeat the
+value: the caller adds it, unless it may be a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..labels import RESERVED_NAMESPACES, SYSTEM_NAMESPACE
 from ._pydantic import PydanticCustomError, core_schema
 
 # Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
-# `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 is what every kind can bear.
+# `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 fits every kind.
 JOB_NAME_LENGTH = 52
 MAX_COMBINATIONS = 500
 _LABEL_LENGTH = 63
@@ -44,9 +43,8 @@ _FALSE = ("false", "no", "off")
 class Rule:
     """What a value must be.
 
-    `noun` names such a value, `words` say what it looks like, with quotes around code: `Use <words>.` in an error,
-    the column *Value* in the guide, the description in the schema. `keywords` are the schema's. `check` returns the
-    value for the model or raises `value_error`; with `before` it gets the text that the user wrote, whatever the type.
+    `noun` names such a value, and `words` say what it looks like, with quotes around code. `keywords` are the schema's.
+    `check` returns the value for the model or raises `value_error`; with `before`, it gets the text as written.
     """
 
     noun: str
@@ -67,7 +65,7 @@ class Rule:
 
 
 class NoPlaceholder:
-    """Mark: a field in which a training's placeholders `$(matrix.…)` may not stand."""
+    """Mark: a field without placeholders `$(matrix.…)`."""
 
 
 class Aliases:
@@ -95,7 +93,7 @@ class NamesForm:
 
 @dataclass(frozen=True)
 class DefaultEntry:
-    """Mark: a map one entry of which may stand beside it, as a key of the block that has the map."""
+    """Mark: a map with one entry that may also be a key of the block that has the map."""
 
     name: str
 
@@ -111,15 +109,12 @@ def section_error(problem: str, hint: str, *within: str | int) -> PydanticCustom
 
 
 def unique(field: str | None = None, identity: Callable[[str], str] = str) -> Callable[[list[Any]], list[Any]]:
-    """A check for lists that Kubernetes merges by key: no two entries are the same, or have the same `field`.
-
-    Server-side apply rejects two entries of one key (structured-merge-diff).
-    """
+    """A check that no two entries are the same, or have the same `field`: server-side apply rejects these lists."""
 
     def check(entries: list[Any]) -> list[Any]:
         seen: set[str] = set()
         for position, entry in enumerate(entries):
-            key = entry if field is None else getattr(entry, field)
+            key = getattr(entry, field) if field else entry
             if identity(key) in seen:
                 raise section_error(f"duplicate entry: {key}", "Keep one", position, *([field] if field else []))
             seen.add(identity(key))
@@ -129,14 +124,12 @@ def unique(field: str | None = None, identity: Callable[[str], str] = str) -> Ca
 
 
 def non_empty(entries: list[Any]) -> list[Any]:
-    """A check for lists that must have an entry."""
     if not entries:
         raise section_error("empty list", "Add values, or remove the key")
     return entries
 
 
 def limited_combinations(matrix: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """A check for a matrix: each combination is a Job of its own."""
     number = math.prod(len(values) for values in matrix.values())
     if number > MAX_COMBINATIONS:
         raise section_error(f"too many combinations: {number}", f"Use at most {MAX_COMBINATIONS}")
@@ -144,7 +137,7 @@ def limited_combinations(matrix: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def text_rule(pattern: str, longest: int, noun: str, words: str, example: str) -> Rule:
-    """The rule for a text that matches the pattern from its beginning to its end."""
+    """The rule for a text all of which matches the pattern."""
 
     def check(value: str) -> str:
         if len(value) > longest:
@@ -254,55 +247,42 @@ _DNS_WORDS = "lower case letters, digits and '-', with a letter or digit first a
 _LABEL_WORDS = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
 _DNS_RULE = text_rule(_DNS_LABEL, _LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
 _LABEL_RULE = text_rule(_LABEL_VALUE, _LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
-_PATH_PATTERN = r"^/(?!(.*/)?\.\.(/|$))[^:]*$"
-_PATH_RULE = Rule(
-    "path", "an absolute path without '..' and ':'", "/workspace", {"pattern": _PATH_PATTERN}, _check_path
-)
+_PATH_KEYWORDS = {"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:]*$"}
+_PATH_RULE = Rule("path", "an absolute path without '..' and ':'", "/workspace", _PATH_KEYWORDS, _check_path)
 _TARGET = quantity_rule("10")
 _VERSIONS = ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]
 _BOOLEANS = [True, False, *(form(word) for word in _TRUE + _FALSE for form in (str, str.title, str.upper))]
 
 Name = Annotated[str, text_rule(_DNS_LABEL, JOB_NAME_LENGTH, "name", _DNS_WORDS, "qwen2-7b-sft")]
 DnsLabel = Annotated[str, _DNS_RULE]
-QuotaNamespace = Annotated[
-    str,
-    replace(
-        _DNS_RULE,
-        noun="namespace",
-        words=f"{_DNS_WORDS}, not a namespace of Kubernetes",
-        keywords={**_DNS_RULE.keywords, "not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}},
-        check=_check_quota_namespace,
-    ),
-]
-DnsSubdomain = Annotated[
-    str,
-    text_rule(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", "lower case letters, digits, '-' and '.'", "my-secret"),
-]
+_QUOTA_NAMESPACE_RULE = replace(
+    _DNS_RULE,
+    noun="namespace",
+    words=f"{_DNS_WORDS}, not a namespace of Kubernetes",
+    keywords={**_DNS_RULE.keywords, "not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}},
+    check=_check_quota_namespace,
+)
+QuotaNamespace = Annotated[str, _QUOTA_NAMESPACE_RULE]
+_SUBDOMAIN_WORDS = "lower case letters, digits, '-' and '.'"
+DnsSubdomain = Annotated[str, text_rule(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", _SUBDOMAIN_WORDS, "my-secret")]
 LabelValue = Annotated[str, _LABEL_RULE]
-GpuType = Annotated[
-    Optional[LabelValue],
-    replace(
-        _LABEL_RULE,
-        words=f"{_LABEL_WORDS}, or empty",
-        keywords={**_LABEL_RULE.keywords, "pattern": f"^({_LABEL_VALUE})?$"},
-        # AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`.
-        check=lambda value: None if value == "" else value,
-        before=True,
-    ),
-]
+_GPU_TYPE_RULE = replace(
+    _LABEL_RULE,
+    words=f"{_LABEL_WORDS}, or empty",
+    keywords={**_LABEL_RULE.keywords, "pattern": f"^({_LABEL_VALUE})?$"},
+    # AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`.
+    check=lambda value: None if value == "" else value,
+    before=True,
+)
+GpuType = Annotated[Optional[LabelValue], _GPU_TYPE_RULE]
 # Kubernetes 1.34+ (RelaxedEnvironmentVariableValidation) takes any printable name without `=`; older ones this.
 EnvName = Annotated[
     str, text_rule(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1024, "variable name", "letters, digits and '_'", "HF_HOME")
 ]
-ParameterName = Annotated[
-    str,
-    text_rule(
-        r"[A-Za-z_][-A-Za-z0-9_]*", 63, "parameter name", "letters, digits, '-' and '_', with a letter first", "lr"
-    ),
-]
-Image = Annotated[
-    str, text_rule(_IMAGE, 512, "image reference", "'registry/name:tag' with the name in lower case", "nginx:1.27")
-]
+_PARAMETER_WORDS = "letters, digits, '-' and '_', with a letter first"
+ParameterName = Annotated[str, text_rule(r"[A-Za-z_][-A-Za-z0-9_]*", 63, "parameter name", _PARAMETER_WORDS, "lr")]
+_IMAGE_WORDS = "'registry/name:tag' with the name in lower case"
+Image = Annotated[str, text_rule(_IMAGE, 512, "image reference", _IMAGE_WORDS, "nginx:1.27")]
 HttpPath = Annotated[str, text_rule(r"/[!-~]*", 2048, "HTTP path", "a path that starts with '/'", "/health")]
 _METRIC_WORDS = "'cpu', 'gpu_utilization' or the name of a Pods metric"
 MetricName = Annotated[

@@ -8,7 +8,6 @@ import glob
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from .problems import ManifestError
 from .yaml_text import MAX_BYTES
@@ -16,20 +15,13 @@ from .yaml_text import MAX_BYTES
 _SUFFIXES = (".yaml", ".yml")
 
 
-class ManifestFile(NamedTuple):
-    """A manifest file: its path as the user gave or would write it, and its text."""
-
-    path: str
-    text: str
-
-
-def read_files(paths: Iterable[str]) -> tuple[list[ManifestFile], list[ManifestError]]:
-    """The texts of all files the paths stand for, each file once, and what could not be read.
+def read_files(paths: Iterable[str]) -> tuple[list[tuple[str, str]], list[ManifestError]]:
+    """The path, as the user would write it, and text of each file, each file once, and what could not be read.
 
     A path is a file of any name, a directory (all *.yaml and *.yml below it, sorted, without hidden ones) or a glob
     with *, ?, [] and **. A path without a file is an error.
     """
-    manifests: list[ManifestFile] = []
+    manifests: list[tuple[str, str]] = []
     errors: list[ManifestError] = []
     read: set[str] = set()
     for path in paths:
@@ -41,15 +33,14 @@ def read_files(paths: Iterable[str]) -> tuple[list[ManifestFile], list[ManifestE
         if not files:
             errors.append(_not_found(path))
         for file in files:
-            identity = os.path.realpath(file)
-            if identity in read:
+            if os.path.realpath(file) in read:
                 continue
-            read.add(identity)
+            read.add(os.path.realpath(file))
             text = _read(file)
             if isinstance(text, ManifestError):
                 errors.append(text)
             else:
-                manifests.append(ManifestFile(file, text))
+                manifests.append((file, text))
     return manifests, errors
 
 
@@ -63,9 +54,11 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _files_below(directory: str) -> Iterator[str]:
-    with os.scandir(directory) as entries:
-        visible = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
-    for entry in visible:
+    with os.scandir(directory) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
         if entry.is_dir(follow_symlinks=False):
             yield from _files_below(entry.path)
         elif entry.name.endswith(_SUFFIXES) and not entry.is_dir():
@@ -97,12 +90,10 @@ def _read(file: str) -> str | ManifestError:
 
 
 def _not_found(path: str) -> ManifestError:
-    absolute = os.path.abspath(path)
+    searched = f"Searched {os.path.abspath(path)}"
     if os.path.isdir(path):
-        return ManifestError(path, "no .yaml or .yml file in the directory", f"Searched {absolute} and below")
-    if glob.has_magic(path):
-        return ManifestError(path, "no matching file", f"Searched {absolute}")
-    return ManifestError(path, "file or directory not found", f"Searched {absolute}")
+        return ManifestError(path, "no .yaml or .yml file in the directory", f"{searched} and below")
+    return ManifestError(path, "no matching file" if glob.has_magic(path) else "file or directory not found", searched)
 
 
 def _unreadable(file: str, error: OSError) -> ManifestError:

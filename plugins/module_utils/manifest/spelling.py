@@ -1,17 +1,14 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The keys of the models' blocks: their spellings, the type of each, and the other blocks that have a key.
-
-Everything that walks the models walks these keys: the reader, the JSON Schemas and the guide's tables.
-"""
+"""The keys of the models' blocks and their spellings, for the reader, the JSON Schemas and the guide's tables."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from .models import KINDS, Block
 from .rules import Aliases, DefaultEntry, Rule
@@ -19,7 +16,8 @@ from .rules import Aliases, DefaultEntry, Rule
 Mark = TypeVar("Mark")
 
 
-class Scalar(NamedTuple):
+@dataclass(frozen=True)
+class Scalar:
     """One value, handed to the model as the text that the user wrote; `type` is the model's."""
 
     type: type = str
@@ -27,16 +25,19 @@ class Scalar(NamedTuple):
     rule: Rule | None = None
 
 
-class ListOf(NamedTuple):
+@dataclass(frozen=True)
+class ListOf:
     item: Shape
 
 
-class MapOf(NamedTuple):
+@dataclass(frozen=True)
+class MapOf:
     item: Shape
     name: Scalar
 
 
-class BlockOf(NamedTuple):
+@dataclass(frozen=True)
+class BlockOf:
     model: type[Block]
 
 
@@ -45,7 +46,7 @@ Shape: TypeAlias = "Scalar | ListOf | MapOf | BlockOf"
 
 @dataclass(frozen=True)
 class Key:
-    """A field of a block as users write it; without examples of its own it has its rule's."""
+    """A field of a block as users write it: `spellings` are all accepted ones, the documented one first."""
 
     field: str
     documented: str
@@ -56,10 +57,8 @@ class Key:
     examples: tuple[Any, ...]
     marks: tuple[Any, ...]
     spellings: tuple[str, ...]
-    """Every accepted spelling, the documented one first."""
 
     def mark(self, kind: type[Mark]) -> Mark | None:
-        """The mark of that class, or None."""
         return next((mark for mark in self.marks if isinstance(mark, kind)), None)
 
     @property
@@ -85,8 +84,7 @@ def key_by_spelling(model: type[Block]) -> dict[str, Key]:
 @cache
 def default_entry_of(model: type[Block]) -> tuple[str, Key] | None:
     """The name beside a map that is an entry of it (`default` of a quota), and the map's key."""
-    marked = ((key.mark(DefaultEntry), key) for key in keys_of(model))
-    return next(((mark.name, key) for mark, key in marked if mark), None)
+    return next(((mark.name, key) for key in keys_of(model) if (mark := key.mark(DefaultEntry))), None)
 
 
 def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
@@ -94,9 +92,9 @@ def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
     model: type[Block] | None = KINDS[kind]
     steps = iter(loc)
     for step in steps:
-        key = next(key for key in keys_of(model) if key.field == step) if model else None
-        if key is None:
+        if model is None:
             return
+        key = next(key for key in keys_of(model) if key.field == step)
         yield key
         shape = key.shape
         while isinstance(shape, (ListOf, MapOf)):
@@ -105,28 +103,17 @@ def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
         model = key.block
 
 
-def documented_path(kind: str, loc: tuple[str | int, ...]) -> str:
-    """The path of a block as blocks_of gives it, for its place in the data."""
-    return ".".join(key.documented for key in keys_along(kind, loc))
-
-
-def homes_of(spelling: str, kind: str) -> list[str]:
-    """The blocks of a kind, by path, in which the key is valid: `gpu` -> [`resources`]."""
-    return [path for path, model in blocks_of(kind) if spelling in key_by_spelling(model)]
-
-
-def kinds_with(spelling: str, block: str) -> list[str]:
-    """The kinds that have the key in the block of that path."""
-    return [kind for kind in KINDS if block in homes_of(spelling, kind)]
-
-
-@cache
-def blocks_of(kind: str) -> tuple[tuple[str, type[Block]], ...]:
-    """The blocks of a kind with their paths; the manifest itself has the path ''."""
-    return tuple(_blocks("", KINDS[kind]))
+def elsewhere(spelling: str, kind: str, loc: tuple[str | int, ...]) -> tuple[list[str], list[str]]:
+    """Where a key that the block at `loc` lacks is valid: kinds in which this block has it, and other blocks."""
+    block = ".".join(key.documented for key in keys_along(kind, loc))
+    blocks = [(each, path, model) for each in KINDS for path, model in _blocks("", KINDS[each])]
+    homes = [(each, path) for each, path, model in blocks if spelling in key_by_spelling(model)]
+    others = [each for each, path in homes if path == block]
+    return others, [path for each, path in homes if each == kind and path != block]
 
 
 def _blocks(path: str, model: type[Block]) -> Iterator[tuple[str, type[Block]]]:
+    """A block and those below it with their paths; the manifest itself has the path ''."""
     yield path, model
     for key in keys_of(model):
         if key.block is not None:
@@ -153,7 +140,6 @@ def _key(name: str, field: Any) -> Key:
 
 
 def _shape(annotation: Any, rule: Rule | None = None) -> Shape:
-    """The shape of a type; of several rules the outermost counts."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _shape(arguments[0], rule or rule_in(arguments[1:]))
@@ -169,9 +155,9 @@ def _shape(annotation: Any, rule: Rule | None = None) -> Shape:
     return BlockOf(annotation) if issubclass(annotation, Block) else Scalar(annotation, rule=rule)
 
 
-def rule_in(marks: Iterable[Any]) -> Rule | None:
+def rule_in(marks: Sequence[Any]) -> Rule | None:
     """The rule among the marks of a type; the last is the outermost."""
-    return next((mark for mark in reversed(list(marks)) if isinstance(mark, Rule)), None)
+    return next((mark for mark in reversed(marks) if isinstance(mark, Rule)), None)
 
 
 def _camel(name: str) -> str:

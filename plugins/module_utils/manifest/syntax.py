@@ -18,6 +18,26 @@ _ENTRY = re.compile(r"^(?P<head>\s*(?:- +)*(?P<key>[\w.\-\"']+)\s*:\s+)(?P<value
 _FLAG_VALUE = re.compile(
     r"(?P<head>--?(?P<flag>[A-Za-z][\w.\-]*)(?:=[\"']?|[\"']?\s*,?\s+[\"']?))(?P<value>[^\s,\]\"']+)"
 )
+# Patterns for PyYAML's problem and its context, what is wrong and what to do; the first match counts. The block or key
+# that the error is about began on {line}.
+_INDENT = "Indent it as the lines above, or begin with ---"
+_BLOCK = "block (mapping|collection)"
+_EXPLANATIONS = (
+    ("escape", "quoted scalar", "invalid escape sequence in double quotes", "Use single quotes"),
+    ("", "quoted scalar", "unclosed quote", "Close it"),
+    ("expected alphabetic or numeric", "", "& or * without a name", "Quote a text that begins with one of them"),
+    ("mapping keys are not", "", "unexpected '?', which begins a key in YAML", "Quote a text that begins with it"),
+    ("", "flow sequence", "unclosed list, opened by [ on line {line}", "Add a ',' or the closing ']'"),
+    ("", "flow mapping", "unclosed map, opened by { on line {line}", "Add a ',' or the closing '}'"),
+    ("mapping values", "", "unexpected ':'", "Quote a text with ': ' in it, or correct the indentation of this line"),
+    ("could not find expected ':'", "", "missing ':' after the key on line {line}", "Write `key: value`"),
+    ("sequence entries", "", "unexpected list item", "Begin the list on a line of its own below the key"),
+    ("'-'|block sequence", _BLOCK, "unexpected list item", "Indent it as the block that begins on line {line}"),
+    ("'<block mapping", _BLOCK, "indentation differs from the block that begins on line {line}", "Align its keys"),
+    ("", _BLOCK, "unexpected text after the end of a value", "Remove it, or quote the whole value"),
+    ("<document start>", "", "unexpected content after the end of the document", _INDENT),
+    ("", "block scalar", "unexpected text after | or >", "Write the text on the lines below"),
+)
 
 
 @dataclass(eq=False)
@@ -37,15 +57,16 @@ def source_lines(text: str) -> list[str]:
 
 def explain(error: Any, lines: list[str], first_line: int) -> YamlSyntaxError:
     """An error of PyYAML in the lines, the first of which is the file's `first_line` (from 0)."""
-    position = getattr(error, "position", None)
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
-        position = position if isinstance(position, int) else 0
-        return _unprintable("".join(lines), position, first_line)
+        text, position = "".join(lines), getattr(error, "position", 0)
+        *above, line = source_lines(text[:position] + ".")
+        code = f": U+{ord(text[position]):04X}" if position < len(text) else ""
+        return YamlSyntaxError(f"control character in YAML{code}", "Remove it", first_line + len(above), len(line) - 1)
     conflict = next((number for number, line in enumerate(lines) if _CONFLICT_MARK.match(line)), None)
     if conflict is not None and conflict <= mark.line + 1:
-        problem, hint = "unresolved merge conflict", "Keep one side and delete the conflict markers"
-        return YamlSyntaxError(problem, hint, first_line + conflict, 0)
+        hint = "Keep one side and delete the conflict markers"
+        return YamlSyntaxError("unresolved merge conflict", hint, first_line + conflict, 0)
     problem, hint = _explanation(error, mark, lines, first_line)
     if "quoted scalar" in (error.context or "") and "escape" not in (error.problem or ""):
         # The parser notices an unclosed quote at the end of the text; the quote is where it began.
@@ -58,70 +79,33 @@ def explain(error: Any, lines: list[str], first_line: int) -> YamlSyntaxError:
 def snippet(lines: list[str], line: int, column: int) -> tuple[str, ...]:
     """The line with a caret under the column (both from 0), secrets masked, long lines cut around the caret."""
     shown, column = _without_secrets(lines, line, column)
-    shown = shown.replace("\t", "→")
-    shown = "".join(character if character.isprintable() else "?" for character in shown)
+    shown = "".join(character if character.isprintable() else "?" for character in shown.replace("\t", "→"))
     if len(shown) > _WIDTH:
         begin = max(0, min(column - _WIDTH // 2, len(shown) - _WIDTH))
         cut = shown[begin : begin + _WIDTH]
         shown = ("…" if begin else "") + cut + ("…" if begin + _WIDTH < len(shown) else "")
         column += (1 if begin else 0) - begin
-    number = str(line + 1)
-    return f"{number} | {shown}", f"{' ' * len(number)} | {' ' * column}^"
+    return f"{line + 1} | {shown}", f"{' ' * len(str(line + 1))} | {' ' * column}^"
 
 
 def _explanation(error: Any, mark: Any, lines: list[str], first_line: int) -> tuple[str, str]:
-    """What is wrong, and what to do, by the words of PyYAML's scanner and parser."""
     problem, context = error.problem or "", error.context or ""
     line = lines[mark.line] if mark.line < len(lines) else ""
     opened = first_line + error.context_mark.line + 1 if error.context_mark is not None else None
     before = line[: mark.column]
     if "\\t" in problem or "\t" in problem or ("\t" in before and not before.strip()):
         return "tab used for indentation", "Replace it with spaces"
-    unstartable = re.search(r"found character '(.)' that cannot start any token", problem)
-    if unstartable:
+    if unstartable := re.search(r"found character '(.)' that cannot start any token", problem):
         character = "a backtick" if unstartable[1] == "`" else unstartable[1]
         return f"a value cannot begin with {character}", "Remove it, or quote the text"
-    if "quoted scalar" in context:
-        if "escape" in problem:
-            return "invalid escape sequence in double quotes", "Use single quotes"
-        return "unclosed quote", "Close it"
-    unexpected = re.search(r"expected the node content, but found '(.*)'", problem)
-    if unexpected:
+    if unexpected := re.search(r"expected the node content, but found '(.*)'", problem):
         if unexpected[1].startswith("<"):
             return "expected a value, got the end of the document", "Complete it"
         return f"expected a value, got '{unexpected[1]}'", "Write one, or quote the text"
-    if "expected alphabetic or numeric character" in problem:
-        return "& or * without a name", "Quote a text that begins with one of them"
-    if "mapping keys are not allowed" in problem:
-        return "unexpected '?', which begins a key in YAML", "Quote a text that begins with it"
-    if "flow sequence" in context:
-        return f"unclosed list, opened by [ on line {opened}", "Add a ',' or the closing ']'"
-    if "flow mapping" in context:
-        return f"unclosed map, opened by {{ on line {opened}", "Add a ',' or the closing '}'"
-    if "mapping values are not allowed" in problem:
-        return "unexpected ':'", "Quote a text with ': ' in it, or correct the indentation of this line"
-    if "could not find expected ':'" in problem:
-        return f"missing ':' after the key on line {opened}", "Write `key: value`"
-    if "sequence entries are not allowed" in problem:
-        return "unexpected list item", "Begin the list on a line of its own below the key"
-    if "block mapping" in context or "block collection" in context:
-        if "'-'" in problem or "block sequence" in problem:
-            return "unexpected list item", f"Indent it as the block that begins on line {opened}"
-        if "'<block mapping start>'" in problem:
-            return f"indentation differs from the block that begins on line {opened}", "Align its keys"
-        return "unexpected text after the end of a value", "Remove it, or quote the whole value"
-    if "expected '<document start>'" in problem:
-        return "unexpected content after the end of the document", "Indent it as the lines above, or begin with ---"
-    if "block scalar" in context:
-        return "unexpected text after | or >", "Write the text on the lines below"
+    for in_problem, in_context, what, hint in _EXPLANATIONS:
+        if re.search(in_problem, problem) and re.search(in_context, context):
+            return what.replace("{line}", str(opened)), hint.replace("{line}", str(opened))
     return f"invalid YAML: {problem or context}", "Correct the line"
-
-
-def _unprintable(text: str, position: int, first_line: int) -> YamlSyntaxError:
-    before = source_lines(text[:position] + ".")
-    line, column = len(before) - 1, len(before[-1]) - 1
-    code = f": U+{ord(text[position]):04X}" if position < len(text) else ""
-    return YamlSyntaxError(f"control character in YAML{code}", "Remove it", first_line + line, column)
 
 
 def _without_secrets(lines: list[str], line: int, column: int) -> tuple[str, int]:
@@ -158,7 +142,7 @@ def _is_in_env(lines: list[str], line: int) -> bool:
 
 
 def _inner_indent(line: str) -> int:
-    """The indentation of a line; a list item counts as deeper, for it may stand right below its key."""
+    """The indentation of a line; a list item counts as deeper, because it can be as far left as its key."""
     return _indent(line) + line.lstrip().startswith("-")
 
 

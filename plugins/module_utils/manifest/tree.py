@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a user wrote, before it is interpreted: a tree of maps, lists and texts with the place of each.
 
-Scalars keep their source text. YAML 1.1 would turn `NO` into false, `0755` into 493, `12:30` into 750 and `1.10` into
-1.1; here each stays as written, and the type of its field decides.
+Scalars keep their source text. YAML 1.1 would turn `NO` into false, `0755` into 493 and `1.10` into 1.1.
 """
 
 from __future__ import annotations
@@ -41,11 +40,12 @@ class ListNode(NamedTuple):
 
 
 class MapNode(NamedTuple):
-    entries: tuple[tuple[ScalarNode, Node], ...]
+    entries: tuple[Entry, ...]
     place: Place
 
 
 Node: TypeAlias = "ScalarNode | ListNode | MapNode"
+Entry: TypeAlias = "tuple[ScalarNode, Node]"
 
 
 class Origin(NamedTuple):
@@ -77,10 +77,7 @@ class UnsupportedValueError(ValueError):
 
 
 def from_python(data: Any) -> Node:
-    """The tree of plain data (dicts, lists, scalars) as Ansible hands it over.
-
-    Raises UnsupportedValueError for other types and for more than MAX_DEPTH levels.
-    """
+    """The tree of plain data. Raises UnsupportedValueError for other types and more than MAX_DEPTH levels."""
     ranks = itertools.count(1)
 
     def convert(data: Any, depth: int) -> Node:
@@ -100,10 +97,9 @@ def from_python(data: Any) -> Node:
 def _text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
-    if isinstance(value, (datetime.date, datetime.datetime)):
+    if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise UnsupportedValueError(
-        f"unsupported type: {type(value).__name__}", "Use text, numbers, true, false, lists and maps"
-    )
+    hint = "Use text, numbers, true, false, lists and maps"
+    raise UnsupportedValueError(f"unsupported type: {type(value).__name__}", hint)

@@ -1,44 +1,30 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""One manifest: from its tree to a valid model, or to its errors."""
+"""Validate one manifest, from its tree to a model or to its errors, and several manifests with each other."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..accelerators import requested
 from ._pydantic import ValidationError
-from .models import KINDS, Autoscaling, Inference, JobManifest, Manifest
+from .models import KINDS, Inference, JobManifest, Manifest
 from .problems import ManifestError, enumerated, joined, nearest
 from .reader import Loc, ParsedManifest, display_value, quoted, read_manifest
 from .spelling import Key, keys_along, keys_of
 from .tree import Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
 KIND_ALIASES = {"resource": "pool"}
-_KUBERNETES_KINDS = frozenset(
-    (
-        "Job",
-        "Pod",
-        "Deployment",
-        "StatefulSet",
-        "Service",
-        "ConfigMap",
-        "Secret",
-        "Namespace",
-        "ResourceQuota",
-        "CronJob",
-    )
-)
+_WORKLOAD_KINDS = frozenset({"Job", "CronJob", "Pod", "Deployment", "StatefulSet"})
+_KUBERNETES_KINDS = _WORKLOAD_KINDS | {"Service", "ConfigMap", "Secret", "Namespace", "ResourceQuota"}
 
 
 @dataclass(frozen=True)
 class Document:
-    """A validated manifest, where it came from, and what its author should know though it is valid.
-
-    `warnings` are sentences that name file, document and path.
-    """
+    """A validated manifest, where it came from, and warnings as sentences that name file, document and path."""
 
     model: Manifest
     origin: Origin
@@ -47,10 +33,7 @@ class Document:
 
 @dataclass(frozen=True)
 class CheckedManifest:
-    """A manifest after validation: the document if it is valid, the errors if it is not.
-
-    `data` is by field names and not validated; `locations` say where each piece of it was written. Both have secrets.
-    """
+    """A manifest after validation: the document or the errors, its unvalidated data by field names and their places."""
 
     origin: Origin
     document: Document | None = None
@@ -60,53 +43,51 @@ class CheckedManifest:
 
 
 def validate(source: SourceNode) -> CheckedManifest:
-    """Validate one manifest: its document, with warnings, or its errors, all of them."""
+    """Validate one manifest and report all of its errors."""
     origin = source.origin
     kind = _kind(source)
     if isinstance(kind, ManifestError):
         return CheckedManifest(origin, errors=(kind,))
     parsed = read_manifest(source, kind)
     parsed.data["kind"] = kind
-    errors = parsed.errors
     document = None
     try:
         manifest = KINDS[kind].model_validate(parsed.data)
         document = Document(manifest, origin, tuple(_warnings(manifest, parsed)))
     except ValidationError as error:
         found = (_error(details, parsed) for details in error.errors(include_url=False))
-        errors += [each for each in found if each is not None]
-    return CheckedManifest(origin, None if errors else document, parsed.data, parsed.locations, tuple(errors))
+        parsed.errors.extend(each for each in found if each is not None)
+    errors = tuple(parsed.errors)
+    return CheckedManifest(origin, None if errors else document, parsed.data, parsed.locations, errors)
 
 
 def _kind(source: SourceNode) -> str | ManifestError:
     path, node = source.location
     if not isinstance(node, MapNode):
-        return ManifestError.at(
-            source.origin, source.location, "not a manifest", "Write its keys, beginning with `kind:`"
-        )
+        hint = "Write its keys, beginning with `kind:`"
+        return ManifestError.at(source.origin, source.location, "not a manifest", hint)
     value = next((value for key, value in node.entries if key.text == "kind"), None)
-
-    def error(at: Node, problem: str, hint: str, shown: str | None = None) -> ManifestError:
-        return ManifestError.at(source.origin, Location(joined(path, "kind"), at), problem, hint, shown)
-
-    use_known = f"Use {enumerated(list(KINDS), 'or')}"
-    if value is None and any(key.text.lower() == "kind" for key, _value in node.entries):
-        return error(node, "required key is missing", "Write `kind` in lower case")
-    if value is None or (isinstance(value, ScalarNode) and value.is_null):
-        return error(value or node, f"required {'key is missing' if value is None else 'value is empty'}", use_known)
-    if not isinstance(value, ScalarNode):
-        return error(value, "expected one word", use_known)
-    if value.text in KINDS or value.text in KIND_ALIASES:
+    hint, shown = f"Use {enumerated(list(KINDS), 'or')}", None
+    if value is None:
+        problem = "required key is missing"
+        if any(key.text.lower() == "kind" for key, _value in node.entries):
+            hint = "Write `kind` in lower case"
+    elif not isinstance(value, ScalarNode):
+        problem = "expected one word"
+    elif value.is_null:
+        problem = "required value is empty"
+    elif value.text in KINDS or value.text in KIND_ALIASES:
         return KIND_ALIASES.get(value.text, value.text)
-    if value.text in _KUBERNETES_KINDS:
-        return error(value, "a Kubernetes kind, not a manifest kind", use_known, value.text)
-    meant = nearest(value.text, KINDS)
-    hint = f"Did you mean {meant}?" if meant else use_known
-    return error(value, "unknown kind", hint, quoted(value.text, value.plain))
+    elif value.text in _KUBERNETES_KINDS:
+        problem, shown = "a Kubernetes kind, not a manifest kind", value.text
+    else:
+        problem, shown = "unknown kind", quoted(value.text, value.plain)
+        hint = f"Did you mean {meant}?" if (meant := nearest(value.text, KINDS)) else hint
+    return ManifestError.at(source.origin, Location(joined(path, "kind"), value or node), problem, hint, shown)
 
 
 def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
-    """The error of an error of pydantic; None where one has been reported for that place already."""
+    """The manifest error for an error of pydantic; None if that place has an error already."""
     loc: Loc = tuple(details["loc"])
     if any(loc[:length] in parsed.rejected for length in range(1, len(loc) + 1)):
         return None
@@ -116,7 +97,8 @@ def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
     if details["type"] == "section":
         if loc in parsed.incomplete:
             return None
-        location = _location_within(parsed, loc, context["within"])
+        within = context["within"]
+        location = _location_of(parsed, (*loc, *within)) if within else parsed.location(loc)
         return ManifestError.at(parsed.origin, location, context["problem"], context["hint"])
     location = parsed.location(loc)
     problem, hint = "invalid value", details["msg"]
@@ -135,11 +117,8 @@ def _choice(node: Node, expected: str) -> str:
 
 def _missing(loc: Loc, parsed: ParsedManifest) -> ManifestError:
     *_outer, key = keys_along(parsed.kind, loc)
-    if loc in parsed.locations:
-        return ManifestError.at(parsed.origin, parsed.locations[loc], "required value is empty", _example(key))
-    around = parsed.location(loc[:-1])
-    location = Location(joined(around.path, key.documented), around.node)
-    return ManifestError.at(parsed.origin, location, "required key is missing", _example(key))
+    problem = f"required {'value is empty' if loc in parsed.locations else 'key is missing'}"
+    return ManifestError.at(parsed.origin, _location_of(parsed, loc), problem, _example(key))
 
 
 def _example(key: Key) -> str:
@@ -149,31 +128,78 @@ def _example(key: Key) -> str:
     return f"Add `{key.documented}: {key.examples[0]}`, for example" if key.examples else f"Add `{key.documented}:`"
 
 
-def _location_within(parsed: ParsedManifest, loc: Loc, within: Loc) -> Location:
-    """The place that a section's error points to; for a field that was not given, where it would stand."""
-    target = (*loc, *within)
-    if target in parsed.locations or not within:
-        return parsed.location(target)
-    around = parsed.location(target[:-1])
-    *_outer, key = keys_along(parsed.kind, target)
-    return Location(joined(around.path, key.documented if isinstance(within[-1], str) else within[-1]), around.node)
+def _location_of(parsed: ParsedManifest, loc: Loc) -> Location:
+    """The location of the data; of a missing field, below the nearest block around it."""
+    if loc in parsed.locations:
+        return parsed.locations[loc]
+    around = parsed.location(loc[:-1])
+    *_outer, key = keys_along(parsed.kind, loc)
+    return Location(joined(around.path, key.documented if isinstance(loc[-1], str) else loc[-1]), around.node)
 
 
-def _warnings(manifest: Manifest, parsed: ParsedManifest) -> list[str]:
-    warnings: list[str] = []
-    if isinstance(manifest, JobManifest):
-        resources = manifest.resources
-        if resources.gpu > 0 and resources.gpu_share is not None:
-            where = parsed.location(("resources", "gpu_share")).path
-            warnings.append(
-                f"{parsed.origin}, {where}: ignored: {resources.gpu_share}. The job gets {resources.gpu} whole "
-                "GPU(s). Remove it, or set gpu to 0."
-            )
-    if isinstance(manifest, Inference) and isinstance(manifest.autoscaling, Autoscaling):
-        location = parsed.locations.get(("service", "replicas"))
-        if location is not None:
-            warnings.append(
-                f"{parsed.origin}, {location.path}: ignored: {manifest.service.replicas}. autoscaling sets the number "
-                "of replicas. Remove it."
-            )
-    return warnings
+def _warnings(manifest: Manifest, parsed: ParsedManifest) -> Iterator[str]:
+    def ignored(loc: Loc, value: object, why: str) -> str:
+        return f"{parsed.origin}, {parsed.location(loc).path}: ignored: {value}. {why}"
+
+    resources = manifest.resources if isinstance(manifest, JobManifest) else None
+    wanted = requested(resources) if resources else []
+    for row, _amount in wanted[1:]:
+        used, number = wanted[0]
+        gets = f"{number} whole GPU(s)" if used.is_whole_device else used.text(number)
+        why = f"The job gets {gets}. Remove it, or set {used.documented} to 0."
+        yield ignored(("resources", row.field), getattr(resources, row.field), why)
+    replicas = ("service", "replicas")
+    if isinstance(manifest, Inference) and manifest.autoscaling is not None and replicas in parsed.locations:
+        yield ignored(replicas, manifest.service.replicas, "autoscaling sets the number of replicas. Remove it.")
+
+
+def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str) -> list[ManifestError]:
+    """The errors between manifests, valid or not. Jobs without a namespace are in `namespace`."""
+    claimed: dict[Hashable, tuple[_Claim, CheckedManifest]] = {}
+    errors: list[ManifestError] = []
+    for manifest in manifests:
+        for claim in _claims(manifest.data, namespace):
+            earlier, first = claimed.setdefault(claim.identity, (claim, manifest))
+            if first is not manifest:
+                errors.append(_claim_error(claim, manifest, earlier, first))
+    return errors
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """What only one manifest may have, and the error of a second one; `owner` precedes the first's place in it."""
+
+    identity: Hashable
+    loc: Loc
+    problem: str
+    hint: str = "Keep it in one of them"
+    owner: str = ""
+
+
+def _claims(data: Mapping[str, Any], namespace: str) -> Iterator[_Claim]:
+    kind = data.get("kind")
+    if kind in {"pool", "quota"}:
+        name = _text(data, kind, "name")
+        if name is not None:
+            yield _Claim((kind, name), (kind, "name"), f"duplicate {kind}", "Use different names")
+        for node in data.get("nodes", {}):
+            yield _Claim(("node", node), ("nodes", node), "node in several pools")
+        for limited in data.get("namespaces", {}) if name is not None else ():
+            loc = ("namespaces", limited)
+            yield _Claim(loc, loc, f"namespace in several quotas: in {name}", owner=f"{name}, ")
+    elif (name := _text(data, "job", "name")) is not None:
+        where = _text(data, "job", "namespace") or namespace
+        problem = f"duplicate job in namespace {where}"
+        yield _Claim(("job", where, name), ("job", "name"), problem, "Use different names")
+
+
+def _text(data: Mapping[str, Any], section: str, field: str) -> str | None:
+    block = data.get(section)
+    value = block.get(field) if isinstance(block, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _claim_error(claim: _Claim, second: CheckedManifest, earlier: _Claim, first: CheckedManifest) -> ManifestError:
+    where = f"document {first.origin.number}" if first.origin.file == second.origin.file else str(first.origin)
+    problem = f"{claim.problem}, also in {earlier.owner}{where} ({first.locations[earlier.loc].path})"
+    return ManifestError.at(second.origin, second.locations[claim.loc], problem, claim.hint)

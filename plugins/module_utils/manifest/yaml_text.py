@@ -1,9 +1,8 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""YAML text to trees, safely: only maps, lists and texts come out, in bounded size and depth.
+"""YAML text to trees of maps, lists and texts, in bounded size and depth, from the parser's events.
 
-Works on the parser's events and constructs nothing, so no tag can name a type and no alias can explode. A document
-that does not parse is one error; reading continues at the next `---`.
+A document that does not parse is one error; reading continues at the next `---`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from .problems import ManifestError
 from .syntax import YamlSyntaxError, explain, snippet, source_lines
-from .tree import MAX_DEPTH, ListNode, MapNode, Node, Place, ScalarNode
+from .tree import MAX_DEPTH, Entry, ListNode, MapNode, Node, Place, ScalarNode
 
 IMPORT_ERROR: str | None = None
 """The traceback of the failed import of PyYAML, for `fail_json(exception=…)`; None when it is there."""
@@ -35,20 +34,16 @@ _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
 _SEPARATOR = re.compile(r"---(\s|$)")
 _COLUMNS = 10_000
+_TEMPLATE_HINT = (
+    "{{ templates }} are not rendered in manifest files. Render them in the playbook and pass the result as definition"
+)
 
-
-class TextDocument(NamedTuple):
-    """A document of a YAML text: its number in the text, from 1, and its tree."""
-
-    number: int
-    node: Node
+TextDocument: TypeAlias = "tuple[int, Node]"
+"""The number of a document in its text, from 1, and its tree."""
 
 
 def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDocument], list[ManifestError]]:
-    """All documents of a text that can be read, and an error for each that cannot. Empty documents are left out.
-
-    Reading ends after MAX_ERRORS errors: such a text is not meant as manifests.
-    """
+    """All documents of a text but empty ones, and an error for each that cannot be read, up to MAX_ERRORS."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return [], [ManifestError(file, f"larger than {MAX_BYTES // 1024} KiB", "Split it into several files")]
     documents: list[TextDocument] = []
@@ -61,33 +56,31 @@ def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDoc
             documents.extend(composed.finished)
             break
         number = max(number, composed.number)
-        # An error behind what seemed the end of a document is an error of that document.
-        documents.extend(document for document in composed.finished if document.number < number)
+        # An error after what seemed the end of a document is an error of that document.
+        documents.extend(document for document in composed.finished if document[0] < number)
         errors.append(_error(composed.error, file, number, lines))
-        line = _next_document(lines, max(composed.error.line, composed.start_line + 1))
+        below = range(max(composed.error.line, composed.start_line + 1), len(lines))
+        line = next((each for each in below if _SEPARATOR.match(lines[each])), len(lines))
         number += 1
     return documents, errors
 
 
 def _compose(lines: list[str], line: int, number: int) -> _Composer:
-    """Parse the lines from `line` on with libyaml, which is ten times faster; from a document with an error on, with
-    PyYAML's own parser.
+    """Parse the lines from `line` on with libyaml, which is ten times faster than PyYAML's own parser.
 
-    The latter has the better messages, and they are the same whether PyYAML was built with libyaml or not.
+    From a document with an error on, PyYAML's parser takes over, so that messages do not depend on libyaml.
     """
     finished: list[TextDocument] = []
-    loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader is not None]
-    for loader in loaders:
-        text = "".join(lines[line:])
+    for loader in getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader:
         composer = _Composer(number, line)
         try:
-            composer.read(yaml.parse(text, Loader=loader))
+            composer.read(yaml.parse("".join(lines[line:]), Loader=loader))
         except YamlSyntaxError as error:
             composer.error = error
         except (yaml.YAMLError, UnicodeError) as error:
-            if loader is not loaders[-1]:
+            if loader is not yaml.SafeLoader:
                 line, number = composer.start_line, max(number, composer.number)
-                finished += [document for document in composer.finished if document.number < number]
+                finished += [document for document in composer.finished if document[0] < number]
                 continue
             composer.error = explain(error, lines[line:], line)
         break
@@ -95,22 +88,11 @@ def _compose(lines: list[str], line: int, number: int) -> _Composer:
     return composer
 
 
-def _next_document(lines: list[str], line: int) -> int:
-    """The first line at or below `line` (from 0) that begins with `---`; the number of lines without one."""
-    return next((number for number in range(line, len(lines)) if _SEPARATOR.match(lines[number])), len(lines))
-
-
 def _error(error: YamlSyntaxError, file: str, number: int, lines: list[str]) -> ManifestError:
-    line, column = error.line, error.column
-    return ManifestError(
-        file=file,
-        document=number,
-        path=f"line {line + 1}, column {column + 1}",
-        problem=error.problem,
-        hint=error.hint,
-        place=_place(line, column),
-        snippet=snippet(lines, line, column),
-    )
+    place = _place(error.line, error.column)
+    path = f"line {place.line}, column {place.column}"
+    shown = snippet(lines, error.line, error.column)
+    return ManifestError(file, error.problem, error.hint, document=number, path=path, place=place, snippet=shown)
 
 
 def _place(line: int, column: int) -> Place:
@@ -157,9 +139,7 @@ class _Composer:
     def _begin_document(self, event: Any) -> None:
         self.number += 1
         self.start_line = self._line(event)
-        self._stack = []
-        self._anchors = {}
-        self._aliased = 0
+        self._stack, self._anchors, self._aliased = [], {}, 0
 
     def _open(self, event: Any) -> None:
         is_map = isinstance(event, yaml.MappingStartEvent)
@@ -184,7 +164,7 @@ class _Composer:
             frame.size += size
             frame.height = max(frame.height, height + 1)
         elif not (isinstance(node, ScalarNode) and node.is_null):
-            self.finished.append(TextDocument(self.number, node))
+            self.finished.append((self.number, node))
 
     def _add_alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
@@ -209,24 +189,21 @@ class _Composer:
         plain = not event.style and tag in {None, f"{_CORE_TAG}null"}
         return ScalarNode(event.value, self._place(event), is_null=plain and event.value in _NULLS, plain=plain)
 
-    def _pairs(self, frame: _Open) -> list[tuple[ScalarNode, Node]]:
+    def _pairs(self, frame: _Open) -> list[Entry]:
         pairs = []
         for key, value in zip(frame.children[::2], frame.children[1::2], strict=True):
             if not isinstance(key, ScalarNode):
                 if isinstance(key, ListNode):
                     raise self._error(frame.event, "expected a text as key, got a list", "Write a text")
-                hint = "{{ templates }} are not rendered in manifest files. Render them in the playbook and pass the "
-                raise self._error(frame.event, "expected a text, got a map", f"{hint}result as definition")
+                raise self._error(frame.event, "expected a text, got a map", _TEMPLATE_HINT)
             pairs.append((key, value))
         return pairs
 
-    def _merged(self, pairs: list[tuple[ScalarNode, Node]]) -> tuple[tuple[ScalarNode, Node], ...]:
+    def _merged(self, pairs: list[Entry]) -> tuple[Entry, ...]:
         """With YAML 1.1 merge keys (`<<: *base`) resolved: a map's own entries win over merged ones."""
         own = [(key, value) for key, value in pairs if not _is_merge(key)]
         known = {key.text for key, _value in own}
-        for key, value in pairs:
-            if not _is_merge(key):
-                continue
+        for key, value in (pair for pair in pairs if _is_merge(pair[0])):
             for base in value.items if isinstance(value, ListNode) else (value,):
                 if not isinstance(base, MapNode):
                     line, column = divmod(key.place.rank, _COLUMNS)

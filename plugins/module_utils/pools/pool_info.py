@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..labels import DEFAULT_POOL, GPU, OURS, POOL, SYSTEM_NAMESPACE
+from ..labels import DEFAULT_POOL, OURS, POOL, SYSTEM_NAMESPACE
 from ..options import Options, option
 from ..task import ModuleSpec, Task
 
@@ -54,14 +54,14 @@ def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[
     types: dict[str, int] = defaultdict(int)
     for node in nodes:
         if node.gpu_type:
-            types[node.gpu_type] += node.allocatable[GPU]
+            types[node.gpu_type] += node.gpu_total
     return {
         "name": name,
         "description": description or None,
         "status": _status(nodes),
-        "gpu_total": sum(node.allocatable[GPU] for node in nodes),
-        "gpu_used": sum(node.used.get(GPU, 0) for node in nodes),
-        "gpu_free": sum(node.free(GPU) for node in nodes),
+        "gpu_total": sum(node.gpu_total for node in nodes),
+        "gpu_used": sum(node.gpu_used for node in nodes),
+        "gpu_free": sum(node.gpu_free for node in nodes),
         "gpu_type": dict(sorted(types.items())),
         "node_count": len(nodes),
         "nodes": sorted(node.name for node in nodes),

@@ -7,9 +7,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from .. import labels
+from ..accelerators import ACCELERATORS
 from ..jobs.objects.job_objects import Object, sparse
 from ..manifest.models import Limits, Quota
 from ..quantity import GIB, canonical, parse
+from .usage import quota_keys
 
 # The default of a container without a request is the first amount or, if that is less, a quarter of the limit in whole
 # units, so that four such containers fit into any quota.
@@ -26,12 +28,7 @@ def namespace(name: str, *, ours: bool) -> Object:
 def resource_quota(quota: Quota, name: str) -> Object:
     """The ResourceQuota of a quota in one of its namespaces, with only the limits of the manifest."""
     limits = quota.namespaces[name]
-    hard = {
-        key: amount
-        for resource, amount in _amounts(limits).items()
-        if amount is not None
-        for key in labels.QUOTA_KEYS[resource]
-    }
+    hard = {key: amount for resource, amount in _amounts(limits).items() for key in quota_keys()[resource]}
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -60,17 +57,10 @@ def limit_range(quota: Quota, name: str) -> Object | None:
     }
 
 
-def _amounts(limits: Limits) -> dict[str, str | None]:
-    # Jobs request whole GiB of shared GPUs, so a fraction could not be used.
-    gpu_share = None if limits.gpu_share is None else parse(limits.gpu_share).value // GIB
-    amounts = {
-        "cpu": limits.cpu,
-        "memory": limits.memory,
-        "gpu": limits.gpu,
-        "gpu_share": gpu_share,
-        "pods": limits.pods,
-    }
-    return {name: None if amount is None else str(amount) for name, amount in amounts.items()}
+def _amounts(limits: Limits) -> dict[str, str]:
+    given = {resource: getattr(limits, resource) for resource in quota_keys()}
+    rules = {row.field: row.limit for row in ACCELERATORS.values()}
+    return {name: str(rules.get(name, str)(value)) for name, value in given.items() if value is not None}
 
 
 def _default(limit: str, most: Fraction, unit: Fraction, suffix: str) -> str:

@@ -9,10 +9,9 @@ from typing import Any
 
 from ..engine.apply import ApplyResult
 from ..engine.results import action_summary, diffs_of, resource_result
-from ..labels import QUOTA_KEYS
 from ..task import Task
 from .quota_plan import QuotaPlans
-from .usage import description_of, over_quota, usage
+from .usage import description_of, over_quota, quota_keys, usage
 
 
 def quota_results(task: Task[Any], outcomes: Sequence[ApplyResult], planned: QuotaPlans) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def _result(outcome: ApplyResult, planned: QuotaPlans) -> dict[str, Any]:
         "namespace": plan.namespace,
         "description": description_of(found) if found else None,
         "action": str(plan.action),
-        **(usage(found) if found else dict.fromkeys(QUOTA_KEYS)),
+        **(usage(found) if found else dict.fromkeys(quota_keys())),
         "over_quota": over_quota(found) if found else [],
         "other_quotas": planned.others.get(plan.namespace, []),
         "reason": planned.notes.get(plan.namespace),

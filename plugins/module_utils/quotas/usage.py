@@ -7,15 +7,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..labels import DESCRIPTION, GPU, GPU_MEMORY, QUOTA, QUOTA_KEYS, is_ours
+from ..accelerators import ACCELERATORS
+from ..labels import DESCRIPTION, QUOTA, is_ours
 from ..quantity import parse
 
 Object = Mapping[str, Any]
 
-# Kubernetes accepts these names in a quota and ignores them; it enforces ``requests.<name>``.
-UNENFORCED_KEYS = (GPU, GPU_MEMORY)
 
-_WHOLE = frozenset({"gpu", "gpu_share", "pods"})  # numbers; the others are quantities
+def quota_keys() -> dict[str, tuple[str, ...]]:
+    """The limits of a manifest's quota -> the keys of a ResourceQuota."""
+    return {
+        "cpu": ("requests.cpu", "limits.cpu"),
+        "memory": ("requests.memory", "limits.memory"),
+        **{row.field: (row.quota_key,) for row in ACCELERATORS.values() if row.in_quotas},
+        "pods": ("pods",),
+    }
 
 
 def quota_name_of(obj: Object) -> str | None:
@@ -36,7 +42,7 @@ def usage(resource_quota: Object) -> dict[str, dict[str, Any] | None]:
     CPU and memory have two limits, for requests and for limits; the one with the higher percentage is returned.
     ``used`` and ``percent`` are None until Kubernetes has counted. A limit of 0 is always 100 percent used.
     """
-    return {resource: _use(resource, resource_quota) for resource in QUOTA_KEYS}
+    return {resource: _use(resource, resource_quota) for resource in quota_keys()}
 
 
 def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
@@ -58,11 +64,11 @@ def is_counted(resource_quota: Object) -> bool:
 def _use(resource: str, resource_quota: Object) -> dict[str, Any] | None:
     hard = resource_quota["spec"].get("hard") or {}
     used = (resource_quota.get("status") or {}).get("used") or {}
-    uses = [_share(hard[key], used.get(key)) for key in QUOTA_KEYS[resource] if key in hard]
+    uses = [_share(hard[key], used.get(key)) for key in quota_keys()[resource] if key in hard]
     if not uses:
         return None
     most = max(uses, key=lambda use: -1.0 if use["percent"] is None else use["percent"])
-    if resource in _WHOLE:
+    if resource not in ("cpu", "memory"):  # Those are quantities, the others numbers.
         whole = {name: None if most[name] is None else int(parse(most[name]).value) for name in ("used", "hard")}
         return {**whole, "percent": most["percent"]}
     return most
@@ -76,5 +82,5 @@ def _share(hard: str, used: str | None) -> dict[str, Any]:
 
 
 def unenforced_keys(resource_quota: Object) -> list[str]:
-    """The keys of a ResourceQuota that Kubernetes ignores."""
-    return [key for key in UNENFORCED_KEYS if key in (resource_quota.get("spec", {}).get("hard") or {})]
+    """The keys of a ResourceQuota that Kubernetes ignores: it enforces ``requests.<key>``."""
+    return [key for key in ACCELERATORS if key in (resource_quota.get("spec", {}).get("hard") or {})]

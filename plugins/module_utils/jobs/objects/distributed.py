@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from ... import labels
+from ...accelerators import container_requests, whole_devices
 from ...manifest.models import Training
 from . import metadata
 from .job_objects import Object
@@ -15,6 +16,11 @@ from .volumes import Volume, config_map_files
 
 # The launcher's own default (deepspeed/launcher/runner.py, DLTS_HOSTFILE).
 HOSTFILE = "/job/hostfile"
+
+
+def gpus_per_node(manifest: Training) -> int:
+    """Whole GPUs; 0 for a share of one."""
+    return whole_devices(container_requests(manifest.resources))
 
 
 def is_distributed(manifest: Training) -> bool:
@@ -94,7 +100,7 @@ def _host(manifest: Training, index: int) -> str:
 
 def _processes(manifest: Training) -> int:
     """One process per GPU; without whole GPUs one per node."""
-    return max(manifest.resources.gpu, 1)
+    return max(gpus_per_node(manifest), 1)
 
 
 def _hostfile_name(manifest: Training) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ... import labels
+from ...accelerators import container_requests
 from ...manifest.models import EnvVar, JobManifest, Resources, Service
-from ...quantity import ceil_gib
 from . import metadata, scheduling, volumes
 from .job_objects import Object, sparse
 from .volumes import Volume
@@ -126,14 +126,6 @@ def _given_variable(variable: EnvVar) -> Object:
 
 def _container_resources(resources: Resources) -> Object:
     """Requests and limits are the same, so that no node is overcommitted."""
-    amounts = {"cpu": resources.cpu, "memory": resources.memory, **_gpu_amounts(resources)}
+    gpus = {resource: str(amount) for resource, amount in container_requests(resources).items()}
+    amounts = {"cpu": resources.cpu, "memory": resources.memory, **gpus}
     return {"requests": amounts, "limits": dict(amounts)}
-
-
-def _gpu_amounts(resources: Resources) -> dict[str, str]:
-    """Whole GPUs win over a share: a pod that requests both gets two different cards."""
-    if resources.gpu > 0:
-        return {labels.GPU: str(resources.gpu)}
-    if resources.gpu_share is not None:
-        return {labels.GPU_MEMORY: str(ceil_gib(resources.gpu_share))}
-    return {}

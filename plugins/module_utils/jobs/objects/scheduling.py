@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ... import labels
+from ...accelerators import ACCELERATORS, container_requests
 from ...manifest.models import JobManifest, Resources
 from . import queue
 from .job_objects import Object, sparse
@@ -37,7 +38,7 @@ def spread_over_nodes(name: str) -> list[Object]:
 
 def uses_gpu(resources: Resources) -> bool:
     """Whether the pods get a GPU, or a share of one."""
-    return resources.gpu > 0 or resources.gpu_share is not None
+    return bool(container_requests(resources))
 
 
 def _node_selector(resources: Resources) -> dict[str, str | None]:
@@ -52,7 +53,6 @@ def _outside_of_pools() -> Object:
 
 
 def _tolerations(resources: Resources) -> list[Object]:
-    """GPU nodes commonly have a taint of the resource's name, which keeps other pods away."""
-    if not uses_gpu(resources):
-        return []
-    return [{"key": labels.GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    """GPU nodes commonly have a taint of their resource's name, which keeps other pods away."""
+    keys = [ACCELERATORS[resource].taint for resource in container_requests(resources)]
+    return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]

@@ -103,12 +103,12 @@ def _launcher_env(manifest: Training) -> Provided:
     """LLaMA-Factory starts torchrun for several visible GPUs; for several nodes it needs this variable."""
     command = manifest.environment.command
     program = PurePosixPath(command[0]).name if command else ""
-    parallel = manifest.resources.gpu > 1 or distributed.is_distributed(manifest)
+    parallel = distributed.gpus_per_node(manifest) > 1 or distributed.is_distributed(manifest)
     return {"FORCE_TORCHRUN": "1"} if program in _LLAMA_FACTORY and parallel else {}
 
 
 def _default_shared_memory(manifest: Training) -> list[volumes.Volume]:
     """Data loader workers and NCCL exchange data through /dev/shm; the runtime's 64 MiB kills them with a bus error."""
-    if manifest.storage.shm or manifest.resources.gpu == 0:
+    if manifest.storage.shm or distributed.gpus_per_node(manifest) == 0:
         return []
     return [volumes.shared_memory(volumes.half_the_memory(manifest.resources))]

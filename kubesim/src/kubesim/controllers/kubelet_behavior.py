@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a test tells the kubelet what becomes of pods: orders, by annotation of the pod or by rule.
+"""What happens to pods: a test decides it by annotations of the pod or by rules.
 
-Each field of Orders is also the annotation lab/<field-with-dashes>. lab/run-seconds and lab/exit-code are those of the
-recordings in tests/contract.
+Each field of Behavior is also the annotation lab/<field-with-dashes>. The recordings use lab/run-seconds and
+lab/exit-code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PREFIX = "lab/"
 
 
 @dataclass(frozen=True)
-class Orders:
+class Behavior:
     """What happens to a pod. Times are seconds; those of containers count from the start of the container."""
 
     start_seconds: float | None = None  #: until it starts, after it got its node
@@ -51,10 +51,10 @@ class Orders:
 
 @dataclass(frozen=True)
 class Rule:
-    """Orders for the pods it matches: all of the given criteria have to hold; names and images are glob patterns."""
+    """Behavior for the pods it matches: all of the given criteria have to hold; names and images are glob patterns."""
 
     number: int
-    orders: dict[str, Any]
+    behavior: dict[str, Any]
     labels: dict[str, str]
     image: str = "*"
     name: str = "*"
@@ -71,21 +71,21 @@ class Rule:
         )
 
 
-def orders_for(pod: Object, rules: list[Rule]) -> Orders:
-    """The orders of a pod: rules in the order they were given, then its annotations."""
+def behavior_of(pod: Object, rules: list[Rule]) -> Behavior:
+    """The behavior of a pod: rules in the order they were given, then its annotations."""
     wanted: dict[str, Any] = {}
     for rule in rules:
         if rule.matches(pod):
-            wanted |= rule.orders
+            wanted |= rule.behavior
     annotations = pod["metadata"].get("annotations") or {}
     for name in _KINDS:
         text = annotations.get(PREFIX + name.replace("_", "-"))
         if text is not None:
-            wanted[name] = read_order(name, text)
-    return replace(Orders(), **wanted) if wanted else NO_ORDERS
+            wanted[name] = read_option(name, text)
+    return replace(Behavior(), **wanted) if wanted else DEFAULT_BEHAVIOR
 
 
-def read_order(name: str, value: Any) -> Any:
+def read_option(name: str, value: Any) -> Any:
     """An order from its text (annotation, JSON of a request); KeyError for an unknown name, ValueError for nonsense."""
     kind = _KINDS[name]
     if kind == "bool":
@@ -97,5 +97,5 @@ def read_order(name: str, value: Any) -> Any:
     return str(value)
 
 
-NO_ORDERS = Orders()
-_KINDS = {field.name: str(field.type) for field in fields(Orders)}
+DEFAULT_BEHAVIOR = Behavior()
+_KINDS = {field.name: str(field.type) for field in fields(Behavior)}
