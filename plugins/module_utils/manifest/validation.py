@@ -145,8 +145,10 @@ def _warnings(manifest: Manifest, parsed: ParsedManifest) -> Iterator[str]:
     wanted = requested(resources) if resources else []
     for row, _amount in wanted[1:]:
         used, number = wanted[0]
-        gets = f"{number} whole GPU(s)" if used.is_whole_device else used.text(number)
-        why = f"The job gets {gets}. Remove it, or set {used.documented} to 0."
+        gets, other = used.text(number), used.documented  # A share cannot be 0.
+        if used.is_whole_device:
+            gets, other = f"{number} whole GPU(s)", f"set {other} to 0"
+        why = f"The job gets {gets}. Remove it, or {other}."
         yield ignored(("resources", row.field), getattr(resources, row.field), why)
     replicas = ("service", "replicas")
     if isinstance(manifest, Inference) and manifest.autoscaling is not None and replicas in parsed.locations:
