@@ -24,8 +24,7 @@ options:
       - Mutually exclusive with O(src) and O(name).
     type: raw
   allow_empty:
-    description:
-      - Whether to accept O(src) or O(definition) without any manifest for this module. If V(false), that is an error.
+    description: Whether to accept O(src) or O(definition) without any manifest for this module. If V(false), that is an error.
     type: bool
     default: false
 """

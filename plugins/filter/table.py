@@ -67,7 +67,6 @@ _value:
 import numbers
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -75,13 +74,6 @@ from ansible.errors import AnsibleFilterError
 GAP = "  "
 MISSING = "-"
 ELLIPSIS = "…"
-
-
-@dataclass(frozen=True)
-class Column:
-    key: str
-    title: str
-    max_width: int | None = None
 
 
 class FilterModule:
@@ -101,10 +93,12 @@ def table(rows: Any, columns: Any = None) -> str:
         columns = list(dict.fromkeys(key for row in rows for key in row))
     elif isinstance(columns, str) or not isinstance(columns, Sequence):
         raise AnsibleFilterError(f"table: columns must be a list, not {_type_of(columns)}")
-    return _render([_layout(rows, _column(column)) for column in columns])
+    cells = [_layout(rows, *_column(column)) for column in columns]
+    return "\n".join(GAP.join(line).rstrip() for line in zip(*cells, strict=True))
 
 
-def _column(given: Any) -> Column:
+def _column(given: Any) -> tuple[str, str, int | None]:
+    """The key, the title and the maximum width of a column."""
     if isinstance(given, str):
         given = {"key": given}
     if not isinstance(given, Mapping) or not isinstance(given.get("key"), str):
@@ -124,21 +118,19 @@ def _column(given: Any) -> Column:
     title = given.get("title")
     if title is None:
         title = given["key"].rpartition(".")[2].replace("_", " ").upper()
-    return Column(str(given["key"]), str(title), width)
+    return str(given["key"]), str(title), width
 
 
-def _layout(rows: Sequence[Mapping[str, Any]], column: Column) -> list[str]:
+def _layout(rows: Sequence[Mapping[str, Any]], key: str, title: str, max_width: int | None) -> list[str]:
     """The cells of one column, its title first, padded to the same width."""
-    values = [_value(row, column.key) for row in rows]
-    cells = [column.title, *(_cut(_text(value), column.max_width) for value in values)]
+    values = [_value(row, key) for row in rows]
+    cells = [title, *(_cut(_text(value), max_width) for value in values)]
     width = max(map(_width, cells))
     present = [value for value in values if value is not None]
-    align_right = bool(present) and all(_is_number(value) for value in present)
-    return [_pad(cell, width, align_right) for cell in cells]
-
-
-def _render(columns: Sequence[Sequence[str]]) -> str:
-    return "\n".join(GAP.join(cells).rstrip() for cells in zip(*columns, strict=True))
+    padding = [" " * (width - _width(cell)) for cell in cells]
+    if present and all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present):
+        return [blanks + cell for blanks, cell in zip(padding, cells, strict=True)]
+    return [cell + blanks for blanks, cell in zip(padding, cells, strict=True)]
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:
@@ -162,21 +154,12 @@ def _text(value: Any) -> str:
     return " ".join(str(value).split())  # a line break would break the table
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
 def _cut(text: str, width: int | None) -> str:
     if width is None or _width(text) <= width:
         return text
     while _width(text) + _width(ELLIPSIS) > width:
         text = text[:-1]
     return text + ELLIPSIS
-
-
-def _pad(text: str, width: int, align_right: bool) -> str:
-    blanks = " " * (width - _width(text))
-    return blanks + text if align_right else text + blanks
 
 
 def _width(text: str) -> int:

@@ -134,20 +134,20 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
     def _refuse_unknown_keys(self, path: str, config: Mapping[str, Any]) -> None:
         """Ansible ignores them, and a misspelt filter would filter nothing."""
+        aliases = (alias for spec in connection_argument_spec().values() for alias in spec.get("aliases", ()))
+        known = [*self.get_options(), *aliases]
         for key in config:
-            if key not in self._known_keys():
-                close = get_close_matches(str(key), self._known_keys(), n=1)
+            if key not in known:
+                close = get_close_matches(str(key), known, n=1)
                 hint = f" Did you mean {close[0]}?" if close else ""
                 raise AnsibleParserError(f"{path}: {key!r}: unknown option of {self.NAME}.{hint}")
 
-    def _known_keys(self) -> list[str]:
-        aliases = (alias for spec in connection_argument_spec().values() for alias in spec.get("aliases", ()))
-        return [*self.get_options(), *aliases]
-
     def _hosts(self, path: str, may_use_cache: bool) -> dict[str, dict[str, Any]]:
         """Variables by host name, from the cache if it is enabled and may be used, else from the cluster."""
-        params = {name: self._text_or_value(name) for name in (*connection_argument_spec(), *FILTERS)}
-        params["all_nodes"] = self.get_option("all_nodes")
+        params = {name: self.get_option(name) for name in (*connection_argument_spec(), *FILTERS, "all_nodes")}
+        params = {
+            name: self.templar.template(value) if isinstance(value, str) else value for name, value in params.items()
+        }
         if not self.get_option("cache"):
             return self._read(path, params)
         key = self.get_cache_key(path) + _digest(params)
@@ -155,10 +155,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             self.cache[key] = self._read(path, params)
         found: dict[str, dict[str, Any]] = self.cache[key]
         return found
-
-    def _text_or_value(self, name: str) -> Any:
-        value = self.get_option(name)
-        return self.templar.template(value) if isinstance(value, str) else value
 
     def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         options = NodeInfoOptions(**{name: params[name] for name in FILTERS})

@@ -24,6 +24,11 @@ RESERVED_POOLS = {
     "all": "reads as if all pools were meant",
 }
 
+# What names and labels may look like, as patterns for fullmatch (Kubernetes, apimachinery/pkg/util/validation).
+LABEL_LENGTH = 63
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+
 PREFIX = "runwhere.ai/"
 JOB_TYPE = f"{PREFIX}job-type"
 PRIORITY = f"{PREFIX}priority"
@@ -53,13 +58,7 @@ MAIN_CONTAINER = "main"
 
 def job_labels(name: str, *, kind: str, priority: str, pool: str, namespace: str) -> dict[str, str]:
     """The labels of every object of a job, and of its pods."""
-    return {
-        **pod_selector(name),
-        JOB_TYPE: kind,
-        PRIORITY: priority,
-        POOL: pool,
-        NAMESPACE: namespace,
-    }
+    return {**pod_selector(name), JOB_TYPE: kind, PRIORITY: priority, POOL: pool, NAMESPACE: namespace}
 
 
 def pod_selector(name: str) -> dict[str, str]:

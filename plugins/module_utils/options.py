@@ -1,8 +1,8 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The options of a module as a dataclass: name, Python type and argument spec of each stand in one line.
+"""The options of a module as a dataclass: name, Python type and argument spec of each in one line.
 
-The connection options are not among them: kube/connection.py reads those from the parameters themselves.
+They do not include the connection options, which kube/connection_options.py reads from the parameters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def option(type: str, *, default: Any = None, required: bool = False, **spec: An
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The base class. Its classes are frozen and keyword-only dataclasses, as this is."""
+    """The base class. Subclasses are frozen, keyword-only dataclasses too."""
 
     @classmethod
     def argument_spec(cls) -> dict[str, dict[str, Any]]:
@@ -37,9 +37,6 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyOptions(Options):
-    """The option of every module that writes many objects; documented in the doc fragment ``concurrency``.
-
-    The client reads it, as one of its connection options.
-    """
+    """The option of modules that write many objects. The client reads it like a connection option."""
 
     concurrency: int = option("int", default=10)

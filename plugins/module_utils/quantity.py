@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -37,24 +37,15 @@ class QuantityError(ValueError):
     """The text is not a Kubernetes quantity."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Quantity:
     """An exact value and its canonical text. 1Gi and 1024Mi are equal."""
 
     value: Fraction
-    text: str
+    text: str = field(compare=False)
 
     def __str__(self) -> str:
         return self.text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.value == other.value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __lt__(self, other: Quantity) -> bool:
-        return self.value < other.value
 
 
 def parse(text: str | int | float) -> Quantity:
@@ -82,11 +73,6 @@ def _parse(text: str) -> Quantity:
 def canonical(text: str | int | float) -> str:
     """The text in the form the API server returns: 1024Mi -> 1Gi, 0.5 -> 500m. Raises QuantityError."""
     return parse(text).text
-
-
-def same(left: str | int | float, right: str | int | float) -> bool:
-    """Whether two quantities have the same value. Raises QuantityError."""
-    return parse(left) == parse(right)
 
 
 def ceil_gib(text: str | int | float) -> int:

@@ -3,7 +3,7 @@
 """One run of a module, independent of AnsibleModule, and how a module process performs it.
 
 Every module is a function from a Task to a result. It runs in a module process (``run_module``) and, on the controller,
-in Ansible's own (plugin_utils/local_action.py).
+in Ansible's own (plugin_utils/module_action.py).
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from ansible.module_utils.basic import missing_required_lib
 
+from .kube.client import Client, cached_client, discard_client
+from .kube.connection_options import connection_argument_spec, connection_secrets
+from .kube.errors import KubeError
+from .manifest.problems import ManifestErrors, MissingLibrary
 from .options import OptionsT
-from .zipped import compile_once
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
-
-    from .kube.client import Client
 
 
 class TaskFailed(Exception):
@@ -37,7 +38,7 @@ class TaskFailed(Exception):
 
 @dataclass
 class Task(Generic[OptionsT]):
-    """What a module is asked to do, and its ways to reach the outside.
+    """The input of a module, and its access to everything outside.
 
     ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far. ``progress``
@@ -66,16 +67,12 @@ class Task(Generic[OptionsT]):
     def client(self) -> Client:
         """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
         if self._client is None:
-            from .kube.client_cache import cached_client
-
             self._client = cached_client(self.params, self.environ)
         return self._client
 
     def abort(self) -> None:
         """Let requests in flight finish, and send no new ones."""
         if self._client is not None:
-            from .kube.client_cache import discard_client
-
             discard_client(self._client)
 
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
@@ -102,51 +99,34 @@ class ModuleSpec(Generic[OptionsT]):
 
     def arguments(self) -> dict[str, Any]:
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
-        from .kube.connection_options import connection_argument_spec
-
         return {"argument_spec": {**connection_argument_spec(), **self.options.argument_spec()}, **self.constraints}
-
-    def read_options(self, params: Mapping[str, Any]) -> OptionsT:
-        return self.options.from_params(params)
-
-
-@dataclass(frozen=True)
-class TaskResult:
-    """What a task returns. A failed one has ``msg``, and ``exception`` where a traceback helps."""
-
-    result: dict[str, Any]
-    failed: bool = False
 
 
 def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
     """Perform the task of a module process and exit with its result."""
-    compile_once()
-    # Pydantic would search the metadata of all installed distributions for plugins.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     task = Task(
-        spec.read_options(module.params),
+        spec.options.from_params(module.params),
         module.params,
         module.check_mode,
         module.warn,
         module.no_log_values.update,
         diff_mode=bool(module._diff),
     )
-    done = run_task(task, spec)
-    if done.failed:
-        module.fail_json(**done.result)
-    module.exit_json(**done.result)
+    result = run_task(task, spec)
+    if result.get("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
-def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> TaskResult:
-    """Perform a task; every failure becomes a message. The caller removes masked values from the result."""
-    from .kube.connection_options import connection_secrets
-    from .kube.errors import KubeError
-    from .manifest.problems import ManifestErrors, MissingLibrary
+def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
+    """Perform a task and return its result; one that fails has ``failed`` and ``msg``, some ``exception``.
 
+    The caller removes masked values from it.
+    """
     task.mask(connection_secrets(task.params))
     try:
         with _infrequent_gc():
-            return TaskResult(spec.run(task))
+            return spec.run(task)
     except MissingLibrary as problem:
         return _failure(missing_required_lib(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
@@ -171,7 +151,7 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> TaskResult:
 @contextmanager
 def _infrequent_gc() -> Iterator[None]:
     """Hundreds of jobs are a hundred thousand objects without a reference cycle. By default Python searches for cycles
-    after every 700 new objects, also among all that Ansible and the libraries have made before."""
+    after every 700 new objects, also among all those of Ansible and the libraries. docs/performance.md has figures."""
     threshold = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000)
@@ -182,5 +162,5 @@ def _infrequent_gc() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _failure(message: str, **result: Any) -> TaskResult:
-    return TaskResult({**result, "msg": message}, failed=True)
+def _failure(message: str, **result: Any) -> dict[str, Any]:
+    return {**result, "msg": message, "failed": True}

@@ -161,7 +161,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.manifests
   - runwhere.gpuctl.manifests.conflicts
-  - runwhere.gpuctl.concurrency
+  - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

@@ -72,7 +72,7 @@ seealso:
     description: Declare the nodes of a pool.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
-  - runwhere.gpuctl.concurrency
+  - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

@@ -77,7 +77,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.manifests
-  - runwhere.gpuctl.concurrency
+  - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

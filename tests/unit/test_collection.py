@@ -31,7 +31,8 @@ MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py
 CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
 OPTIONAL_FRAGMENTS = [
-    f"{COLLECTION}.{name}" for name in ("manifests", "manifests.conflicts", "concurrency", "attributes.write_module")
+    f"{COLLECTION}.{name}"
+    for name in ("manifests", "manifests.conflicts", "connection.concurrency", "attributes.write_module")
 ]
 INFO_FRAGMENTS = ["connection", "attributes", "attributes.info_module", "attributes.actiongroup_gpuctl"]
 
@@ -148,7 +149,7 @@ def test_a_proxy_header_names_its_environment_variable(option: str) -> None:
 
 
 def _variables(option: dict[str, Any]) -> set[str]:
-    return set(re.findall(r"E\((K8S_AUTH_\w+)\)", " ".join(option["description"])))
+    return set(re.findall(r"E\((K8S_AUTH_\w+)\)", str(option["description"])))
 
 
 # ---- The simulator

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from .related import main_container
@@ -18,7 +19,8 @@ _TOKEN_FLAG = r"--(?:IdentityProvider|ServerApp|NotebookApp)\.token"
 _REFERENCE = r"\$(?:\((?P<kubernetes>\w+)\)|\{(?P<braces>\w+)\}|(?P<shell>\w+))"
 
 
-class SecretKey(NamedTuple):
+@dataclass(frozen=True)
+class SecretKey:
     """A value in a Secret."""
 
     name: str

@@ -45,7 +45,8 @@ class PodUse(NamedTuple):
         return whole_devices(dict(zip(counted_resources(), self.requests, strict=True)))
 
 
-class Taint(NamedTuple):
+@dataclass(frozen=True)
+class Taint:
     """Keeps off pods that do not tolerate it."""
 
     key: str

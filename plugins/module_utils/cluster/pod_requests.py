@@ -20,8 +20,7 @@ Amounts = dict[str, int]
 _Container = Mapping[str, Any]
 _Requests = Callable[[_Container], Mapping[str, Any]]
 
-# May be requested for the pod as a whole (like huge pages); that then replaces the sum of the containers.
-_POD_LEVEL = ("cpu", "memory")
+_POD_LEVEL = ("cpu", "memory")  # may be requested for the pod as a whole, which replaces the sum of the containers
 
 
 def pod_requests(pod: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
@@ -72,11 +71,8 @@ def _of_containers(spec: Mapping[str, Any], resource: str, requests: _Requests) 
 def _views(pod: Mapping[str, Any]) -> list[_Requests]:
     """Ways to read a container's requests; more than one once the kubelet reports what it has granted."""
     status = pod.get("status", {})
-    granting: dict[str, Mapping[str, Any]] = {
-        entry["name"]: entry
-        for entry in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
-        if "allocatedResources" in entry or "resources" in entry
-    }
+    entries = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    granting = {entry["name"]: entry for entry in entries if "allocatedResources" in entry or "resources" in entry}
     if not granting:
         return [_wanted]
     infeasible = any(

@@ -44,20 +44,14 @@ class PendingReason:
 
 
 def reason_for(
-    workload: Object,
-    pods: Iterable[Object],
-    events: Iterable[Object],
-    nodes: Sequence[Node] | None = None,
+    workload: Object, pods: Iterable[Object], events: Iterable[Object], nodes: Sequence[Node] | None = None
 ) -> str | None:
     """The most important reason as a sentence; None when nothing keeps the job from running (yet)."""
     return next((reason.sentence for reason in pending_reasons(workload, pods, events, nodes)), None)
 
 
 def pending_reasons(
-    workload: Object,
-    pods: Iterable[Object],
-    events: Iterable[Object],
-    nodes: Sequence[Node] | None = None,
+    workload: Object, pods: Iterable[Object], events: Iterable[Object], nodes: Sequence[Node] | None = None
 ) -> Iterator[PendingReason]:
     """Why a workload is not running, the most important reason first.
 
@@ -83,9 +77,12 @@ def pending_reasons(
         yield from (replace(reason, final=False) for reason in gave_up)
     yield from _each(_mount_problem(pod, events) for pod in pods)
     yield from _each(_not_ready(pod, events) for pod in pods)
-    yield from _each([_replica_failure(workload)])
+    conditions = workload.get("status", {}).get("conditions") or ()
+    refusals = [one for one in conditions if one["type"] == "ReplicaFailure" and one["status"] == "True"]
     if len(pods) + workload.get("status", {}).get("succeeded", 0) < pods_wanted(workload):  # else the refusal is past
-        yield from _each(_failed_create(event, workload) for event in reversed(events))
+        failed = (event for event in reversed(events) if event.get("reason") == "FailedCreate")
+        refusals += [event for event in failed if is_about_workload(event, workload)]
+    yield from (_refused(refusal.get("message") or "") for refusal in refusals)
     yield from _each(_container_problem(pod, events) for pod in finished)
 
 
@@ -113,9 +110,6 @@ def _phase(pod: Object) -> str:
     return str(pod.get("status", {}).get("phase") or "Pending")
 
 
-# -- the workload itself ---------------------------------------------------------------------------------------------
-
-
 def _paused(workload: Object) -> PendingReason:
     queue = (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE)
     if workload["kind"] == "Job" and queue:
@@ -135,18 +129,15 @@ def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Obje
     yield PendingReason(f"{what}: {_short(message)}", final=True)
 
 
-# -- containers ------------------------------------------------------------------------------------------------------
-
 _HARMLESS = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
 _PULL = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_PULL_FAILED = _PULL - {"ErrImagePull"}  # The kubelet waits before its next try, or will not try again.
 _NOT_STARTED = frozenset({"ContainerCannotRun", "StartError"})  # ended before the command began
 _NOT_CREATED = {
     "CreateContainerConfigError": "Create what is missing in the namespace, or correct environment.env",
     "CreateContainerError": "Check environment.command",
     "RunContainerError": "Check environment.command",
 }
-# The kubelet waits before its next try, or will not try again.
-_PULL_FAILED = _PULL - {"ErrImagePull"}
 # Messages of registries and networks after which the same pull may work a minute later.
 _TRANSIENT = re.compile(
     r"time(d )?out|deadline exceeded|connection (refused|reset)|toomanyrequests|too many requests|unexpected EOF"
@@ -171,11 +162,9 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
             continue
         if reason in _PULL:
             cause = _pull_cause(message) or _pull_cause(_pull_event_message(pod, events))
-            return PendingReason(
-                f"image {container.get('image')} of pod {name} cannot be pulled{f': {cause}' if cause else ''}",
-                "Check environment.image, and environment.imagePullSecret for a private registry",
-                final=reason in _PULL_FAILED and not _TRANSIENT.search(cause),
-            )
+            text = f"image {container.get('image')} of pod {name} cannot be pulled{f': {cause}' if cause else ''}"
+            hint = "Check environment.image, and environment.imagePullSecret for a private registry"
+            return PendingReason(text, hint, final=reason in _PULL_FAILED and not _TRANSIENT.search(cause))
         if reason in _NOT_CREATED:
             text = f"the container of pod {name} cannot start: {_short(message) or reason}"
             return PendingReason(text, _NOT_CREATED[reason])
@@ -183,9 +172,8 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
             # The first restart follows at once: in a crash loop the container has ended twice.
             loops = reason == "CrashLoopBackOff"
             what, hint = _end_of(ended, loops)
-            return PendingReason(
-                f"the container of pod {name} {what}", hint, final=loops, log=(name, container["name"])
-            )
+            text = f"the container of pod {name} {what}"
+            return PendingReason(text, hint, final=loops, log=(name, container["name"]))
         if reason and reason not in _HARMLESS:
             return PendingReason(f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}")
     if _phase(pod) == "Failed":
@@ -197,9 +185,8 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
 
 def _pull_cause(message: str) -> str:
     """The kubelet's message without its start, which only repeats the image."""
-    return _short(
-        re.sub(r'^(Back-off pulling image|Failed to pull image) ("[^"]*"|\S+?)(: (ErrImagePull: )?|$)', "", message)
-    )
+    start = r'^(Back-off pulling image|Failed to pull image) ("[^"]*"|\S+?)(: (ErrImagePull: )?|$)'
+    return _short(re.sub(start, "", message))
 
 
 def _pull_event_message(pod: Object, events: Iterable[Object]) -> str:
@@ -216,19 +203,15 @@ def _end_of(ended: Mapping[str, Any], loops: bool) -> tuple[str, str]:
         message = ended.get("message") or ""
         cause = message[message.find("exec: ") :] if "exec: " in message else message
         return f"cannot start: {_short(cause) or ended['reason']}", "Check environment.command"
-    return (
-        f"{'keeps failing' if loops else 'failed'} with exit code {ended.get('exitCode')}",
-        "Read its logs for the cause",
-    )
+    how = f"{'keeps failing' if loops else 'failed'} with exit code {ended.get('exitCode')}"
+    return how, "Read its logs for the cause"
 
-
-# -- pods ------------------------------------------------------------------------------------------------------------
 
 # The part of the scheduler's message about evicting others (and, since 1.34, about resource claims) is of no use here.
 _PREEMPTION = re.compile(r"\s*(no new claims to deallocate, )?preemption:.*", re.DOTALL)
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _DEFAULT_SCHEDULER = "default-scheduler"
-# No node has the labels: all that a user learns who may not list nodes (pkg/scheduler/framework/plugins/nodeaffinity).
+# No node has the labels (pkg/scheduler/framework/plugins/nodeaffinity): all we learn without permission to list nodes.
 _NO_NODE_MATCHES = re.compile(r"^0/(\d+) nodes are available: \1 node\(s\) didn't match Pod's node affinity/selector")
 
 
@@ -241,17 +224,14 @@ def refused_condition(pod: Object) -> Mapping[str, Any] | None:
 
 
 def _unscheduled(pod: Object, nodes: Sequence[Node] | None) -> PendingReason | None:
-    spec, name = pod["spec"], pod["metadata"]["name"]
     condition = refused_condition(pod)
     if condition:
         return _unschedulable(pod, condition, nodes)
-    scheduler = spec.get("schedulerName") or _DEFAULT_SCHEDULER
-    if not spec.get("nodeName") and scheduler != _DEFAULT_SCHEDULER:
-        return PendingReason(
-            f"pod {name} is waiting for the scheduler {scheduler}, which has not processed it yet",
-            "Check that the scheduler is installed",
-        )
-    return None
+    scheduler = pod["spec"].get("schedulerName") or _DEFAULT_SCHEDULER
+    if pod["spec"].get("nodeName") or scheduler == _DEFAULT_SCHEDULER:
+        return None
+    text = f"pod {pod['metadata']['name']} is waiting for the scheduler {scheduler}, which has not processed it yet"
+    return PendingReason(text, "Check that the scheduler is installed")
 
 
 def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[Node] | None) -> PendingReason:
@@ -262,10 +242,8 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[No
     message = _PREEMPTION.sub("", condition.get("message") or "").rstrip(". ")
     claim = _NO_CLAIM.search(message)
     if claim:
-        return PendingReason(
-            f"pod {name} cannot be scheduled: PersistentVolumeClaim {claim[1]} not found",
-            "Create it, or correct storage.workdirs",
-        )
+        text = f"pod {name} cannot be scheduled: PersistentVolumeClaim {claim[1]} not found"
+        return PendingReason(text, "Create it, or correct storage.workdirs")
     about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
     shortage = shortage_of(pod, nodes) if nodes is not None and not about_claims else None
     if not shortage:
@@ -301,23 +279,6 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
 
 def _is_about(event: Object, pod: Object) -> bool:
     return is_about_pod(event, pod["metadata"]["namespace"], {pod["metadata"]["name"]})
-
-
-# -- pods that were not created --------------------------------------------------------------------------------------
-
-
-def _replica_failure(workload: Object) -> PendingReason | None:
-    for condition in workload.get("status", {}).get("conditions") or ():
-        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
-            return _refused(condition.get("message") or "")
-    return None
-
-
-def _failed_create(event: Object, workload: Object) -> PendingReason | None:
-    """A refusal to create pods, from an event of the workload's controller."""
-    if event.get("reason") != "FailedCreate" or not is_about_workload(event, workload):
-        return None
-    return _refused(event.get("message") or "")
 
 
 @dataclass(frozen=True)
@@ -375,7 +336,6 @@ def _refused(message: str) -> PendingReason:
 
 # Admission or validation rejects the pod itself. A namespace that is seconds old may lack its service account.
 _LASTING_REFUSAL = re.compile(r"(?:is forbidden: (?!error looking up service account)|is invalid: )")
-
 _LONGEST = 240
 
 

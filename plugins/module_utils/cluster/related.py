@@ -12,7 +12,7 @@ from ..labels import MAIN_CONTAINER
 Object = Mapping[str, Any]
 
 # The compared fields of a container. Volumes and ports of a job only change together with these.
-_COMPARED = ("image", "command", "args", "workingDir", "env", "envFrom", "resources")
+_COMPARED = ("name", "image", "command", "args", "workingDir", "env", "envFrom", "resources")
 
 
 def own_pods(workload: Object, pods: Iterable[Object]) -> list[Object]:
@@ -31,7 +31,7 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
     wanted = {
         "metadata": {name: template["metadata"].get(name) or {} for name in ("labels", "annotations")},
         "spec": {
-            kind: [_compared(container) for container in template["spec"].get(kind) or ()]
+            kind: [{name: one[name] for name in _COMPARED if name in one} for one in template["spec"].get(kind) or ()]
             for kind in ("initContainers", "containers")
         },
     }
@@ -51,22 +51,14 @@ def is_about_workload(event: Object, workload: Object) -> bool:
 
 def is_about_pod(event: Object, namespace: str, pod_names: Collection[str]) -> bool:
     """About one of the named pods of a namespace."""
-    involved = event.get("involvedObject") or {}
-    return (
-        involved.get("kind") == "Pod"
-        and event["metadata"].get("namespace") == namespace
-        and involved.get("name") in pod_names
-    )
+    involved, where = event.get("involvedObject") or {}, event["metadata"].get("namespace")
+    return where == namespace and involved.get("kind") == "Pod" and involved.get("name") in pod_names
 
 
 def main_container(containers: Iterable[Object]) -> Object:
     """The container ``main``, or the first one in workloads of other tools."""
     containers = list(containers)
     return next((container for container in containers if container["name"] == MAIN_CONTAINER), containers[0])
-
-
-def _compared(container: Object) -> dict[str, Any]:
-    return {name: container[name] for name in ("name", *_COMPARED) if name in container}
 
 
 def _within(wanted: Any, found: Any) -> bool:

@@ -185,7 +185,7 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     )
     amount = f"{_at_most(scarcest, free)}{'' if number > 1 else ' free'}"
     where = "; ".join(filter(None, (f"on {best.name}", unavailable)))
-    return Shortage(f"{needs}, but {most} {amount} ({where}), {_at_least(scarcest, missing)} short", hint)
+    return Shortage(f"{needs}, but {most} {amount} ({where}), {_amount(scarcest, missing, math.ceil)} short", hint)
 
 
 def _unavailable(nodes: Sequence[Node]) -> str:
@@ -204,11 +204,7 @@ def _noun(resource: str) -> str:
 
 
 def _needs(resource: str, number: int) -> str:
-    return f"it needs {_at_least(resource, number)} on one node"
-
-
-def _at_least(resource: str, number: int) -> str:
-    return _amount(resource, number, math.ceil)
+    return f"it needs {_amount(resource, number, math.ceil)} on one node"
 
 
 def _at_most(resource: str, number: int) -> str:

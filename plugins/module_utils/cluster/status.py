@@ -1,8 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The status of a job, from its workload, and the predicates that waiting needs. Pure.
+"""The status of a job, from its workload, the predicates that waiting needs, and what a pause is. Pure.
 
-The status never comes from the pods: counting them cannot tell a finished training from one whose pods were removed.
+The status never comes from the pods: counting them cannot distinguish a finished training from one whose pods
+were removed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-STUCK = ("Pending", "Partially Running", "Paused", "Failed")
-"""The statuses that call for a reason."""
+from ..labels import KUEUE_QUEUE, PAUSED_REPLICAS
+
+STUCK = ("Pending", "Partially Running", "Paused", "Failed")  # the statuses that call for a reason
 
 # FailureTarget (since 1.31) is set while the last pods still terminate, Failed once they have.
 _FAILED = frozenset({"Failed", "FailureTarget"})
@@ -55,10 +57,8 @@ def is_terminating(obj: Mapping[str, Any]) -> bool:
 
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
     """All wanted pods were created from the current template, ready or not; always true for a Job."""
-    if workload["kind"] == "Job":
-        return True
     updated = workload.get("status", {}).get("updatedReplicas", 0)
-    return not _is_outdated(workload) and bool(updated >= pods_wanted(workload))
+    return workload["kind"] == "Job" or bool(not _is_outdated(workload) and updated >= pods_wanted(workload))
 
 
 def is_complete(workload: Mapping[str, Any]) -> bool:
@@ -88,12 +88,64 @@ def pods_wanted(workload: Mapping[str, Any]) -> int:
     return int(spec.get("parallelism", 1) if workload["kind"] == "Job" else spec.get("replicas", 1))
 
 
+# A training is paused by ``suspend`` of its Job. Deployments and StatefulSets have no such field: they are scaled to
+# zero, and an annotation keeps the number of replicas to resume with. An autoscaler ignores a workload without replicas
+# (pkg/controller/podautoscaler/horizontal.go, ScalingDisabled), so it can stay. ``suspend`` of a Job in a Kueue queue
+# belongs to Kueue; such a job is paused by ``spec.active`` of its Kueue Workload.
+
+
+def is_paused(workload: Mapping[str, Any]) -> bool:
+    """Whether the workload is to have no pods though it has not ended; false for a Job that Kueue admits."""
+    return status_of(workload) == "Paused" and not is_admitted_by_kueue(workload)
+
+
+def is_held(workload: Mapping[str, Any]) -> bool:
+    """Whether the workload stays paused until it is resumed.
+
+    One that was scaled to zero without the annotation was not paused by us: its manifest decides.
+    """
+    return is_paused(workload) and (workload["kind"] == "Job" or kept_replicas(workload) is not None)
+
+
+def is_admitted_by_kueue(workload: Mapping[str, Any]) -> bool:
+    """Whether Kueue decides by ``suspend`` when the workload runs.
+
+    For Deployments and StatefulSets, Kueue gates the pods instead and lets them be scaled to zero and back (kueue
+    pkg/controller/jobs/statefulset, ValidateUpdate).
+    """
+    return workload["kind"] == "Job" and KUEUE_QUEUE in (workload["metadata"].get("labels") or {})
+
+
+def kept_replicas(workload: Mapping[str, Any]) -> int | None:
+    """The number of replicas to resume with; None if the annotation is missing or not a number."""
+    text = (workload["metadata"].get("annotations") or {}).get(PAUSED_REPLICAS, "")
+    return int(text) if text.isdecimal() else None
+
+
+def stay_paused(desired: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """The desired workload, paused if the live one is: applying a manifest does not resume a job.
+
+    The manifest's replicas are kept for the resumption.
+    """
+    desired = dict(desired)
+    if not is_held(live) or is_admitted_by_kueue(desired):
+        return desired
+    if desired["kind"] == "Job":
+        return {**desired, "spec": {**desired["spec"], "suspend": True}}
+    kept = kept_replicas(live)
+    replicas = desired["spec"].get("replicas", 1 if kept is None else kept)
+    annotations = {**desired["metadata"].get("annotations", {}), PAUSED_REPLICAS: str(replicas)}
+    return {
+        **desired,
+        "metadata": {**desired["metadata"], "annotations": annotations},
+        "spec": {**desired["spec"], "replicas": 0},
+    }
+
+
 def _is_outdated(workload: Mapping[str, Any]) -> bool:
     """Whether the status is older than the last change of the spec. Jobs have no observedGeneration."""
-    if workload["kind"] == "Job":
-        return False
     observed = workload.get("status", {}).get("observedGeneration", 0)
-    return bool(observed < workload["metadata"].get("generation", 0))
+    return workload["kind"] != "Job" and bool(observed < workload["metadata"].get("generation", 0))
 
 
 def _job_status(job: Mapping[str, Any]) -> str:

@@ -5,23 +5,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..cluster.pause import stay_paused
+from ..cluster.status import stay_paused
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, ConnectionProblem, KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from ..wait.polling import backoff, poll
-from .fields import ABSENT, applied_by, identity_of
-from .hints import describe, with_hint
-from .merge_patch import patch
-from .plan import WORKLOAD_KINDS, Action, Plan, Step, with_owner
+from .fields import ABSENT, Change, applied_by, identity_of, value_at
+from .plan import WORKLOAD_KINDS, Action, Plan, Step, describe, with_hint, with_owner
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
+_PATCH_TRIES = 5
 
 
 @dataclass
@@ -37,13 +36,6 @@ class ApplyResult:
     error: str | None = None
     server_unreachable: bool = False
     warnings: list[str] = field(default_factory=list)
-
-    def add_prerequisite(self, prerequisite: ApplyResult) -> None:
-        """Count an object that was made before this plan's steps as part of it."""
-        steps = prerequisite.plan.prerequisites
-        self.plan = replace(self.plan, prerequisites=(*self.plan.prerequisites, *steps))
-        self.objects = {**prerequisite.objects, **self.objects}
-        self.warnings = [*prerequisite.warnings, *self.warnings]
 
     @property
     def workload(self) -> dict[str, Any] | None:
@@ -79,7 +71,8 @@ class Executor:
     def apply_plan(self, plan: Plan) -> ApplyResult:
         """Apply every step of the plan in order. Raises ApplyFailed."""
         result = self._apply_steps(plan)
-        self._show_warnings([result])
+        for warning in result.warnings:
+            self.warn(warning)
         if result.error is not None:
             raise ApplyFailed(result)
         return result
@@ -90,44 +83,36 @@ class Executor:
         Shared prerequisites are made once, first, and count for the first plan that needs them. Unless ``keep_going``,
         no plan is begun after the first failure; an unreachable server always ends it.
         """
-        shared = self._apply_prerequisites(plans)
+        shared: dict[tuple[str, str], ApplyResult] = {}
+        for plan in plans:
+            for step in plan.prerequisites:
+                if (step.kind, step.name) not in shared:
+                    shared[step.kind, step.name] = self._apply_steps(replace(plan, prerequisites=(step,), steps=()))
 
         def apply_plan(plan: Plan) -> ApplyResult:
             needed = [shared[step.kind, step.name] for step in plan.prerequisites]
-            plan = replace(plan, prerequisites=())
             failed = next((result for result in needed if result.error is not None), None)
             if failed:
-                return ApplyResult(
-                    plan.with_steps(()), error=failed.error, server_unreachable=failed.server_unreachable
-                )
-            return self._apply_steps(plan)
+                none = replace(plan, prerequisites=(), steps=())
+                return ApplyResult(none, error=failed.error, server_unreachable=failed.server_unreachable)
+            return self._apply_steps(replace(plan, prerequisites=()))
 
         def stops(result: ApplyResult) -> bool:
             return result.server_unreachable or (result.error is not None and not keep_going)
 
         results = run_concurrently_until(stops, apply_plan, plans, self.client.concurrency)
         for plan, result in zip(plans, results, strict=True):
-            for step in plan.prerequisites if result else ():
-                prerequisite = shared.pop((step.kind, step.name), None)
-                if result and prerequisite:
-                    result.add_prerequisite(prerequisite)
-        self._show_warnings(result for result in results if result)
-        return results
-
-    def _apply_prerequisites(self, plans: Iterable[Plan]) -> dict[tuple[str, str], ApplyResult]:
-        """The result of each prerequisite of any plan, by kind and name."""
-        results: dict[tuple[str, str], ApplyResult] = {}
-        for plan in plans:
+            if result is None:
+                continue
             for step in plan.prerequisites:
-                if (step.kind, step.name) not in results:
-                    alone = replace(plan, prerequisites=(step,), steps=())
-                    results[step.kind, step.name] = self._apply_steps(alone)
-        return results
-
-    def _show_warnings(self, results: Iterable[ApplyResult]) -> None:
-        for result in results:
+                if made := shared.pop((step.kind, step.name), None):
+                    prerequisites = (*result.plan.prerequisites, *made.plan.prerequisites)
+                    result.plan = replace(result.plan, prerequisites=prerequisites)
+                    result.objects = {**made.objects, **result.objects}
+                    result.warnings = [*made.warnings, *result.warnings]
             for warning in result.warnings:
                 self.warn(warning)
+        return results
 
     def _apply_steps(self, plan: Plan) -> ApplyResult:
         """Apply the steps of the plan until one of them fails."""
@@ -154,9 +139,9 @@ class Executor:
         if step.action is Action.DELETE:
             self._delete(step, plan)
             return None
-        if step.patches:
-            return self._write(lambda: patch(self.client, step, dry_run=self.check_mode), plan, result)
-        step = self._with_owner(step, result)
+        if step.owned and result.workload and not self.check_mode:  # In check mode, the Job has no real uid.
+            owner = result.workload
+            step = replace(step, desired=with_owner(step.desired, owner, owner["metadata"]["uid"]))
         if step.replaces:
             return self._recreate(step, plan, result)
         if step.action is Action.CREATE and step.live:
@@ -165,29 +150,28 @@ class Executor:
             self._wait_until_gone(step)
         if step.action is Action.UPDATE:
             self._hand_over_replicas(step)
-        return self._apply_object(step, plan, result)
+        return self._write(step, plan, result)
 
-    def _apply_object(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
-        def apply() -> dict[str, Any]:
-            try:
-                return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
-            except ApiError as error:
-                if error.is_field_conflict and _is_ours(error, plan):
-                    return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
-                raise
-
-        return self._write(apply, plan, result)
-
-    def _write(self, write: Callable[[], dict[str, Any]], plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
+    def _write(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
         """The written object; None, with a warning, if a dry run cannot validate the write."""
         try:
-            return write()
+            if step.patches:
+                return patch(self.client, step, dry_run=self.check_mode)
+            return self._apply(step, plan)
         except ApiError as error:
             if self.check_mode and (error.is_forbidden or error.is_missing_namespace):
                 # A dry run needs the right to write, a plan only the right to read. And an earlier task of this check
                 # run may be the one that creates the namespace.
                 result.warnings.append(f"{describe(plan)}: not validated by the server: {error.message}")
                 return None
+            raise
+
+    def _apply(self, step: Step, plan: Plan) -> dict[str, Any]:
+        try:
+            return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
+        except ApiError as error:
+            if error.is_field_conflict and _is_ours(error, plan):
+                return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
             raise
 
     def _recreate(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
@@ -201,7 +185,7 @@ class Executor:
         except KubeError as error:
             raise _PartiallyApplied(str(error)) from error
         try:
-            return self._apply_object(step, plan, result)
+            return self._write(step, plan, result)
         except KubeError as error:
             raise _PartiallyApplied(f"{error}. {self._restore(step.live, plan)}") from error
 
@@ -210,27 +194,21 @@ class Executor:
         try:
             # A pause is not part of what was applied.
             former = self.client.apply(stay_paused(applied_by(FIELD_MANAGER, live), live))
-            for owned in (step.live for step in plan.steps if _is_owned(step.live, live)):
-                applied = applied_by(FIELD_MANAGER, owned)
-                self.client.apply(with_owner(applied, former, former["metadata"]["uid"]))
+            for dependent in (step.live for step in plan.steps):
+                owners = dependent.get("metadata", {}).get("ownerReferences") or ()
+                if any(owner["uid"] == live["metadata"]["uid"] for owner in owners):
+                    applied = applied_by(FIELD_MANAGER, dependent)
+                    self.client.apply(with_owner(applied, former, former["metadata"]["uid"]))
         except KubeError as error:
             return f"The former {live['kind']} was deleted and could not be restored: {error}"
         return f"The former {live['kind']} was restored."
 
     def _delete(self, step: Step, plan: Plan) -> None:
-        resource = resource_of(step.live)
-        self.client.delete(
-            resource,
-            step.live["metadata"],
-            propagation="Background",
-            grace_seconds=self.grace_seconds,
-            dry_run=self.check_mode,
-        )
-        if step.kind in WORKLOAD_KINDS and self.grace_seconds is not None and not self.check_mode:
+        resource, metadata, grace = resource_of(step.live), step.live["metadata"], self.grace_seconds
+        self.client.delete(resource, metadata, propagation="Background", grace_seconds=grace, dry_run=self.check_mode)
+        if step.kind in WORKLOAD_KINDS and grace is not None and not self.check_mode:
             # Deleted by the garbage collector, the pods would keep their own grace period.
-            self.client.delete_collection(
-                POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=self.grace_seconds
-            )
+            self.client.delete_collection(POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=grace)
 
     def _wait_until_gone(self, step: Step) -> None:
         """Wait until the live object of the step does not exist any more (another one of its name may)."""
@@ -247,14 +225,6 @@ class Executor:
                 f"gone, or raise wait_timeout."
             )
 
-    def _with_owner(self, step: Step, result: ApplyResult) -> Step:
-        """The step with the Job as owner of a training's dependent. In check mode, the Job has no real uid."""
-        workload = result.workload
-        if not step.owned or workload is None or self.check_mode:
-            return step
-        owned = with_owner(step.desired, workload, workload["metadata"]["uid"])
-        return Step(step.action, owned, step.live, step.changes, owned=True)
-
     def _hand_over_replicas(self, step: Step) -> None:
         """Before an autoscaler takes over ``replicas``, give the field to another field manager.
 
@@ -267,22 +237,56 @@ class Executor:
                 self.client.apply(held, manager=HANDOVER_MANAGER)
 
 
-def _is_owned(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    references = obj.get("metadata", {}).get("ownerReferences") or ()
-    return any(reference["uid"] == owner["metadata"]["uid"] for reference in references)
-
-
 def _is_ours(error: ApiError, plan: Plan) -> bool:
     """Whether all fields in conflict are ours.
 
     These are fields that we patched (a paused, resumed or scaled job), ``replicas`` of an autoscaler that this plan
     deletes, and ``replicas`` that we handed over to one that no longer exists.
     """
-    removes_autoscaler = any(
-        step.action is Action.DELETE and step.kind == "HorizontalPodAutoscaler" for step in plan.steps
-    )
+    deleted = {step.kind for step in plan.steps if step.action is Action.DELETE}
     ours = (f'"{FIELD_MANAGER}"', f'"{HANDOVER_MANAGER}"')
     return all(
-        any(manager in cause.message for manager in ours) or (cause.field == ".spec.replicas" and removes_autoscaler)
+        any(manager in cause.message for manager in ours)
+        or (cause.field == ".spec.replicas" and "HorizontalPodAutoscaler" in deleted)
         for cause in error.causes
     )
+
+
+def patch(client: Client, step: Step, *, dry_run: bool) -> dict[str, Any]:
+    """The live object with the changes of the step.
+
+    The patch is guarded by the resourceVersion. Controllers change that all the time, so after a conflict only the
+    fields of the changes are compared. Raises KubeError if they differ from what the plan was made for.
+    """
+    live = step.live
+    for _try in range(_PATCH_TRIES):
+        try:
+            return client.merge_patch(resource_of(live), live["metadata"], _merge_patch(step.changes), dry_run=dry_run)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            problem = error
+        now = client.get(resource_of(live), live["metadata"].get("namespace"), live["metadata"]["name"])
+        if now is None or now["metadata"]["uid"] != live["metadata"]["uid"]:
+            raise KubeError(f"{step.kind} {step.name} was deleted in the meantime. Run the task again.")
+        if all(value_at(now, change.path) == change.after for change in step.changes):
+            return now  # Our own write, whose response was lost; or someone else made the same change.
+        for change in step.changes:
+            if value_at(now, change.path) != change.before:
+                raise KubeError(
+                    f"{change} of {step.kind} {step.name} was changed by someone else in the meantime. "
+                    f"Run the task again."
+                )
+        live = now
+    raise problem
+
+
+def _merge_patch(changes: Iterable[Change]) -> dict[str, Any]:
+    """A JSON merge patch (RFC 7386): null removes a field."""
+    root: dict[Any, Any] = {}
+    for change in changes:
+        node = root
+        for name in change.path[:-1]:
+            node = node.setdefault(name, {})
+        node[change.path[-1]] = None if change.after is ABSENT else change.after
+    return root

@@ -9,17 +9,17 @@ blockers are found at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
 
-from ..cluster.live_jobs import WORKLOADS
+from ..cluster.read import WORKLOADS
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
-from .hints import describe, with_hint
-from .plan import Action, Plan, Step, recreated
+from .plan import Action, Plan, Step, describe, recreated, with_hint
 
 
 class PlansRejected(KubeError):
@@ -51,11 +51,12 @@ def validate_by_dry_run(
         taken = {(plan.namespace, plan.name) for plan, _text in blockers}
         blockers += _closed_namespaces((plan for plan in plans if (plan.namespace, plan.name) not in taken), client)
     settled = run_concurrently(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
-    for result in settled:
-        for warning in result.warnings:
+    for plan, blocker, warning in settled:
+        if blocker:
+            blockers.append((plan, blocker))
+        if warning:
             warn(warning)
-        blockers += [(result.plan, text) for text in result.blockers]
-    return block_plans([result.plan for result in settled], blockers, keep_going)
+    return block_plans([plan for plan, _blocker, _warning in settled], blockers, keep_going)
 
 
 def unmanaged_workloads(plans: Iterable[Plan], client: Client) -> list[Blocker]:
@@ -67,14 +68,7 @@ def unmanaged_workloads(plans: Iterable[Plan], client: Client) -> list[Blocker]:
     for plan in sorted(plans, key=lambda plan: plan.namespace):
         for resource in WORKLOADS:
             names[resource, plan.namespace][plan.name] = plan
-    return [
-        (
-            plan,
-            f"{resource.kind} {name} exists and is not managed by gpuctl; it was not changed. Only jobs submitted with "
-            f"gpuctl_job can be managed with it.",
-        )
-        for resource, name, plan in _taken(client, names)
-    ]
+    return _taken(client, names, "Only jobs submitted with gpuctl_job can be managed with it.")
 
 
 def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool) -> list[Plan]:
@@ -85,19 +79,17 @@ def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool
     if found and not keep_going:
         lines = [f"{describe(plan)}: {text}" for plan in plans for text in found[plan.namespace, plan.name]]
         raise PlansRejected("\n".join([*lines, "Nothing was changed."]))
-    return [
-        plan.blocked_by(" ".join(found[plan.namespace, plan.name])) if (plan.namespace, plan.name) in found else plan
-        for plan in plans
-    ]
+    return [plan.blocked_by(" ".join(texts)) if (texts := found[plan.namespace, plan.name]) else plan for plan in plans]
 
 
 Names = dict[tuple[Resource, str], dict[str, Plan]]  # by kind and namespace: names, and the plan that wants each
 
 
-def _taken(client: Client, names: Names) -> Iterator[tuple[Resource, str, Plan]]:
-    """The names that an object of no or another job has: one list per kind and namespace.
+def _taken(client: Client, names: Names, hint: str) -> list[Blocker]:
+    """The plans whose names an object of no or another job has: one list per kind and namespace.
 
-    An object of the same job may have appeared since the plan was made: another run creates it.
+    An object of the same job may have appeared since the plan was made: another run creates it. ``hint`` may have the
+    fields ``{kind}``, ``{name}`` and ``{namespace}``.
     """
 
     def read(place: tuple[Resource, str]) -> dict[str, Mapping[str, str]]:
@@ -105,10 +97,14 @@ def _taken(client: Client, names: Names) -> Iterator[tuple[Resource, str, Plan]]
         found = client.list_objects(*place, fields=only, metadata_only=True)
         return {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
 
+    blockers = []
     for place, present in zip(names, run_concurrently(read, names, client.concurrency), strict=True):
+        kind = place[0].kind
         for name, plan in names[place].items():
             if name in present and not pod_selector(plan.name).items() <= present[name].items():
-                yield place[0], name, plan
+                text = f"{kind} {name} exists and is not managed by gpuctl; it was not changed. "
+                blockers.append((plan, text + hint.format(kind=kind.lower(), name=name, namespace=plan.namespace)))
+    return blockers
 
 
 def _unmanaged_objects(plans: list[Plan], client: Client) -> list[Blocker]:
@@ -119,14 +115,8 @@ def _unmanaged_objects(plans: list[Plan], client: Client) -> list[Blocker]:
             changes_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
             if (step.action is Action.CREATE and not step.live) or changes_kind:
                 names[resource_of(dict(step.identity)), plan.namespace][step.name] = plan
-    return [
-        (
-            plan,
-            f"{resource.kind} {name} exists and is not managed by gpuctl; it was not changed. Give the job another "
-            f"name, or delete the object with: kubectl delete {resource.kind.lower()} {name} -n {plan.namespace}",
-        )
-        for resource, name, plan in _taken(client, names)
-    ]
+    delete = "kubectl delete {kind} {name} -n {namespace}"
+    return _taken(client, names, f"Give the job another name, or delete the object with: {delete}")
 
 
 def _closed_namespaces(plans: Iterable[Plan], client: Client) -> list[Blocker]:
@@ -143,41 +133,27 @@ def _closed_namespaces(plans: Iterable[Plan], client: Client) -> list[Blocker]:
             return [(plan, with_hint(error, plan))]
         return []
 
-    return [
-        blocker for found in run_concurrently(try_first_step, first.values(), client.concurrency) for blocker in found
-    ]
+    return list(chain.from_iterable(run_concurrently(try_first_step, first.values(), client.concurrency)))
 
 
-@dataclass
-class _Settled:
-    """A plan without uncertain steps, or its blockers."""
-
-    plan: Plan
-    blockers: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
-def _settle(plan: Plan, client: Client, on_immutable: str, check_mode: bool) -> _Settled:
+def _settle(plan: Plan, client: Client, on_immutable: str, check_mode: bool) -> tuple[Plan, str | None, str | None]:
+    """The plan without uncertain steps, its blocker, and a warning."""
     try:
-        return _Settled(_with_owned(plan, [_settled_step(step, client, on_immutable) for step in plan.steps]))
+        return _with_owned(plan, [_settled_step(step, client, on_immutable) for step in plan.steps]), None, None
     except PlansRejected as problem:
-        return _Settled(plan, [str(problem)])
+        return plan, str(problem), None
     except ApiError as problem:
         if not (check_mode and problem.is_forbidden):
-            return _Settled(plan, [with_hint(problem, plan)])
+            return plan, with_hint(problem, plan), None
         # A dry run needs the right to write. Without it, recreation is predicted.
-        pessimistic = _with_owned(plan, [_pessimistic(step) for step in plan.steps])
-        return _Settled(pessimistic, [], [f"{describe(plan)}: not validated by the server: {problem.message}"])
+        steps = [replace(step, action=Action.RECREATE) if step.uncertain else step for step in plan.steps]
+        return _with_owned(plan, steps), None, f"{describe(plan)}: not validated by the server: {problem.message}"
 
 
 def _with_owned(plan: Plan, steps: list[Step]) -> Plan:
     """The plan with these steps; if they recreate the workload, what it owns is created again as well."""
     settled = plan.with_steps(steps)
     return recreated(settled) if settled.action is Action.RECREATE else settled
-
-
-def _pessimistic(step: Step) -> Step:
-    return replace(step, action=Action.RECREATE) if step.uncertain else step
 
 
 def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:

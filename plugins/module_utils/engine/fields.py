@@ -30,15 +30,19 @@ class Change(NamedTuple):
     after: Any
 
     def __str__(self) -> str:
-        return path_text(self.path)
+        """``spec.template.spec.containers[main].image``; label keys are in brackets too."""
+        text = ""
+        for step in self.path:
+            if isinstance(step, tuple):
+                text += f"[{','.join(str(value) for dummy, value in step)}]"
+            elif "." in step or "/" in step:
+                text += f"[{step}]"
+            else:
+                text += f".{step}" if text else step
+        return text
 
 
-class _Absent:
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT = _Absent()
+ABSENT = object()
 
 
 def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -> tuple[Change, ...]:
@@ -76,19 +80,6 @@ def value_at(obj: Any, path: Path) -> Any:
     return obj
 
 
-def path_text(path: Path) -> str:
-    """``spec.template.spec.containers[main].image``; label keys are in brackets too."""
-    text = ""
-    for step in path:
-        if isinstance(step, tuple):
-            text += f"[{','.join(str(value) for dummy, value in step)}]"
-        elif "." in step or "/" in step:
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if text else step
-    return text
-
-
 # Lists that merge by key, by field name (unique among the kinds that we build, except ``ports``). All other lists are
 # atomic: command, args, tolerations, metrics, rules ...
 _MERGE_KEYS = {
@@ -105,7 +96,7 @@ _KEY_DEFAULTS = {"protocol": "TCP"}  # a key that the server fills in before it 
 _FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the server: fieldRef, resourceFieldRef
 
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing if we set both. Further keys
-# are from an earlier apply of ours; ``managedFields`` cannot tell, because it has the list as one value.
+# are from an earlier apply of ours; ``managedFields`` does not show that, because it has the list as one value.
 _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 
 # Their values are quantities: "1" and "1000m" are equal.
@@ -154,14 +145,8 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
         )
     if desired == live and isinstance(desired, bool) == isinstance(live, bool):
         return True
-    return _holds_quantity(path) and _same_quantity(desired, live)
-
-
-def _holds_quantity(path: Path) -> bool:
-    return path[-1] in _QUANTITY_FIELDS or (len(path) > 1 and path[-2] in _QUANTITY_MAPS)
-
-
-def _same_quantity(desired: Any, live: Any) -> bool:
+    if path[-1] not in _QUANTITY_FIELDS and (len(path) < 2 or path[-2] not in _QUANTITY_MAPS):
+        return False
     try:
         return parse(desired) == parse(live)
     except QuantityError:
@@ -180,28 +165,20 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
         elif below:
             yield from _dropped(below, ours, theirs, (*path, name))
         elif isinstance(ours, dict) and isinstance(theirs, dict):
-            yield from _dropped_from_atomic(ours, theirs, (*path, name))
-
-
-def _dropped_from_atomic(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: Path) -> Iterator[Change]:
-    """The same for an atomic map (``x-kubernetes-map-type``: nodeSelector, secretKeyRef): its holder holds all that is
-    in it. Once someone else adds to it, we no longer hold it."""
-    for name, value in theirs.items():
-        if name not in ours and _FILLED_IN.get(name) != value:
-            yield Change((*path, name), value, ABSENT)
+            # An atomic map (``x-kubernetes-map-type``: nodeSelector, secretKeyRef) is ours until others add to it.
+            for key, value in theirs.items():
+                if key not in ours and _FILLED_IN.get(key) != value:
+                    yield Change((*path, name, key), value, ABSENT)
 
 
 def _descend(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any, Any]:
     """Follow one step of a ``fieldsV1`` tree: ``f:<field>`` or ``k:<key of an entry>`` (we apply no sets, ``v:``)."""
     if step.startswith("f:"):
         name = step[2:]
-        ours = desired.get(name, ABSENT) if isinstance(desired, dict) else ABSENT
-        theirs = live.get(name, ABSENT) if isinstance(live, dict) else ABSENT
-        return name, ours, theirs
+        return name, value_at(desired, (name,)), value_at(live, (name,))
     if step.startswith("k:"):
         wanted = _key_of(step)
-        key = tuple(wanted.items())
-        return key, _entry(desired, wanted), _entry(live, wanted)
+        return tuple(wanted.items()), _entry(desired, wanted), _entry(live, wanted)
     return None, ABSENT, ABSENT
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import NODE
-from .summary import map_diff
+from .results import map_diff
 
 _ATTEMPTS = 5  # per node; one fails if the node was written in the milliseconds since it was read
 
@@ -96,7 +96,7 @@ class NodeWriter:
                 self.before_each()
                 try:
                     now = self.client.merge_patch(NODE, metadata, patch, dry_run=self.check_mode, metadata_only=True)
-                    return LabelChange(now["metadata"], change.labels, change.based_on)
+                    return replace(change, metadata=now["metadata"])
                 except ApiError as error:
                     if error.status != 409:
                         raise
@@ -106,7 +106,7 @@ class NodeWriter:
                 metadata = latest["metadata"]
                 found = node_label_values(metadata, change.expected)
                 if found == change.expected:  # An earlier patch arrived, its answer did not.
-                    return LabelChange(metadata, change.labels, change.based_on)
+                    return replace(change, metadata=metadata)
                 if found != change.based_on:
                     return _conflict(change, found)
         except ApiError as error:
@@ -115,19 +115,14 @@ class NodeWriter:
             return NodeFailure(change.node, error.reason or "ApiError", f"{change.node}: {error}")
         except KubeError as problem:
             return NodeFailure(change.node, type(problem).__name__, str(problem))
-        return NodeFailure(
-            change.node,
-            "Conflict",
-            f"{change.node} was changed by others during each of {_ATTEMPTS} attempts. Run the task again.",
-        )
+        message = f"{change.node} was changed by others during each of {_ATTEMPTS} attempts. Run the task again."
+        return NodeFailure(change.node, "Conflict", message)
 
 
 def read_node_metadata(client: Client, labels: str = "") -> dict[str, dict[str, Any]]:
     """The metadata of all nodes (or of those that a label selector matches) by name, from one list in pages."""
-    return {
-        node["metadata"]["name"]: node["metadata"]
-        for node in client.list_objects(NODE, labels=labels, metadata_only=True)
-    }
+    nodes = client.list_objects(NODE, labels=labels, metadata_only=True)
+    return {node["metadata"]["name"]: node["metadata"] for node in nodes}
 
 
 def node_label_values(metadata: Mapping[str, Any], keys: Iterable[str]) -> dict[str, str | None]:

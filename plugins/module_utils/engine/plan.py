@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..cluster.pause import stay_paused
-from ..cluster.status import is_terminating
+from ..cluster.status import is_terminating, stay_paused
+from ..kube.errors import ApiError
 from ..labels import FIELD_MANAGER
-from .fields import Change, changes, path_text
+from .fields import Change, changes
 
 
 class Action(str, Enum):
@@ -35,8 +35,6 @@ class Action(str, Enum):
     def __str__(self) -> str:
         return self.value
 
-
-_PATCHING = (Action.PAUSE, Action.RESUME, Action.RESTART, Action.SCALE)
 
 WORKLOAD_KINDS = ("Job", "Deployment", "StatefulSet")
 
@@ -89,7 +87,7 @@ class Step:
             return ()
         allowed = _MUTABLE_SPEC[self.kind].split()
         return tuple(
-            path_text(change.path)
+            str(change)
             for change in self.changes
             if change.path[0] == "spec" and (len(change.path) < 2 or change.path[1] not in allowed)
         )
@@ -105,11 +103,11 @@ class Step:
 
         Our field manager then holds them by an Update, not an Apply, so the next apply of the manifest keeps them.
         """
-        return self.action in _PATCHING and not self.desired
+        return self.action in (Action.PAUSE, Action.RESUME, Action.RESTART, Action.SCALE) and not self.desired
 
     @property
     def uncertain(self) -> bool:
-        """Whether only the server can tell if the update works in place."""
+        """Whether the update works in place depends on the server."""
         return self.action is Action.UPDATE and bool(self.immutable)
 
     def __str__(self) -> str:
@@ -117,7 +115,8 @@ class Step:
         return f"{self.action} {self.kind} {self.name}{detail}"
 
 
-class Completion(NamedTuple):
+@dataclass(frozen=True)
+class Completion:
     """A training that has ended and is not run again: its last status (None if unknown), and why."""
 
     status: str | None = None
@@ -167,7 +166,6 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def blocked_by(self, blocker: str) -> Plan:
-        """The plan without steps, because of the blocker."""
         return replace(self, steps=(), prerequisites=(), blocker=blocker)
 
     def __str__(self) -> str:
@@ -177,11 +175,7 @@ class Plan:
 
 
 def plan_job(
-    name: str,
-    namespace: str,
-    kind: str,
-    desired: Iterable[Mapping[str, Any]],
-    live: Iterable[dict[str, Any]],
+    name: str, namespace: str, kind: str, desired: Iterable[Mapping[str, Any]], live: Iterable[dict[str, Any]]
 ) -> Plan:
     """The steps from the job's ``live`` objects to the ``desired`` ones (the workload first).
 
@@ -252,11 +246,6 @@ def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step
     return Step(Action.UPDATE if found else Action.UNCHANGED, desired, live, found)
 
 
-def plan_priority_class(desired: Mapping[str, Any]) -> Step:
-    """Create a PriorityClass that is missing. It is never updated: its value is immutable, and others use it."""
-    return Step(Action.CREATE, dict(desired), {})
-
-
 def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) -> dict[str, Any]:
     """The object with an owner reference to the job's workload."""
     reference = {
@@ -266,3 +255,27 @@ def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) ->
         "uid": uid,
     }
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
+
+
+def describe(plan: Plan) -> str:
+    """How messages name the subject of a plan."""
+    where = f" in namespace {plan.namespace}" if plan.namespace else ""
+    return f"{plan.kind or 'job'} {plan.name}{where}"
+
+
+def with_hint(error: ApiError, plan: Plan) -> str:
+    """The error of a request for the plan, with a hint where there is one."""
+    if error.is_field_conflict:
+        held = "; ".join(f"{cause.field.lstrip('.')} ({cause.message})" for cause in error.causes)
+        return (
+            f"fields of the manifest were changed by others to different values: {held}. "
+            f"Set force_conflicts to true to overwrite them, or copy their values into the manifest."
+        )
+    if error.is_missing_namespace:
+        return (
+            f"namespace {plan.namespace} not found. Create it (kubectl create namespace {plan.namespace}), or set "
+            f"job.namespace or the option namespace to another one."
+        )
+    if error.status == 403 and "priorityclasses" in error.message:
+        return f"{error}. An admin must create the PriorityClasses gpuctl-high, gpuctl-medium and gpuctl-low once."
+    return str(error)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The ``results`` and ``diff`` of a task. Pure."""
+"""The ``results``, ``diff`` and message of a task. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,32 +18,28 @@ from .plan import Action, Completion, Plan, Step
 
 
 def result_of(
-    result: ApplyResult,
-    *,
-    reason: str | None = None,
-    log: Sequence[str] = (),
-    node_address: str | None = None,
-    check_mode: bool = False,
+    result: ApplyResult, *, reason: str | None, log: Sequence[str], node_address: str | None, check_mode: bool
 ) -> dict[str, Any]:
     """One entry of ``results``: what was done to a job, and its status."""
     plan = result.plan
-    workload = result.workload
     ended = plan.ended or Completion()
     predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
-    ports_are_real = not (check_mode and _adds_service(plan))
+    workload = None if predicted_only else result.workload
+    # The node port that a dry run returns is not the one that a new Service will get.
+    adds_service = any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
     return {
         "name": plan.name,
         "namespace": plan.namespace,
         "kind": plan.kind,
         "action": str(plan.action),
         "error": result.error,
-        "status": status_of(workload) if workload and not predicted_only else ended.status,
+        "status": status_of(workload) if workload else ended.status,
         "reason": why(plan, reason),
         "log": list(log),
-        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
+        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload else None,
         "released_gpus": plan.released_gpus,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
-        "access_urls": access_urls(result.objects.values(), node_address if ports_are_real else None),
+        "access_urls": access_urls(result.objects.values(), None if check_mode and adds_service else node_address),
         "duration": round(result.seconds, 3),
     }
 
@@ -52,24 +49,13 @@ def why(plan: Plan, reason: str | None) -> str | None:
     return " ".join(filter(None, (reason, (plan.ended or Completion()).reason, plan.kept))) or None
 
 
-def _adds_service(plan: Plan) -> bool:
-    """Whether a Service is created: the node port that a dry run returns is not the one it will get."""
-    return any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
-
-
 def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
     """Ansible's ``diff`` entries: for each object that changes, the fields that change."""
     secrets = tuple(secrets)
-    return [
-        _diff(step, plan, secrets)
-        for step in (*plan.prerequisites, *plan.steps)
-        if step.action is not Action.UNCHANGED and _shown(step)
-    ]
-
-
-def _shown(step: Step) -> bool:
-    """Whether users care; not for a dependent that only gets the uid of a recreated workload."""
-    return step.action is not Action.UPDATE or any(_shown_changes(step))
+    changed = (step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED)
+    # Users need not see updates that only set the uid of a recreated workload.
+    shown = [step for step in changed if step.action is not Action.UPDATE or _shown_changes(step)]
+    return [_diff(step, plan, secrets) for step in shown]
 
 
 def _shown_changes(step: Step) -> list[Change]:
@@ -144,11 +130,28 @@ def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
 
 def resource_result(step: Step) -> dict[str, Any]:
     """One entry of ``results[].resources``: what was done to an object."""
-    resource = resource_of(dict(step.identity))
     return {
-        "api_version": resource.api_version,
+        "api_version": resource_of(dict(step.identity)).api_version,
         "kind": step.kind,
         "name": step.name,
         "action": str(step.action),
         "changes": [str(change) for change in step.changes],
     }
+
+
+def action_summary(results: Sequence[Mapping[str, Any]], noun: str) -> str:
+    """The message of a task: ``3 pools: 2 create, 1 unchanged``."""
+    counts = Counter(result["action"] for result in results)
+    actions = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
+    return f"{len(results)} {noun if len(results) == 1 else noun + 's'}: {actions or 'nothing to do'}"
+
+
+def map_diff(header: str, before: Mapping[str, str | None], after: Mapping[str, str | None]) -> dict[str, str]:
+    """Ansible's ``diff`` entry for the keys that differ, a line each; None is a missing key."""
+
+    def lines(values: Mapping[str, str | None], others: Mapping[str, str | None]) -> str:
+        differing = ((key, value) for key, value in values.items() if value != others.get(key))
+        return "".join(f"{key}: {value}\n" for key, value in differing if value is not None)
+
+    texts = {"before": lines(before, after), "after": lines(after, before)}
+    return {**texts, "before_header": header, "after_header": header}

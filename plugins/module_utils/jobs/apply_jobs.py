@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.live_jobs import JobId
+from ..cluster.read import JobId, node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
-from ..engine.hints import describe
-from ..engine.plan import WORKLOAD_KINDS, Action, Plan
-from ..engine.results import diffs_of, result_of, why
-from ..engine.summary import action_summary
+from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
+from ..engine.results import action_summary, diffs_of, result_of, why
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
-from ..wait.wait_result import WaitResult
+from ..wait.goals import WaitResult
 from .ledger_store import LedgerStore
 
 if TYPE_CHECKING:
@@ -144,8 +142,6 @@ def _stuck_reasons(task: Task[JobOptions], applied: list[ApplyResult], wait_resu
             stuck[job] = result.workload
     if not stuck:
         return dict(wait_result.reasons)
-    from ..cluster.read import read_reasons  # Most tasks do not need it.
-
     return {**wait_result.reasons, **read_reasons(task.client(), stuck)}
 
 
@@ -154,6 +150,4 @@ def _node_address(task: Task[JobOptions], applied: list[ApplyResult]) -> str | N
     services = [obj for result in applied for obj in result.objects.values() if obj["kind"] == "Service"]
     if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
         return None
-    from ..cluster.read import node_address
-
     return node_address(task.client())

@@ -79,7 +79,7 @@ MODULE = ModuleSpec(JobInfoOptions, run)
 
 
 def _workloads(task: InfoTask) -> Objects:
-    from ..cluster.live_jobs import WORKLOADS
+    from ..cluster.read import WORKLOADS
     from ..cluster.status import status_of
     from ..kube.errors import ApiError
 
@@ -206,7 +206,7 @@ def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
 
 def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
     """Warnings, to explain stuck jobs and for ``details``; none without the permission to read them."""
-    from ..cluster.live_jobs import by_time
+    from ..cluster.read import by_time
     from ..kube.errors import if_allowed
     from ..kube.resources import EVENT
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.live_jobs import JobId, existing_priority_classes, read_jobs, read_pods
-from ..cluster.pause import is_admitted_by_kueue
+from ..cluster.read import JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
-from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, plan_priority_class
+from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, step_for
 from ..kube.client import Client
 from ..kube.errors import KubeError
 from ..kube.resources import KUEUE_WORKLOAD
@@ -46,7 +46,8 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
         needed = None if plan.ended else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
-            plan = replace(plan, prerequisites=(plan_priority_class(needed),))
+            # Never updated: its value is immutable, and others use it.
+            plan = replace(plan, prerequisites=(step_for(needed, None),))
         plans.append(plan)
     plans = _validated(task, plans)
     for job, plan in zip(jobs, plans, strict=True):
@@ -142,7 +143,7 @@ def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> 
     uids: dict[str, dict[str, JobId]] = defaultdict(dict)
     for job, workload in jobs.items():
         uids[job[0]][workload["metadata"]["uid"]] = job
-    resource = KUEUE_WORKLOAD._replace(api_version=version)
+    resource = replace(KUEUE_WORKLOAD, api_version=version)
     found = {}
     for namespace, wanted in sorted(uids.items()):
         for admission in client.list_objects(resource, namespace, labels=KUEUE_JOB_UID):

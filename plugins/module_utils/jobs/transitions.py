@@ -21,9 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..accelerators import ACCELERATORS, whole_devices
-from ..cluster.pause import is_admitted_by_kueue, is_held, is_paused, kept_replicas
 from ..cluster.pod_requests import pod_requests
-from ..cluster.status import status_of
+from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
 from ..engine.plan import Action, Plan, Step, plan_job, recreated
 from ..labels import FIELD_MANAGER, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT

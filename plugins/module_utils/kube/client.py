@@ -8,7 +8,9 @@ the uid of its object, and a creation reports an object that exists.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +18,7 @@ from typing import Any, TypeVar
 
 from ..labels import FIELD_MANAGER
 from .connection import Connection
+from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError
 from .resources import POD, Resource, resource_of
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
@@ -219,11 +222,8 @@ class Client:
 
         ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind.
         """
-        options: dict[str, Any] = {
-            **_DELETE_OPTIONS,
-            "propagationPolicy": propagation,
-            "preconditions": {"uid": metadata["uid"]},
-        }
+        preconditions = {"uid": metadata["uid"]}
+        options = {**_DELETE_OPTIONS, "propagationPolicy": propagation, "preconditions": preconditions}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         if dry_run:
@@ -282,4 +282,44 @@ def _write_query(dry_run: bool) -> dict[str, str]:
     return {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
 
 
-_DELETE_OPTIONS = {"apiVersion": "v1", "kind": "DeleteOptions"}
+_DELETE_OPTIONS: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+
+
+# -- clients by connection, so that the items of a loop do not each load the kubeconfig and connect -------------------
+
+_CLIENTS: dict[str, Client] = {}
+
+
+def cached_client(params: Mapping[str, Any], environ: Mapping[str, str]) -> Client:
+    """The client for the connection that options and environment describe. Raises ConnectionProblem.
+
+    Another option, variable or version of a file gives another client. So does another process: an inventory plugin
+    opens one in ansible-playbook itself, and the workers forked from it must not share its sockets.
+    """
+    options = resolve_options(params, environ)
+    key = json.dumps([os.getpid(), options, _file_versions(options, environ)], sort_keys=True, default=str)
+    if key not in _CLIENTS:
+        _CLIENTS[key] = Client(resolve_connection(params, environ))
+    return _CLIENTS[key]
+
+
+def discard_client(client: Client) -> None:
+    """Abort a client and drop it from the cache."""
+    client.abort()
+    for key in [key for key, cached in _CLIENTS.items() if cached is client]:
+        del _CLIENTS[key]
+
+
+def _file_versions(options: Mapping[str, Any], environ: Mapping[str, str]) -> list[tuple[str, int, int] | None]:
+    """Path, time of modification and size of each file that the connection is read from; None for a missing one."""
+    kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
+    kubeconfigs = [] if isinstance(kubeconfig, Mapping) else str(kubeconfig).split(os.pathsep)
+    paths = (*kubeconfigs, *(options[name] for name in ("ca_cert", "client_cert", "client_key")))
+    versions: list[tuple[str, int, int] | None] = []
+    for path in (os.path.abspath(os.path.expanduser(path)) for path in paths if path):
+        try:
+            status = os.stat(path)
+            versions.append((path, status.st_mtime_ns, status.st_size))
+        except OSError:
+            versions.append(None)
+    return versions

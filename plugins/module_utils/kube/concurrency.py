@@ -32,10 +32,7 @@ def run_concurrently_until(
     pending, stopped = iter(range(len(items))), False
 
     def run_pending() -> None:
-        """Work on one item after the other: a future for each would cost more than many an item takes.
-
-        No two threads get the same item, because ``next`` of a range iterator is atomic.
-        """
+        # A future for each item would cost more than most items take. ``next`` of a range iterator is atomic.
         nonlocal stopped
         while not stopped and (number := next(pending, None)) is not None:
             try:

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 from .connection import Connection, basic, bearer, read_pem
 from .errors import ConnectionProblem
+from .kubeconfig import read_kubeconfig
+from .library import KubeconfigError, load_kubeconfig, load_service_account
 
 
 def connection_argument_spec() -> dict[str, dict[str, Any]]:
@@ -94,18 +96,22 @@ def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | 
     return {"kubeconfig": kubeconfig, **{name: options[name] for name in names}}
 
 
-def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Connection:
+def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
     """The connection that options and environment describe.
 
     Raises ConnectionProblem if they are wrong, ImportError if they need the missing ``kubernetes`` library.
     """
-    environ = os.environ if environ is None else environ
     options = resolve_options(params, environ)
     for option, minimum in _MINIMUM.items():
         if options[option] is not None and options[option] < minimum:
             raise ConnectionProblem(f"{option} is too small: {options[option]}. Use {minimum} or more.")
     connection = replace(_base_connection(options, environ), **_overrides(options))
-    _check_url(connection.server)
+    if not connection.server:
+        raise ConnectionProblem("no API server given. Set host, or kubeconfig and context.")
+    if not _is_http_url(connection.server):
+        raise ConnectionProblem(
+            f"not the URL of an API server: {connection.server}. Use one such as https://10.0.0.1:6443."
+        )
     return connection
 
 
@@ -128,20 +134,18 @@ def resolve_options(params: Mapping[str, Any], environ: Mapping[str, str]) -> di
             options[option] = options[option].strip().lower() not in ("0", "false", "no", "off", "n", "f")
     for option in ("request_timeout", "retries"):
         if isinstance(options[option], str):
-            options[option] = _number(option, options[option])
+            try:
+                options[option] = int(options[option])
+            except ValueError:
+                raise ConnectionProblem(
+                    f"K8S_AUTH_{option.upper()} is not a number: {options[option]!r}. Use a whole number."
+                ) from None
     if isinstance(options["impersonate_groups"], str):
         options["impersonate_groups"] = [group for group in options["impersonate_groups"].split(",") if group]
     headers = {name: environ.get(f"K8S_AUTH_PROXY_HEADERS_{name.upper()}") for name in PROXY_HEADERS}
     headers |= {name: value for name, value in (options["proxy_headers"] or {}).items() if value}
     options["proxy_headers"] = {name: value for name, value in headers.items() if value}
     return options
-
-
-def _number(option: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ConnectionProblem(f"K8S_AUTH_{option.upper()} is not a number: {text!r}. Use a whole number.") from None
 
 
 def _base_connection(options: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
@@ -154,19 +158,13 @@ def _base_connection(options: Mapping[str, Any], environ: Mapping[str, str]) -> 
     if given("host") and (given("api_key") or given("username", "password") or given("client_cert", "client_key")):
         return Connection()
     selected = given("kubeconfig") or given("context")
-    if not selected and environ.get("KUBERNETES_SERVICE_HOST"):  # The library detects a pod by it.
-        from .library import load_service_account
-
-        if account := load_service_account():
-            return account
+    in_pod = environ.get("KUBERNETES_SERVICE_HOST")  # The library detects a pod by it.
+    if not selected and in_pod and (account := load_service_account()):
+        return account
     kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
     context = options["context"]
-    from .kubeconfig import read_kubeconfig
-
     if connection := read_kubeconfig(kubeconfig, context):
         return connection
-    from .library import KubeconfigError, load_kubeconfig
-
     try:
         return load_kubeconfig(kubeconfig, context, persist=options["persist_config"] is not False)
     except KubeconfigError as problem:
@@ -190,8 +188,14 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     elif options["username"] and options["password"]:
         overrides["authorization"] = partial(basic, options["username"], options["password"])
     for option in ("client_cert", "client_key", "ca_cert"):
-        if options[option]:
-            overrides[option] = _read_pem(option, options[option])
+        if path := options[option]:
+            try:
+                overrides[option] = read_pem(path)
+            except OSError as problem:
+                reason = (problem.strerror or str(problem)).lower()
+                raise ConnectionProblem(
+                    f"cannot read {option} {path}: {reason}. Set it to the path of a PEM file."
+                ) from None
     if options["proxy_headers"]:
         from urllib3.util import make_headers
 
@@ -202,21 +206,9 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**overrides, "impersonation": (*user, *groups)}
 
 
-def _read_pem(option: str, path: str) -> str:
-    try:
-        return read_pem(path)
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise ConnectionProblem(f"cannot read {option} {path}: {reason}. Set it to the path of a PEM file.") from None
-
-
-def _check_url(server: str) -> None:
-    if not server:
-        raise ConnectionProblem("no API server given. Set host, or kubeconfig and context.")
+def _is_http_url(server: str) -> bool:
     try:
         url = urlsplit(server)
-        valid = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:  # brackets without an IPv6 address, a port that is not a number
-        valid = False
-    if not valid:
-        raise ConnectionProblem(f"not the URL of an API server: {server}. Use one such as https://10.0.0.1:6443.")
+        return False

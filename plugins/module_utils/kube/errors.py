@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -29,7 +30,8 @@ class Unauthorized(ConnectionProblem):
     is_transient = False
 
 
-class StatusCause(NamedTuple):
+@dataclass(frozen=True)
+class StatusCause:
     """One of a Status object's ``details.causes`` (metav1.StatusCause)."""
 
     field: str

@@ -12,9 +12,9 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from .connection import Connection, basic, bearer, read_pem
 
@@ -36,7 +36,8 @@ class _NeedsLibrary(Exception):
     pass
 
 
-class _Entry(NamedTuple):
+@dataclass(frozen=True)
+class _Entry:
     """A cluster, user or context, and the directory that its relative paths start from."""
 
     value: Mapping[str, Any]

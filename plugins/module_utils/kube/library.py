@@ -74,15 +74,14 @@ def _connection(configuration: Any) -> Connection:
             _remove_files()
         return next(({"Authorization": value} for value in values if value), {})
 
-    def pem(path: str | None) -> str | None:
-        return read_pem(path) if path else None
-
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    ca_cert, client_cert, client_key = (read_pem(path) if path else None for path in files)
     return Connection(
         server=configuration.host.rstrip("/"),
         authorization=authorization,
-        ca_cert=pem(configuration.ssl_ca_cert),
-        client_cert=pem(configuration.cert_file),
-        client_key=pem(configuration.key_file),
+        ca_cert=ca_cert,
+        client_cert=client_cert,
+        client_key=client_key,
         validate_certs=configuration.verify_ssl,
         tls_server_name=configuration.tls_server_name,
         proxy=configuration.proxy,

@@ -8,10 +8,12 @@ requests per task for nothing.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 
-class Resource(NamedTuple):
+@dataclass(frozen=True)
+class Resource:
     """A kind: its group and version, its plural in URLs and whether it is namespaced."""
 
     kind: str
@@ -26,10 +28,10 @@ class Resource(NamedTuple):
         return "/".join([prefix, self.api_version, *place, self.plural, *([name] if name else [])])
 
 
-CLUSTER_ROLE = Resource("ClusterRole", "rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False)
-CLUSTER_ROLE_BINDING = Resource(
-    "ClusterRoleBinding", "rbac.authorization.k8s.io/v1", "clusterrolebindings", namespaced=False
-)
+_RBAC = "rbac.authorization.k8s.io/v1"
+
+CLUSTER_ROLE = Resource("ClusterRole", _RBAC, "clusterroles", namespaced=False)
+CLUSTER_ROLE_BINDING = Resource("ClusterRoleBinding", _RBAC, "clusterrolebindings", namespaced=False)
 CONFIG_MAP = Resource("ConfigMap", "v1", "configmaps")
 DEPLOYMENT = Resource("Deployment", "apps/v1", "deployments")
 EVENT = Resource("Event", "v1", "events")
@@ -44,7 +46,7 @@ POD = Resource("Pod", "v1", "pods")
 PRIORITY_CLASS = Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", namespaced=False)
 RESOURCE_QUOTA = Resource("ResourceQuota", "v1", "resourcequotas")
 SECRET = Resource("Secret", "v1", "secrets")
-ROLE_BINDING = Resource("RoleBinding", "rbac.authorization.k8s.io/v1", "rolebindings")
+ROLE_BINDING = Resource("RoleBinding", _RBAC, "rolebindings")
 SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
@@ -57,4 +59,4 @@ _BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstan
 
 def resource_of(obj: dict[str, Any]) -> Resource:
     """The resource of an object, in the object's version. Raises KeyError for any other kind."""
-    return _BY_KIND[obj["kind"]]._replace(api_version=obj["apiVersion"])
+    return replace(_BY_KIND[obj["kind"]], api_version=obj["apiVersion"])

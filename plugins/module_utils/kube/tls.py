@@ -35,7 +35,7 @@ def tls_context(connection: Connection, *, with_client_cert: bool = True) -> ssl
 
 
 def _load_client_cert(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
-    """OpenSSL reads a client certificate only from a file, which exists no longer than that."""
+    """Load it from a temporary file, since OpenSSL reads client certificates from files alone."""
 
     def fail() -> str:
         raise ConnectionProblem("client_key is encrypted. Use a key without a password.")

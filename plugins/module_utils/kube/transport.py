@@ -121,17 +121,14 @@ class Transport:
         raise AssertionError("unreachable")  # pragma: no cover
 
     def _headers(self, accept: str, content_type: str | None) -> Any:
-        headers = {"Accept": accept, "User-Agent": FIELD_MANAGER, **self._connection.authorization()}
-        if content_type:
-            headers["Content-Type"] = content_type
-        if not self._connection.impersonation:
-            return headers
         from urllib3 import HTTPHeaderDict  # keeps several headers of one name
 
-        repeatable = HTTPHeaderDict(headers)
+        headers = HTTPHeaderDict({"Accept": accept, "User-Agent": FIELD_MANAGER, **self._connection.authorization()})
+        if content_type:
+            headers["Content-Type"] = content_type
         for name, value in self._connection.impersonation:
-            repeatable.add(name, value)
-        return repeatable
+            headers.add(name, value)
+        return headers
 
 
 def decode(data: bytes) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..cluster.live_jobs import WORKLOADS, JobId, read_events, read_workloads
-from ..cluster.read import read_reasons, reasons_of
+from ..cluster.read import WORKLOADS, JobId, read_events, read_jobs, read_reasons, reasons_of
 from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import if_allowed
@@ -18,7 +17,7 @@ from ..labels import MANAGED_BY, pods_of
 def no_pods_message(client: Client, job: JobId) -> str:
     """Why a job has no pods, or where a job of that name is."""
     namespace, name = job
-    workloads = if_allowed(lambda: read_workloads(client, [job])[job], None)
+    workloads = if_allowed(lambda: read_jobs(client, [job], WORKLOADS)[job], None)
     if workloads is None:
         return f"no pods found for job {name} in namespace {namespace}"
     if not workloads:
@@ -36,7 +35,7 @@ def no_pods_message(client: Client, job: JobId) -> str:
 
 def not_started_reasons(client: Client, job: JobId, pods: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Why pods have not started, by their names, as far as that is known and permissions allow."""
-    workloads = if_allowed(lambda: read_workloads(client, [job])[job], None)
+    workloads = if_allowed(lambda: read_jobs(client, [job], WORKLOADS)[job], None)
     events = if_allowed(lambda: read_events(client, [job[0]]), None)
     if not workloads or events is None:
         return {}

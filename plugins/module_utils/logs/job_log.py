@@ -153,7 +153,7 @@ class _Log:
 
 def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) -> tuple[list[dict[str, Any]], set[str]]:
     """The pods to read, and the secrets to mask in their logs."""
-    from ..cluster.live_jobs import read_pods
+    from ..cluster.read import read_pods
     from ..manifest.secrets import live_secret_values
     from .absence import no_pods_message
     from .log_pods import choose_pods, sort_pods

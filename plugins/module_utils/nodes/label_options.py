@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..kube.names import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE
-from ..labels import POOL, PREFIX, RESERVED_POOLS
+from ..labels import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, POOL, PREFIX, RESERVED_POOLS
 from ..task import TaskFailed
 
 if TYPE_CHECKING:

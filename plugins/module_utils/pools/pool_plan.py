@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..cluster.live_jobs import WORKLOADS
+from ..cluster.read import WORKLOADS
 from ..cluster.status import status_of
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
 from ..engine.plan import Plan

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.node_writer import label_diff
-from ..engine.summary import action_summary, map_diff
+from ..engine.results import action_summary, map_diff
 from ..labels import SYSTEM_NAMESPACE
 from .declaration import Declaration
 from .membership import PoolChange

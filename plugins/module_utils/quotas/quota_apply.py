@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..engine.apply import ApplyResult, Executor
-from ..engine.hints import describe, with_hint
-from ..engine.plan import Action, Plan, Step
+from ..engine.plan import Action, Plan, Step, describe, with_hint
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently, run_concurrently_until
 from ..kube.errors import ApiError, KubeError

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.apply import ApplyResult
-from ..engine.results import diffs_of, resource_result
-from ..engine.summary import action_summary
+from ..engine.results import action_summary, diffs_of, resource_result
 from ..task import Task
 from .quota_plan import QuotaPlans
 from .usage import description_of, over_quota, quota_keys, usage

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..kube.names import DNS_LABEL, LABEL_LENGTH
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
-from ..labels import OURS, SYSTEM_NAMESPACE, is_ours
+from ..labels import DNS_LABEL, LABEL_LENGTH, OURS, SYSTEM_NAMESPACE, is_ours
 from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
 from . import levels

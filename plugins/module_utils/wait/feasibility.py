@@ -9,9 +9,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from ..cluster.nodes import Node, slim_node
-from ..cluster.pause import is_held
 from ..cluster.reason import PendingReason, pending_reasons, quota_refusal, refused_condition
 from ..cluster.related import own_pods, pods_of_template
+from ..cluster.status import is_held
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA
@@ -25,19 +25,16 @@ _NODES_MAX_AGE = 30.0  # the same for nodes; a pod that becomes unschedulable ha
 # Events of the cluster autoscaler and of Karpenter about a pod that will get a new node.
 _NODE_IS_COMING = ("TriggeredScaleUp", "Nominated")
 
-_DELETED = PendingReason("the job was deleted during the wait", final=True)
-_PAUSED = PendingReason("the job is paused", "Resume it with state=resumed", final=True)
-
 
 def stopped(workload: Object | None) -> PendingReason | None:
     """Why a job makes no progress at all: it was deleted or paused."""
     if workload is None:
-        return _DELETED
-    return _PAUSED if is_held(workload) else None
+        return PendingReason("the job was deleted during the wait", final=True)
+    return PendingReason("the job is paused", "Resume it with state=resumed", final=True) if is_held(workload) else None
 
 
 class Feasibility:
-    """Tells reasons that are final from those that may pass.
+    """Separates final reasons from those that may pass.
 
     Without the right to read nodes or quotas, the job's own objects decide. ``new_nodes``: nodes may be added, so that
     a lack of them is never final.
@@ -101,12 +98,8 @@ class Feasibility:
 
         def nominated() -> set[str]:
             """The names of all pods that will get a new node."""
-            events = [
-                event
-                for reason in _NODE_IS_COMING
-                for event in self._client.list_objects(EVENT, namespace, fields=f"reason={reason}")
-            ]
-            return {str(event["involvedObject"].get("name")) for event in events}
+            lists = (self._client.list_objects(EVENT, namespace, fields=f"reason={name}") for name in _NODE_IS_COMING)
+            return {str(event["involvedObject"].get("name")) for events in lists for event in events}
 
         return not names.isdisjoint(self._cached(namespace, lambda: if_allowed(nominated, set())))
 

@@ -1,13 +1,14 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a wait can be for, as predicates over a job's workload and pods. Pure."""
+"""The goals of a wait, as predicates over a job's workload and pods, and its result. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
+from ..cluster.read import JobId
 from ..cluster.related import own_pods
 from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
 
@@ -17,7 +18,7 @@ Reached = Callable[[Optional[Object], Sequence[Object]], bool]
 
 @dataclass(frozen=True)
 class Goal:
-    """``word`` names it in messages. ``needs_pods``: the workload alone cannot tell whether it is reached.
+    """``word`` names it in messages. ``needs_pods``: the workload alone does not show if it is reached.
     ``requires_running``: what keeps a job from running keeps it from the goal."""
 
     word: str
@@ -37,10 +38,7 @@ def _is_scheduled(workload: Object | None, pods: Sequence[Object]) -> bool:
 def _is_paused(workload: Object | None, pods: Sequence[Object]) -> bool:
     """No pod holds resources any more: all have ended or are deleted. A job that has ended counts too."""
     left = [pod for pod in pods if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
-    return workload is not None and status_of(workload) in _WITHOUT_PODS and not left
-
-
-_WITHOUT_PODS = ("Paused", "Succeeded", "Failed")
+    return workload is not None and status_of(workload) in ("Paused", "Succeeded", "Failed") and not left
 
 
 SCHEDULED = Goal("scheduled", _is_scheduled)
@@ -57,3 +55,16 @@ def after_restart(goal: Goal) -> Goal:
         return workload is not None and is_rolled_out(workload) and goal.reached(workload, pods)
 
     return replace(goal, reached=reached)
+
+
+@dataclass(frozen=True)
+class WaitResult:
+    """Of ``jobs``: why some are not running, the last lines of logs that may explain it, the live workloads, and an
+    error for each that did not reach the goal. ``problem`` is the message for all; None if there is no error."""
+
+    jobs: Collection[JobId] = ()
+    reasons: Mapping[JobId, str] = field(default_factory=dict)
+    logs: Mapping[JobId, Sequence[str]] = field(default_factory=dict)
+    workloads: Mapping[JobId, dict[str, Any]] = field(default_factory=dict)
+    errors: Mapping[JobId, str] = field(default_factory=dict)
+    problem: str | None = None

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..cluster.live_jobs import JobId, by_time
-from ..cluster.read import reasons_of
+from ..cluster.read import JobId, by_time, reasons_of
 from ..cluster.status import STUCK, status_of
 from ..kube.client import Client
 from ..kube.errors import KubeError
@@ -17,10 +16,9 @@ from ..logs.log_lines import View, last_lines, split_log
 from ..logs.log_query import log_query
 from ..manifest.secrets import live_secret_values
 from ..task import Task
-from .goals import DELETED, Goal
+from .goals import DELETED, Goal, WaitResult
 from .loop import JobStatus, Wait, WaitTarget
 from .progress import ProgressReporter, UnreachedGoal, wait_errors, wait_problem
-from .wait_result import WaitResult
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_384
@@ -47,33 +45,31 @@ def wait_for_jobs(
         for target in targets
         if not job_statuses[target.id].reached_goal
     }
-    all_unreached = list(unreached.values())
     return WaitResult(
         job_statuses.keys(),
         reasons,
         logs,
         {job: status.workload for job, status in job_statuses.items() if status.workload and goal is not DELETED},
         wait_errors(goal, unreached, timeout, keep_going=keep_going),
-        wait_problem(goal, all_unreached, len(targets), timeout, keep_going=keep_going) if unreached else None,
+        wait_problem(goal, list(unreached.values()), len(targets), timeout, keep_going=keep_going) or None,
     )
 
 
 def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, str]:
     """Why jobs are not running, also by what is free on the nodes, which the wait itself does not read."""
-    seen = {job: job_status.fatal or job_status.blocker for job, job_status in job_statuses.items()}
-    reasons = {job: reason.sentence for job, reason in seen.items() if reason}
+    reasons = {job: seen.sentence for job, status in job_statuses.items() if (seen := status.fatal or status.blocker)}
     stuck = {
-        job: job_status
-        for job, job_status in job_statuses.items()
-        if job_status.workload and not job_status.fatal
-        if not job_status.reached_goal or status_of(job_status.workload) in STUCK
+        job: status
+        for job, status in job_statuses.items()
+        if status.workload and not status.fatal
+        if not status.reached_goal or status_of(status.workload) in STUCK
     }
     with suppress(KubeError):  # The reasons seen during the wait have to do.
         reasons |= reasons_of(
             client,
-            {job: job_status.workload for job, job_status in stuck.items() if job_status.workload},
-            {job: job_status.pods for job, job_status in stuck.items()},
-            by_time([event for job_status in stuck.values() for event in job_status.events]),
+            {job: status.workload for job, status in stuck.items() if status.workload},
+            {job: status.pods for job, status in stuck.items()},
+            by_time(event for status in stuck.values() for event in status.events),
         )
     return reasons
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..cluster.live_jobs import WORKLOADS, JobId, by_time, selector_of
+from ..cluster.read import WORKLOADS, JobId, by_time, selector_of
 from ..cluster.reason import PendingReason
 from ..cluster.status import status_of
 from ..kube.client import Client
@@ -114,7 +114,7 @@ class Wait:
         pods: dict[JobId, list[Object]] = defaultdict(list)
         for pod in cache.objects(POD):
             pods[_job_of(pod)].append(pod)
-        events = _Events(cache.objects(EVENT))
+        events = _by_subject(cache.objects(EVENT))
         for job in jobs:
             workload = workloads.get(job.id)
             last = deleted.get(job.id) or job_statuses[job.id].workload
@@ -125,17 +125,13 @@ class Wait:
             now.fatal = now.blocker = stopped(workload) if self.goal.requires_running else None
             now.reached_goal = not now.fatal and self.goal.reached(workload, now.pods)
             if feasibility and workload and self.goal.requires_running and not now.settled:
-                now.events = list(events.of(workload, now.pods))
+                now.events = [event for obj in (workload, *now.pods) for event in events[_subject(obj)]]
                 now.fatal, now.blocker = feasibility.of(workload, now.pods, now.events, fresh=job.fresh)
 
     def _is_over(self, job_statuses: Mapping[JobId, JobStatus]) -> bool:
         """Whether every job is settled, or one is fatal and the wait does not keep going."""
-        if not self.keep_going and any(job_status.fatal for job_status in job_statuses.values()):
-            return True
-        return all(job_status.settled for job_status in job_statuses.values())
-
-
-# -- queries ---------------------------------------------------------------------------------------------------------
+        fatal = any(job_status.fatal for job_status in job_statuses.values())
+        return (fatal and not self.keep_going) or all(job_status.settled for job_status in job_statuses.values())
 
 
 def _workloads(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
@@ -148,8 +144,7 @@ def _queries(resource: Resource, jobs: Iterable[WaitTarget]) -> Iterator[WatchQu
     names: dict[str, set[str]] = defaultdict(set)
     for job in jobs:
         names[job.id[0]].add(job.id[1])
-    for namespace in names:
-        yield WatchQuery(resource, namespace, selector_of(names[namespace]))
+    return (WatchQuery(resource, namespace, selector_of(named)) for namespace, named in names.items())
 
 
 def _warnings(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
@@ -157,29 +152,21 @@ def _warnings(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
         yield WatchQuery(EVENT, namespace, fields="type=Warning", optional=True)
 
 
-# -- answers ---------------------------------------------------------------------------------------------------------
-
-
 def _job_of(obj: Object) -> JobId:
     return obj["metadata"]["namespace"], job_name_of(obj) or ""
 
 
-class _Events:
-    """Events by the object that they are about, so that no job has to search all of them."""
-
-    def __init__(self, events: Iterable[Object]) -> None:
-        self._about: dict[tuple[str, str], list[Object]] = defaultdict(list)
-        for event in by_time(events):
-            self._about[event["metadata"].get("namespace", ""), _owner_of(event)].append(event)
-
-    def of(self, workload: Object | None, pods: Iterable[Object]) -> Iterator[Object]:
-        for obj in (workload, *pods):
-            if obj is not None:
-                yield from self._about[obj["metadata"]["namespace"], f"{obj['kind']}/{obj['metadata']['name']}"]
+def _subject(obj: Object) -> tuple[str, str, str]:
+    return obj["metadata"]["namespace"], obj["kind"], obj["metadata"]["name"]
 
 
-def _owner_of(event: Object) -> str:
-    """``<kind>/<name>`` of what an event is about; a ReplicaSet counts as its Deployment."""
-    involved = event.get("involvedObject") or {}
-    kind, name = str(involved.get("kind")), str(involved.get("name", ""))
-    return f"Deployment/{name.rpartition('-')[0]}" if kind == "ReplicaSet" else f"{kind}/{name}"
+def _by_subject(events: Iterable[Object]) -> dict[tuple[str, str, str], list[Object]]:
+    """Events by the object that they are about; a ReplicaSet counts as its Deployment."""
+    found: dict[tuple[str, str, str], list[Object]] = defaultdict(list)
+    for event in by_time(events):
+        involved = event.get("involvedObject") or {}
+        kind, name = str(involved.get("kind")), str(involved.get("name", ""))
+        if kind == "ReplicaSet":
+            kind, name = "Deployment", name.rpartition("-")[0]
+        found[event["metadata"].get("namespace", ""), kind, name].append(event)
+    return found

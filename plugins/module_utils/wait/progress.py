@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.live_jobs import JobId
+from ..cluster.read import JobId
 from ..cluster.status import is_terminating, pods_ready, pods_wanted, status_of
 from .goals import Goal
 from .loop import JobStatus
@@ -57,8 +57,8 @@ def progress_line(goal: Goal, job_statuses: Mapping[JobId, JobStatus], elapsed: 
     ]
     if len(waiting) > _NAMED:
         named.append(f"{len(waiting) - _NAMED} more")
-    reached = f"{len(job_statuses) - len(waiting)} of {_jobs(len(job_statuses))} {goal.word}"
-    line = f"{reached} after {elapsed:.0f} s (timeout: {timeout:.0f} s)"
+    jobs = "1 job" if len(job_statuses) == 1 else f"{len(job_statuses)} jobs"
+    line = f"{len(job_statuses) - len(waiting)} of {jobs} {goal.word} after {elapsed:.0f} s (timeout: {timeout:.0f} s)"
     return f"{line}; waiting for {', '.join(named)}" if named else line
 
 
@@ -76,7 +76,10 @@ def wait_problem(goal: Goal, unreached: Sequence[UnreachedGoal], jobs: int, time
     """The message of a wait for a number of jobs that failed: first the fatal jobs, then those that timed out."""
     fatal = [job for job in unreached if job.job_status.fatal]
     timed_out = [job for job in unreached if not job.job_status.fatal]
-    lines = [f"{job.title} {_fatal_error(goal, job)}{_log_lines(job)}" for job in fatal[:_LISTED]]
+    lines: list[str] = []
+    for job in fatal[:_LISTED]:
+        log = (f"  {line}" for line in job.log[-_LOG_LINES:])
+        lines += [f"{job.title} {_fatal_error(goal, job)}", *(("The log ends with:", *log) if job.log else ())]
     if len(fatal) > _LISTED:
         lines.append(f"{len(fatal) - _LISTED} more jobs failed as well; see results.")
     if fatal and not keep_going:
@@ -133,13 +136,3 @@ def _last_state(job: UnreachedGoal) -> str:
 
 def _status_and_pods(workload: Mapping[str, Any]) -> str:
     return f"{status_of(workload)}, {pods_ready(workload)} of {pods_wanted(workload)} pods ready"
-
-
-def _log_lines(job: UnreachedGoal) -> str:
-    if not job.log:
-        return ""
-    return "\n".join(["", "The log ends with:", *(f"  {line}" for line in job.log[-_LOG_LINES:])])
-
-
-def _jobs(number: int) -> str:
-    return "1 job" if number == 1 else f"{number} jobs"

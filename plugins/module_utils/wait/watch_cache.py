@@ -34,6 +34,7 @@ _MAX_WATCHES = 64  # further queries are polled
 _RETRY_DELAY = 0.5  # seconds before the next try after an error; grows to the longest
 _LONGEST_RETRY_DELAY = 15.0
 _STOP_TIMEOUT = 2.0  # seconds that all threads together get to end
+_REFUSED = frozenset({403, 405, 501})  # watching is forbidden, or a proxy or the resource does not support it
 
 
 @dataclass(frozen=True)
@@ -143,20 +144,16 @@ class _Watcher(Thread):
 
     def __init__(self, cache: WatchCache, query: WatchQuery, version: str, watches: bool, longest_delay: float) -> None:
         super().__init__(name=f"watch {query.resource.plural} in {query.namespace}", daemon=True)
-        self._cache = cache
-        self._client = cache.client
+        self._cache, self._submit, self._stopped = cache, cache.changes.put, cache.stopped
         self._query = query
         self._version = version
-        self._submit = cache.changes.put
-        self._stopped = cache.stopped
         self._watches = watches
         self._longest_delay = longest_delay
         self._watch: Watch | None = None
 
     def stop(self) -> None:
         """For another thread, which has set ``stopped`` before."""
-        watch = self._watch
-        if watch is not None:
+        if (watch := self._watch) is not None:
             watch.stop()
 
     def run(self) -> None:
@@ -167,7 +164,9 @@ class _Watcher(Thread):
 
     def _keep_up_to_date(self) -> None:
         """Until ``stopped``. Raises errors that are not transient."""
-        delays, retry_delays = backoff(_FIRST_DELAY, 1.5, self._longest_delay), _retry_delays()
+        delays = backoff(_FIRST_DELAY, 1.5, self._longest_delay)
+        new_retry_delays = partial(backoff, _RETRY_DELAY, 2.0, _LONGEST_RETRY_DELAY)
+        retry_delays = new_retry_delays()
         while not self._stopped.is_set():
             try:
                 if not self._watches:
@@ -177,7 +176,7 @@ class _Watcher(Thread):
                     self._list()
                 else:
                     self._watch_once()
-                retry_delays = _retry_delays()
+                retry_delays = new_retry_delays()
                 continue
             except KubeError as error:
                 if isinstance(error, ApiError) and error.status == 410:
@@ -190,14 +189,14 @@ class _Watcher(Thread):
 
     def _list(self) -> None:
         if not self._stopped.is_set():
-            objects, self._version = _listed(self._client, self._query)
+            objects, self._version = _listed(self._cache.client, self._query)
             self._submit(partial(self._cache.replace, self._query, objects))
 
     def _watch_once(self) -> None:
         """One watch, to its end."""
         query, began = self._query, time.monotonic()
         try:
-            self._watch = self._client.watch(
+            self._watch = self._cache.client.watch(
                 query.resource,
                 query.namespace,
                 self._version,
@@ -209,7 +208,10 @@ class _Watcher(Thread):
             if error.status not in _REFUSED:
                 raise
             self._watches = False
-            self._warn("refused", _not_watching(query, error))
+            objects = f"{query.resource.plural} in namespace {query.namespace}"
+            hint = "Grant the verb watch" if error.is_forbidden else "Let watch requests pass"
+            text = f"{objects} cannot be watched and are polled instead: {str(error).rstrip('.')}."
+            self._warn("refused", f"{text} {hint} to save requests.")
             return
         if self._stopped.is_set():  # before the watch was there to be stopped
             self._watch.stop()
@@ -229,10 +231,6 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def _retry_delays() -> Iterator[float]:
-    return backoff(_RETRY_DELAY, 2.0, _LONGEST_RETRY_DELAY)
-
-
 def _of_kinds(answers: Mapping[WatchQuery, Objects], resources: Iterable[Resource]) -> Iterator[dict[str, Any]]:
     return (obj for query, objects in answers.items() if query.resource in resources for obj in objects.values())
 
@@ -242,13 +240,3 @@ def _listed(client: Client, query: WatchQuery) -> tuple[Objects, str]:
         query.resource, query.namespace, labels=query.labels, fields=query.fields
     )
     return {obj["metadata"]["name"]: obj for obj in objects}, version
-
-
-# We may not watch; or a proxy, or the resource itself, does not support it.
-_REFUSED = frozenset({403, 405, 501})
-
-
-def _not_watching(query: WatchQuery, error: ApiError) -> str:
-    kind = f"{query.resource.plural} in namespace {query.namespace}"
-    hint = "Grant the verb watch" if error.is_forbidden else "Let watch requests pass"
-    return f"{kind} cannot be watched and are polled instead: {str(error).rstrip('.')}. {hint} to save requests."

@@ -12,7 +12,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import
     Action,
     Plan,
     plan_job,
-    plan_priority_class,
+    step_for,
     with_owner,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
@@ -127,7 +127,7 @@ def test_the_result_has_the_steps_before_a_refused_one():
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gpuctl-high"}}
     objects = [wanted("Deployment"), wanted("Service", "svc-train")]
     plan = plan_job("train", "ml", "inference", objects, [])
-    plan = replace(plan, prerequisites=(plan_priority_class(priority),))
+    plan = replace(plan, prerequisites=(step_for(priority, None),))
     problem = failed(
         plan,
         Exchange("PATCH", CLASS, APPLY, answer=priority),
@@ -154,7 +154,7 @@ APPLIED = f"{DEPLOYMENT.removesuffix('train')}{{}}"
 
 def service_plan(name: str, *, needs_class: bool = False) -> Plan:
     plan = plan_job(name, "ml", "compute", [wanted("Deployment", name)], [])
-    return replace(plan, prerequisites=(plan_priority_class(PRIORITY),)) if needs_class else plan
+    return replace(plan, prerequisites=(step_for(PRIORITY, None),)) if needs_class else plan
 
 
 def fates(plans: list[Plan], *exchanges: Exchange, keep_going: bool) -> list[str]:

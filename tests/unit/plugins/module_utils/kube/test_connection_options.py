@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import client_cache
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import cached_client, discard_client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
 
@@ -125,31 +125,31 @@ def test_wrong_options_are_explained(options: dict[str, Any], environ: dict[str,
 
 
 def test_the_same_connection_gives_the_same_client() -> None:
-    first = client_cache.cached_client(HOST, {})
-    assert client_cache.cached_client({**HOST, "name": "of another task"}, {"PATH": "/"}) is first
-    assert client_cache.cached_client({}, {"K8S_AUTH_HOST": "https://h", "K8S_AUTH_API_KEY": "k"}) is first
-    assert client_cache.cached_client({**HOST, "api_key": "other"}, {}) is not first
+    first = cached_client(HOST, {})
+    assert cached_client({**HOST, "name": "of another task"}, {"PATH": "/"}) is first
+    assert cached_client({}, {"K8S_AUTH_HOST": "https://h", "K8S_AUTH_API_KEY": "k"}) is first
+    assert cached_client({**HOST, "api_key": "other"}, {}) is not first
 
 
 def test_a_changed_kubeconfig_gives_another_client(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     options = {"kubeconfig": str(path), "context": "a"}
     path.write_text(str(KUBECONFIG))
-    first = client_cache.cached_client(options, {})
-    assert client_cache.cached_client(options, {}) is first
+    first = cached_client(options, {})
+    assert cached_client(options, {}) is first
     path.write_text(str(KUBECONFIG).replace("from-file", "renewed-token"))
-    assert client_cache.cached_client(options, {}) is not first
+    assert cached_client(options, {}) is not first
 
 
 def test_a_forked_process_gets_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = client_cache.cached_client(HOST, {})
+    first = cached_client(HOST, {})
     monkeypatch.setattr("os.getpid", lambda: -1)  # as after a fork, which changes nothing else
-    assert client_cache.cached_client(HOST, {}) is not first
+    assert cached_client(HOST, {}) is not first
 
 
 def test_a_discarded_client_sends_nothing_and_leaves_the_cache() -> None:
-    first = client_cache.cached_client(HOST, {})
-    client_cache.discard_client(first)
-    assert client_cache.cached_client(HOST, {}) is not first
+    first = cached_client(HOST, {})
+    discard_client(first)
+    assert cached_client(HOST, {}) is not first
     with pytest.raises(ConnectionProblem, match="request not sent"):
         first.preferred_version("kueue.x-k8s.io")

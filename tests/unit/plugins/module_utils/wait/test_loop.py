@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.live_jobs import JobId
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.read import JobId
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PAUSED_REPLICAS, POOL, pod_selector
