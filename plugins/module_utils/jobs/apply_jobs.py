@@ -13,11 +13,13 @@ from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
 from ..engine.results import action_summary, diffs_of, result_of, why
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
-from ..wait.goals import WaitResult
+from ..wait.goals import DELETED, WaitResult
+from ..wait.job_wait import wait_for_jobs
+from ..wait.loop import WaitTarget
 from .ledger_store import LedgerStore
+from .states import GOALS
 
 if TYPE_CHECKING:
-    from ..wait.loop import WaitTarget
     from .job import JobOptions
     from .states import State
 
@@ -69,10 +71,6 @@ def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> st
 
 def _wait_for(task: Task[JobOptions], state: State, results: list[ApplyResult]) -> WaitResult:
     """Wait for the goal of the state. The results get the last workload seen, and the error. Raises KubeError."""
-    from ..wait.goals import DELETED
-    from ..wait.job_wait import wait_for_jobs
-    from .states import GOALS
-
     goal = state.goal(GOALS[task.options.wait_for])
     # A training that has ended and was removed has nothing to wait for.
     waiting = {
@@ -94,8 +92,6 @@ def _wait_for(task: Task[JobOptions], state: State, results: list[ApplyResult]) 
 
 
 def _wait_target(result: ApplyResult) -> WaitTarget:
-    from ..wait.loop import WaitTarget
-
     plan = result.plan
     steps = [step for step in plan.steps if step.kind in WORKLOAD_KINDS]
     kind = result.workload["kind"] if result.workload else next((step.kind for step in steps), None)

@@ -9,8 +9,11 @@ from typing import Any
 
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task
+from .apply_jobs import apply_jobs
 from .ledger import RERUN
+from .ledger_store import LedgerStore
 from .select import JOB_KINDS, select_jobs
+from .states import state_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +50,6 @@ def run(task: Task[JobOptions]) -> dict[str, Any]:
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with what was done until then.
     """
-    # Not at the top: a module process reports wrong arguments without importing what talks to a cluster.
-    from .apply_jobs import apply_jobs
-    from .ledger_store import LedgerStore
-    from .states import state_of
-
     state = state_of(task.options)
     jobs = select_jobs(task, builds_objects=state.builds_objects)
     if not jobs:

@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..cluster.endpoints import SecretKey, access_urls, notebook_token
+from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
+from ..cluster.status import STUCK, status_of
+from ..kube.errors import ApiError, if_allowed
+from ..kube.resources import EVENT, POD, SERVICE
+from ..labels import APP, JOB_TYPE, POOL, job_name_of
+from ..manifest.secrets import live_secret_values, redact
 from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
+from .job_rows import event_rows, job_row, pod_row
 from .select import JOB_KINDS
 
 if TYPE_CHECKING:
@@ -48,11 +56,6 @@ def run(task: InfoTask) -> dict[str, Any]:
     Only workloads are indispensable, and pods where they were asked for: without the permission to read events,
     services or nodes, everything else is returned.
     """
-    from ..cluster.read import reasons_of
-    from ..cluster.status import STUCK, status_of
-    from ..manifest.secrets import redact
-    from .job_rows import event_rows, job_row
-
     now = datetime.now(timezone.utc)
     workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
     tokens = _tokens(task, workloads)
@@ -79,10 +82,6 @@ MODULE = ModuleSpec(JobInfoOptions, run)
 
 
 def _workloads(task: InfoTask) -> Objects:
-    from ..cluster.read import WORKLOADS
-    from ..cluster.status import status_of
-    from ..kube.errors import ApiError
-
     wanted = _status_word(task.options.status)
     by_name = f"metadata.name={task.options.name}" if task.options.name else ""  # A workload is named as its job.
     try:
@@ -100,11 +99,6 @@ def _workloads(task: InfoTask) -> Objects:
 
 def _tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
     """The tokens of notebooks if ``show_token`` asks for them. All other secrets of the workloads are masked."""
-    from ..cluster.endpoints import SecretKey, notebook_token
-    from ..cluster.read import secret_value
-    from ..labels import JOB_TYPE
-    from ..manifest.secrets import live_secret_values
-
     tokens, references = {}, {}
     if task.options.show_token:
         for job, workload in workloads.items():
@@ -142,8 +136,6 @@ def _select(
     Jobs of the former gpuctl command line have the label of their kind, but not that of the collection. They use GPUs
     too, so they are listed, with ``managed`` false.
     """
-    from ..labels import JOB_TYPE, POOL
-
     filters = {JOB_TYPE: task.options.kind, POOL: task.options.pool}
     chosen = [JOB_TYPE, *(f"{key}={value}" for key, value in filters.items() if value)]
     selector = ",".join(filter(None, [*chosen, *(task.options.label_selectors or ()), labels]))
@@ -165,10 +157,6 @@ def _pods(
     task: InfoTask, workloads: dict[Job, Object], stuck: dict[Job, Object], now: datetime
 ) -> tuple[dict[Job, Objects], dict[Job, Objects]]:
     """Rows of the pods if they were asked for, and the whole pods of stuck jobs. Nothing else: there may be 10,000s."""
-    from ..kube.errors import ApiError
-    from ..kube.resources import POD
-    from .job_rows import pod_row
-
     asked_for = task.options.pods or task.options.details
     rows: dict[Job, Objects] = defaultdict(list)
     whole: dict[Job, Objects] = defaultdict(list)
@@ -196,8 +184,6 @@ def _pods(
 
 def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
     """Label selectors for the pods of the job that ``name`` names (see ``job_name_of``)."""
-    from ..labels import APP
-
     name = task.options.name
     if not name:
         return {""}
@@ -206,21 +192,12 @@ def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
 
 def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
     """Warnings, to explain stuck jobs and for ``details``; none without the permission to read them."""
-    from ..cluster.read import by_time
-    from ..kube.errors import if_allowed
-    from ..kube.resources import EVENT
-
     if not stuck and not (task.options.details and workloads):
         return []
     return by_time(if_allowed(lambda: _list(task, EVENT, _without_managed_fields, fields="type=Warning"), Objects()))
 
 
 def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job, str]) -> dict[Job, list[str]]:
-    from ..cluster.endpoints import access_urls
-    from ..cluster.read import node_address
-    from ..kube.errors import if_allowed
-    from ..kube.resources import SERVICE
-
     if all(obj["kind"] == "Job" for obj in workloads.values()):
         return {}
     services: dict[Job, Objects] = defaultdict(list)
@@ -238,7 +215,5 @@ def _without_managed_fields(obj: Object) -> Object:
 
 
 def _job_of(obj: Object) -> Job:
-    from ..labels import JOB_TYPE, job_name_of
-
     metadata = obj["metadata"]
     return metadata["namespace"], job_name_of(obj) or metadata["name"], metadata["labels"][JOB_TYPE]

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..manifest.digest import digest_of
+from ..manifest.secrets import secret_values
 from ..task import Task, TaskFailed
+from .transitions import not_scalable_reason
 
 if TYPE_CHECKING:
     from .job import JobOptions
@@ -49,10 +52,8 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
 
 
 def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
-    from ..manifest.digest import digest_of
     from ..manifest.load import load
     from ..manifest.models import Compute, Inference, Pool, Quota, Training
-    from ..manifest.secrets import secret_values
     from .objects.job_objects import build
 
     replicas = task.options.replicas
@@ -68,8 +69,6 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
             jobs.append(SelectedJob(namespace, model.job.name, model.kind))
             continue
         if replicas is not None:
-            from .transitions import not_scalable_reason
-
             autoscaled = isinstance(model, Inference) and model.autoscaling is not None
             reason = not_scalable_reason(model.kind, autoscaled=autoscaled)
             if reason is None and isinstance(model, (Inference, Compute)):

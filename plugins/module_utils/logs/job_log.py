@@ -9,16 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ..cluster.read import read_pods
+from ..cluster.reason import pod_status
 from ..kube.concurrency import run_concurrently
+from ..kube.errors import ApiError
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
+from ..manifest.secrets import live_secret_values
 from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
+from .absence import no_pods_message, not_started_reasons
+from .host_file import HostFile, parse_mode
+from .log_lines import Excerpt, View, last_lines, split_log, stream_lines
+from .log_pods import choose_pods, not_started_message, sort_pods
+from .log_query import ALL, log_query
 
 if TYPE_CHECKING:
     from ..kube.client import Client
-    from ..kube.errors import ApiError
-    from .host_file import HostFile
-    from .log_lines import Excerpt, View
 
 _AT_ONCE = 8  # pods; fewer than the connections that the client keeps
 
@@ -79,16 +85,11 @@ class _Request:
     @property
     def streams(self) -> bool:
         """Lines go to the file as they arrive: the server counts them, or nobody does."""
-        from .log_query import ALL
-
         return self.file is not None and (self.pattern is None or self.options.tail == ALL)
 
 
 def _request(options: JobLogOptions) -> _Request:
     """Raises TaskFailed with all mistakes in the options, before any request."""
-    from .host_file import HostFile, parse_mode
-    from .log_query import ALL, log_query
-
     mistakes: list[str] = []
     query: dict[str, str] = {}
     pattern = file = None
@@ -134,8 +135,6 @@ class _Log:
 
     @property
     def row(self) -> dict[str, Any]:
-        from ..cluster.reason import pod_status
-
         metadata = self.pod["metadata"]
         return {
             "pod": self.name,
@@ -153,11 +152,6 @@ class _Log:
 
 def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) -> tuple[list[dict[str, Any]], set[str]]:
     """The pods to read, and the secrets to mask in their logs."""
-    from ..cluster.read import read_pods
-    from ..manifest.secrets import live_secret_values
-    from .absence import no_pods_message
-    from .log_pods import choose_pods, sort_pods
-
     pods = sort_pods(read_pods(task.client(), [job])[job])
     if not pods:
         raise TaskFailed(no_pods_message(task.client(), job))
@@ -171,9 +165,6 @@ def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) ->
 
 
 def _read(client: Client, pod: dict[str, Any], request: _Request, secrets: set[str]) -> _Log:
-    from ..kube.errors import ApiError
-    from .log_lines import View
-
     log = _Log(pod)
     if not pod["spec"].get("nodeName"):
         # The server would answer with an empty log (LogLocation in pkg/registry/core/pod/strategy.go).
@@ -196,8 +187,6 @@ def _read(client: Client, pod: dict[str, Any], request: _Request, secrets: set[s
 
 def _excerpt(pieces: Iterator[bytes], request: _Request, view: View, part: BinaryIO | None) -> Excerpt:
     """The lines that are wanted; with a file they replace what an interrupted attempt left in ``part``."""
-    from .log_lines import Excerpt, last_lines, split_log, stream_lines
-
     lines = split_log(pieces, view)
     if part is None:
         return last_lines(lines, request.options.tail, request.options.limit_bytes)
@@ -222,9 +211,6 @@ def _error_message(error: ApiError, pod: str, request: _Request) -> str:
 
 
 def _explain_not_started(client: Client, job: tuple[str, str], logs: Sequence[_Log], container: str) -> None:
-    from .absence import not_started_reasons
-    from .log_pods import not_started_message
-
     waiting = [log for log in logs if log.not_started]
     reasons = not_started_reasons(client, job, [log.pod for log in waiting]) if waiting else {}
     for log in waiting:

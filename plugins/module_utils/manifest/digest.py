@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..accelerators import ACCELERATORS
 from ..quantity import canonical
-from .models import Training
+
+if TYPE_CHECKING:
+    from .models import Training
 
 _LENGTH = 32  # hexadecimal digits: 128 bits, which no two manifests of a cluster share by chance
 

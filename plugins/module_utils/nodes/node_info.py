@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.nodes import node_row, slim_node
+from ..cluster.read import read_nodes_with_usage
 from ..labels import PREFIX
 from ..options import Options, option
 from ..task import ModuleSpec, Task
@@ -34,8 +36,6 @@ class NodeInfoOptions(Options):
 
 def run(task: Task[NodeInfoOptions]) -> dict[str, Any]:
     """Sends two lists of requests, nodes and unfinished pods, in pages."""
-    from ..cluster.nodes import node_row, slim_node
-
     options = task.options
     objects: dict[str, Any] = {}
 
@@ -58,7 +58,5 @@ MODULE = ModuleSpec(NodeInfoOptions, run)
 
 def select_nodes(client: Client, options: NodeInfoOptions, slim: Callable[[dict[str, Any]], Node]) -> list[Node]:
     """The nodes that the options select, by name."""
-    from ..cluster.read import read_nodes_with_usage
-
     nodes = read_nodes_with_usage(client, slim)[0]
     return sorted(filter(options.selects, nodes), key=lambda node: node.name)

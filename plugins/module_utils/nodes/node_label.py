@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..labels import POOL
 from ..options import ConcurrencyOptions, option
+from ..pools.guarded import apply_under_lease, permission_hint
+from ..pools.lease import PoolLease
 from ..task import ModuleSpec, Task
 from .label_options import desired_labels
+from .node_label_apply import apply_node_labels
+from .node_label_plan import plan_node_labels
 
 if TYPE_CHECKING:
     from .node_label_plan import NodeLabelPlan
@@ -43,10 +47,6 @@ def run(task: Task[NodeLabelOptions]) -> dict[str, Any]:
     same if a node fails; without ``continue_on_error`` nothing was changed then.
     """
     labels = desired_labels(task.options)
-    from ..pools.guarded import apply_under_lease, permission_hint
-    from ..pools.lease import PoolLease
-    from .node_label_apply import apply_node_labels
-    from .node_label_plan import plan_node_labels
 
     def plan() -> NodeLabelPlan:
         return plan_node_labels(task, labels)

@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
-
-if TYPE_CHECKING:
-    from .membership import PoolRequest
+from .guarded import apply_under_lease, permission_hint
+from .lease import PoolLease
+from .membership import PoolRequest
+from .pool_apply import apply_pools, validate_pools
+from .pool_plan import PoolPlans, plan_pools
+from .pool_results import pool_diffs, pool_results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +47,6 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     requests = _select(task.options)
     if not requests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 pools: nothing to do"}
-    from .guarded import apply_under_lease, permission_hint
-    from .lease import PoolLease
-    from .pool_apply import apply_pools, validate_pools
-    from .pool_plan import PoolPlans, plan_pools
-    from .pool_results import pool_diffs, pool_results
-
     client = task.client()
 
     def plan() -> PoolPlans:
@@ -79,7 +76,6 @@ def _select(options: PoolOptions) -> list[PoolRequest]:
     """The pools of the manifests or of the option ``name``, validated before any request is sent."""
     from ..manifest.load import load
     from ..manifest.models import Pool
-    from .membership import PoolRequest
 
     named = options.name is not None
     requests, others = [], []

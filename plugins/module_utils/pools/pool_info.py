@@ -9,9 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING
+from ..cluster.read import read_nodes_with_usage
+from ..kube.resources import CONFIG_MAP
 from ..labels import DEFAULT_POOL, OURS, POOL, SYSTEM_NAMESPACE
 from ..options import Options, option
 from ..task import ModuleSpec, Task
+from .declaration import declarations_in
 
 if TYPE_CHECKING:
     from ..cluster.nodes import Node, PodUse
@@ -24,10 +28,6 @@ class PoolInfoOptions(Options):
 
 def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
     """Sends three lists of requests: nodes, unfinished pods, and the pools' declarations."""
-    from ..cluster.read import read_nodes_with_usage
-    from ..kube.resources import CONFIG_MAP
-    from .declaration import declarations_in
-
     client, name = task.client(), task.options.name
     nodes, uses = read_nodes_with_usage(client)
     declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}"))
@@ -71,8 +71,6 @@ def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[
 
 def _status(nodes: list[Node]) -> str:
     """``active`` if any node accepts pods or the pool is empty, else the worst status of the nodes."""
-    from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING
-
     found = {node.status for node in nodes}
     if ACTIVE in found or not found:
         return ACTIVE

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
+from .live_quotas import contents_lost, read_live_quotas
+from .quota_apply import apply_quotas, deleted_namespaces, validate_quotas
+from .quota_plan import plan_quota_removal, plan_quotas
+from .quota_results import quota_results
 
 if TYPE_CHECKING:
     from ..manifest.models import Quota
@@ -50,11 +54,6 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     quotas = _select(options)
     if not quotas and options.from_manifests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 namespaces: nothing to do"}
-    from .live_quotas import contents_lost, read_live_quotas
-    from .quota_apply import apply_quotas, deleted_namespaces, validate_quotas
-    from .quota_plan import plan_quota_removal, plan_quotas
-    from .quota_results import quota_results
-
     live = read_live_quotas(task.client())
     if options.state == "present":
         planned = plan_quotas(quotas, live)

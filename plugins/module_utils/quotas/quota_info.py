@@ -7,8 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..kube.concurrency import run_concurrently
+from ..kube.resources import RESOURCE_QUOTA
+from ..labels import OURS, QUOTA
 from ..options import Options, option
 from ..task import ModuleSpec, Task
+from .usage import description_of, over_quota, quota_name_of, usage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +32,6 @@ MODULE = ModuleSpec(QuotaInfoOptions, run)
 
 
 def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
-    from ..kube.concurrency import run_concurrently
-    from ..kube.resources import RESOURCE_QUOTA
-    from ..labels import OURS, QUOTA
-    from .usage import quota_name_of
-
     client, name, namespaces = task.client(), task.options.name, task.options.namespaces
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
@@ -46,8 +45,6 @@ def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
 
 
 def _row(obj: dict[str, Any], *, full: bool) -> dict[str, Any]:
-    from .usage import description_of, over_quota, quota_name_of, usage
-
     return {
         "name": quota_name_of(obj),
         "namespace": obj["metadata"]["namespace"],

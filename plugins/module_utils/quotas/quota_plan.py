@@ -6,17 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..accelerators import ACCELERATORS
 from ..cluster.status import is_terminating
 from ..engine.fields import ABSENT, Change
 from ..engine.plan import Action, Plan, Step, step_for
 from ..labels import is_ours, is_protected, quota_object_name
-from ..manifest.models import Quota
 from . import quota_objects
 from .live_quotas import LiveQuotas
 from .usage import quota_name_of, unenforced_keys
+
+if TYPE_CHECKING:
+    from ..manifest.models import Quota
 
 Object = dict[str, Any]
 

@@ -9,15 +9,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..engine.apply import Executor
+from ..engine.plan import Action, Plan, Step, step_for
+from ..engine.results import diffs_of, resource_result
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
 from ..labels import DNS_LABEL, LABEL_LENGTH, OURS, SYSTEM_NAMESPACE, is_ours
 from ..options import Options, option
+from ..pools.lease import system_namespace
 from ..task import ModuleSpec, Task, TaskFailed
 from . import levels
 
 if TYPE_CHECKING:
     from ..engine.apply import ApplyResult
-    from ..engine.plan import Plan, Step
 
 Object = dict[str, Any]
 
@@ -42,8 +45,6 @@ def run(task: Task[RbacOptions]) -> dict[str, Any]:
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed before anything is written, and KubeError
     for what the server rejects afterwards.
     """
-    from ..engine.apply import Executor
-
     _validate(task.options)
     plan = _plan_present(task) if task.options.state == "present" else _plan_absent(task)
     # Manual changes to our roles and bindings are overwritten.
@@ -76,8 +77,6 @@ def _validate(options: RbacOptions) -> None:
 
 def _plan_present(task: Task[RbacOptions]) -> Plan:
     """The account if it is missing, the roles of its level and its bindings; then the removal of its other bindings."""
-    from ..engine.plan import Action, Plan, Step, step_for
-
     options = task.options
     name, namespace, level = options.name, options.namespace, str(options.level)
     prerequisites = tuple(_namespace_steps(task, [namespace, *(options.namespaces or ())]))
@@ -97,8 +96,6 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
 
 def _plan_absent(task: Task[RbacOptions]) -> Plan:
     """Delete the account's bindings, and the account if it is ours. Roles stay, because others may be bound to them."""
-    from ..engine.plan import Action, Plan, Step
-
     name, namespace = task.options.name, task.options.namespace
     deleted = _bindings_of(task, name, namespace)
     present = _get(task, levels.account(name, namespace))
@@ -109,9 +106,6 @@ def _plan_absent(task: Task[RbacOptions]) -> Plan:
 
 def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step]:
     """Creates the namespace of accounts if it is missing. Raises TaskFailed if another one is missing."""
-    from ..engine.plan import step_for
-    from ..pools.lease import system_namespace
-
     found = {obj["metadata"]["name"] for obj in task.client().list_objects(NAMESPACE, metadata_only=True)}
     missing = [name for name in dict.fromkeys(names) if name not in found]
     if SYSTEM_NAMESPACE in missing:
@@ -155,8 +149,6 @@ def _require_ours(found: Iterable[Object]) -> None:
 
 
 def _result(task: Task[RbacOptions], outcome: ApplyResult) -> dict[str, Any]:
-    from ..engine.results import diffs_of, resource_result
-
     plan, present = outcome.plan, task.options.state == "present"
     result = {
         "name": plan.name,
