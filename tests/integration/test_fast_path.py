@@ -201,10 +201,10 @@ def test_defaults_of_the_group_and_of_the_play(ansible: Ansible, recorder: Recor
 
 STEPS_ASIDE: dict[str, tuple[dict[str, Any], str]] = {
     "async": ({"async": 60, "poll": 1}, "it is asynchronous"),
-    "a variable": ({"environment": {"EDITOR": "ed"}}, "the environment has EDITOR"),
+    "a variable": ({"environment": {"EDITOR": "ed"}}, "the environment sets EDITOR"),
     "an interpreter": (
         {"vars": {"ansible_python_interpreter": "/usr/bin/env python3"}},
-        "the interpreter is to be /usr/bin/env python3",
+        "the interpreter is /usr/bin/env python3",
     ),
 }
 
@@ -274,7 +274,7 @@ def test_a_result_is_no_template(ansible: Ansible, namespace: str) -> None:
 
 
 def test_the_items_of_a_loop_share_a_connection(ansible: Ansible, recorder: Recorder, tmp_path: Path) -> None:
-    """Counted by an exec plug-in, which is asked for a token each time that somebody connects."""
+    """Counted by an exec plugin, which is asked for a token each time that somebody connects."""
     plugin = tmp_path / "plugin"
     credential = {
         "apiVersion": "client.authentication.k8s.io/v1",

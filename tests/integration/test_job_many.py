@@ -89,7 +89,7 @@ def test_one_bad_job_stops_none_of_the_others(
     )
     assert f"training refused in namespace {namespace}: " in result.message
     assert "exceeded quota: q" in result.message
-    assert "Of 4 jobs 2 were applied and 2 failed; 0 were not tried." in result.message
+    assert "Jobs: 2 of 4 applied, 2 failed, 0 not attempted." in result.message
     fates = [(entry["name"], entry["action"], bool(entry["error"])) for entry in result.result["results"]]
     assert fates == [
         ("taken", "unchanged", True),

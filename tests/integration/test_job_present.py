@@ -429,7 +429,7 @@ def test_what_was_done_before_a_refusal_is_told(ansible: Ansible, api: Api, name
     assert result.failed
     assert "compute web in namespace" in result.message
     assert "exceeded quota" in result.message
-    assert "Of 2 jobs 1 were applied and 1 failed; 0 were not tried." in result.message
+    assert "Jobs: 1 of 2 applied, 1 failed, 0 not attempted." in result.message
     assert result.changed
     assert [resource["kind"] for resource in result.jobs["web"]["resources"]][-1] == "Deployment"
     assert api.get("deployment", "web", namespace)

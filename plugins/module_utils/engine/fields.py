@@ -96,7 +96,7 @@ _KEY_DEFAULTS = {"protocol": "TCP"}  # a key that the server fills in before it 
 _FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the server: fieldRef, resourceFieldRef
 
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing if we set both. Further keys
-# are from an earlier apply of ours; ``managedFields`` does not show that, because it has the list as one value.
+# are from our own earlier apply; ``managedFields`` does not show that, because it has the list as one value.
 _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 
 # Their values are quantities: "1" and "1000m" are equal.

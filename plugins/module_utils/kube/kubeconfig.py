@@ -4,7 +4,7 @@
 
 Importing the library takes longer than a whole task, and most kubeconfigs need nothing else of it. Files, entries and
 fields have the library's precedence (kubernetes/config/kube_config.py), and the tests compare both. Everything else is
-left to the library: exec plug-ins, auth providers and the messages for mistakes.
+left to the library: exec plugins, auth providers and the messages for mistakes.
 """
 
 from __future__ import annotations

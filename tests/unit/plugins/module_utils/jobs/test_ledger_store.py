@@ -166,7 +166,7 @@ def test_a_server_that_is_lost_when_all_is_done_is_a_warning():
     broken = status(503, "ServiceUnavailable", "no endpoints")
     warnings: list[str] = []
     with conversation(Exchange("GET", LEDGER, status=503, answer=broken)) as url:
-        ledger(url, warnings).forget(gone)
+        ledger(url, warnings).remove(gone)
     assert "no endpoints" in warnings[0]
 
 
@@ -178,12 +178,12 @@ def test_a_ledger_that_cannot_be_read_before_anything_is_done_is_an_error():
             store.entry("ml", "train")
 
 
-def test_forget_removes_recorded_trainings_and_nothing_else():
+def test_removing_entries_affects_only_recorded_trainings():
     gone = [ApplyResult(Plan("old", "ml", "training")), ApplyResult(Plan("never-seen", "ml", None))]
     with conversation(read(old=str(KNOWN)), patch({"old": None}, answer={})) as url:
-        ledger(url, []).forget(gone)
+        ledger(url, []).remove(gone)
 
 
 def test_deleting_services_does_not_look_for_trainings():
     with conversation() as url:
-        ledger(url, []).forget([ApplyResult(Plan("web", "ml", "compute"))])
+        ledger(url, []).remove([ApplyResult(Plan("web", "ml", "compute"))])
