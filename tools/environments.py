@@ -84,7 +84,8 @@ def make(
 
 def _digest(python: str, packages: list[str], requirements: Sequence[Path]) -> str:
     """What the environment is made of, and its path, because pip writes it into the scripts."""
-    parts = [str(ROOT), python, sys.version, *packages, *(path.read_text(encoding="utf-8") for path in requirements)]
+    files = [*requirements, KUBESIM] if requirements else []
+    parts = [str(ROOT), python, sys.version, *packages, *(path.read_text(encoding="utf-8") for path in files)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
