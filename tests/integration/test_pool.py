@@ -18,7 +18,7 @@ from .recorder import Recorder
 @pytest.fixture(autouse=True)
 def _three_nodes(field: Field) -> None:
     if len(field.nodes) < 3:
-        pytest.skip("needs three nodes without labels of ours")
+        pytest.skip("needs three nodes without managed labels")
 
 
 def pools(ansible: Ansible, *manifests: dict[str, Any], **options: Any) -> TaskResult:

@@ -78,12 +78,12 @@ def test_it_runs_a_job(installed: Ansible, namespace: str) -> None:
     assert (again.changed, again.jobs["from-tarball"]["action"]) == (False, "unchanged"), again.message
 
 
-# ---- What README.md tells a newcomer to type
+# ---- The commands that README.md gives a newcomer
 
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], subprocess.CompletedProcess[str]]]:
-    """A shell of somebody who has ansible-core and a cluster with the pool and the namespace of the examples."""
+    """A shell with ansible-core and a cluster with the pool and the namespace of the examples."""
     home = tmp_path_factory.mktemp("newcomer")
     subprocess.run([sys.executable, "-m", "venv", str(home / "venv")], check=True)
     core = f"ansible-core=={importlib.metadata.version('ansible-core')}"

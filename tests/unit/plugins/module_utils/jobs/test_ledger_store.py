@@ -69,7 +69,7 @@ def patch(data: dict[str, str | None], **answer: Any) -> Exchange:
     return Exchange("PATCH", LEDGER, WRITE, sent={"data": data, "metadata": {}}, **answer)
 
 
-def test_the_first_training_of_a_namespace_makes_the_ledger():
+def test_the_first_training_of_a_namespace_creates_the_ledger():
     ledger = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -88,7 +88,7 @@ def test_the_first_training_of_a_namespace_makes_the_ledger():
     )
 
 
-def test_another_run_may_make_it_first():
+def test_another_run_may_create_it_first():
     warnings: list[str] = []
     with conversation(
         Exchange("GET", LEDGER, status=404, answer=NOT_FOUND),
@@ -102,7 +102,7 @@ def test_another_run_may_make_it_first():
     assert not warnings
 
 
-def test_only_what_is_new_is_written_whatever_else_is_there():
+def test_only_new_entries_are_written():
     assert not holds(
         read(**written("a"), other="anything"), patch(written("b"), answer={}), record=submitted("a", "b"), times=2
     )
@@ -148,7 +148,7 @@ def test_only_trainings_are_recorded():
     assert not holds(record=[outcome])
 
 
-def test_without_permission_to_read_there_is_one_warning_and_no_write():
+def test_without_permission_to_read_it_warns_once_and_does_not_write():
     warnings = holds(Exchange("GET", LEDGER, status=403, answer=FORBIDDEN), record=submitted("a"), times=2)
     assert len(warnings) == 1
     assert "Grant get, create and patch on configmaps there" in warnings[0]
