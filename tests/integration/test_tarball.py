@@ -17,7 +17,7 @@ import pytest
 import yaml
 from kubesim import Cluster
 
-from tools.tree import ROOT, files, lay, shipped
+from tools.tree import ROOT, copy_tree, files, shipped
 
 from .ansible import BIN, Ansible
 from .api import Api
@@ -35,7 +35,7 @@ MANIFEST = {
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make collection` builds."""
     folder = tmp_path_factory.mktemp("tarball")
-    tree = lay(folder / "tree", files(ROOT))
+    tree = copy_tree(folder / "tree", files(ROOT))
     command = [str(BIN / "ansible-galaxy"), "collection", "build", "--output-path", str(folder), str(tree)]
     subprocess.run(command, check=True, capture_output=True)
     (path,) = folder.glob("*.tar.gz")
