@@ -36,7 +36,7 @@ POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
 NAMESPACE = f"{PREFIX}namespace"
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
-# The type of a node's GPUs: what users set, what a pool sets beside it, what NVIDIA's feature discovery finds.
+# The type of a node's GPUs: what users set, what a pool sets as well, what NVIDIA's feature discovery finds.
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
 GPU_PRODUCT = "nvidia.com/gpu.product"

@@ -99,7 +99,7 @@ class Node:
         return whole_devices({resource: self.free(resource) for resource in ACCELERATORS})
 
     def free(self, resource: str) -> int:
-        """What a new pod could get, of what is allocatable; nothing on a node that accepts no pods."""
+        """The allocatable amount that pods do not use; 0 on a node that does not accept pods."""
         if self.status != ACTIVE:
             return 0
         return max(0, self.allocatable.get(resource, 0) - self.used.get(resource, 0))

@@ -10,7 +10,7 @@ from ..cluster.read import JobId, node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
-from ..engine.results import action_summary, diffs_of, result_of, why
+from ..engine.results import action_summary, diffs_of, full_reason, result_of
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from ..wait.goals import DELETED, WaitResult
@@ -96,7 +96,7 @@ def _wait_target(result: ApplyResult) -> WaitTarget:
     steps = [step for step in plan.steps if step.kind in WORKLOAD_KINDS]
     kind = result.workload["kind"] if result.workload else next((step.kind for step in steps), None)
     fresh = any(step.action is Action.CREATE or step.replaces for step in steps)
-    return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), why(plan, None) or "")
+    return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), full_reason(plan, None) or "")
 
 
 def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult) -> dict[str, Any]:

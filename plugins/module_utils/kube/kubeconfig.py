@@ -22,7 +22,7 @@ from .connection import Connection, basic, bearer, read_pem
 def read_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None) -> Connection | None:
     """The connection of a context, by default the current one. ``kubeconfig``: paths joined by ``:``, or a dictionary.
 
-    None: it takes the library to connect, or to explain what is wrong (``load_kubeconfig``).
+    None: connecting, or explaining what is wrong, needs the library (``load_kubeconfig``).
     """
     import yaml
 

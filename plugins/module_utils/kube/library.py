@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connections that take the ``kubernetes`` library: exec plugins, auth providers, service accounts.
+"""Connections that need the ``kubernetes`` library: exec plugins, auth providers, service accounts.
 
 Importing it takes as long as a short task, so only the functions do. ImportError: it is not installed.
 """

@@ -69,7 +69,7 @@ class Transport:
         streamed: bool = False,
         read_timeout: float | None = None,
     ) -> T:
-        """What ``consume`` makes of the response (urllib3's) to a request.
+        """The result of ``consume`` for the response (urllib3's) to a request.
 
         ``streamed`` leaves reading the body to ``consume``, which is called again if the connection breaks meanwhile.
         ``read_timeout`` is in seconds without data, by default the connection's ``request_timeout``.

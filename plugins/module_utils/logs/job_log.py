@@ -84,7 +84,7 @@ class _Request:
 
     @property
     def streams(self) -> bool:
-        """Lines go to the file as they arrive: the server counts them, if anyone does."""
+        """Whether lines go to the file as they arrive, which requires that only the server counts them."""
         return self.file is not None and (self.pattern is None or self.options.tail == ALL)
 
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Wait until the jobs of a task reach a goal, and explain for each that does not why."""
+"""Wait until the jobs of a task reach a goal, and explain why some do not."""
 
 from __future__ import annotations
 
