@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Write the tables of fields into docs/docsite/rst/guide_manifests.rst from the manifest models.
 
-    python tools/generate_reference.py
+    python -m tools.generate_reference
 
 The part above the mark in that file is written by hand.
 """
