@@ -97,7 +97,7 @@ def quota_object_name(quota: str, namespace: str) -> str:
 
 
 def is_protected(namespace: str) -> bool:
-    """Whether the namespace is never deleted: Kubernetes' own, ours, and ``default``."""
+    """Whether the namespace is never deleted: those of Kubernetes and of gpuctl, and ``default``."""
     return namespace in (DEFAULT_NAMESPACE, SYSTEM_NAMESPACE) or namespace.startswith(RESERVED_NAMESPACES)
 
 

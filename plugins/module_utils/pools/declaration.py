@@ -42,7 +42,7 @@ def pool_config_map(declaration: Declaration) -> dict[str, Any]:
 
 
 def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
-    """The declarations by pool. Skips ConfigMaps that are not ours or declare no pool."""
+    """The declarations by pool. Skips unmanaged ConfigMaps and those that declare no pool."""
     found = {}
     for config_map in config_maps:
         metadata = config_map["metadata"]
