@@ -286,7 +286,9 @@ results:
     error:
       description: Why the job failed, or did not reach O(wait_for). V(none) on success.
       type: str
-      sample: "exceeded quota: team-a, requested: requests.nvidia.com/gpu=8, used: 24, limited: 24"
+      sample: >-
+        will not become ready: quota teams-team-a of the namespace is exhausted (nvidia.com/gpu: 8 requested, 24 of 24 used). Delete
+        a job, request less, or have the quota raised.
     status:
       description:
         - Status of the job. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).

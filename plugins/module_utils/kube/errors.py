@@ -66,7 +66,7 @@ class ApiError(KubeError):
 
     @property
     def is_missing_namespace(self) -> bool:
-        """The namespace of an object to create does not exist (admission plug-in NamespaceLifecycle)."""
+        """The namespace of an object to create does not exist (admission plugin NamespaceLifecycle)."""
         return self.status == 404 and self.message.startswith('namespaces "')
 
     @property

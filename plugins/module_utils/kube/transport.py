@@ -69,7 +69,7 @@ class Transport:
         streamed: bool = False,
         read_timeout: float | None = None,
     ) -> T:
-        """What ``consume`` makes of the response (urllib3's) to a request.
+        """The result of ``consume`` for the response (urllib3's) to a request.
 
         ``streamed`` leaves reading the body to ``consume``, which is called again if the connection breaks meanwhile.
         ``read_timeout`` is in seconds without data, by default the connection's ``request_timeout``.
@@ -210,7 +210,7 @@ def _open_pool(connection: Connection) -> tuple[Any, str]:
     options: dict[str, Any] = {"maxsize": connection.concurrency, "retries": False}  # Transport retries.
     if connection.server.startswith("https"):
         if not connection.validate_certs:
-            # The user asked for it, and Ansible would show the warning as an error of its worker process.
+            # The user has disabled verification, and Ansible would show the warning as an error of its worker process.
             host = re.escape(urlsplit(connection.server).hostname or "")
             warnings.filterwarnings("ignore", f"Unverified HTTPS request is being made to host '{host}'")
         options["ssl_context"] = tls_context(connection)

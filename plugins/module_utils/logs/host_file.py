@@ -17,7 +17,7 @@ PRIVATE = 0o600
 
 
 def parse_mode(mode: Any) -> int | None:
-    """The permissions of an option ``mode``: ``"0640"``, or the number that YAML makes of an unquoted 0640.
+    """The permissions of an option ``mode``: ``"0640"``, or the number that an unquoted 0640 is in YAML.
 
     None for None and "". Raises ValueError with a message for the user.
     """

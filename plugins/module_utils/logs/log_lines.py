@@ -47,7 +47,7 @@ class View:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The lines taken from a log. ``truncated``: the limit removed some that were asked for."""
+    """The lines taken from a log. ``truncated``: the limit removed some of the requested ones."""
 
     lines: list[str] = field(default_factory=list)
     count: int = 0

@@ -207,7 +207,7 @@ class _Reader:
         return names
 
     def _default_entry(self, data: dict[str, Any], key: Key, given: list[Entry], loc: Loc, path: str) -> None:
-        """A quota's `default:` block, moved into the map beside it."""
+        """A quota's `default:` block, moved into the map of its namespaces."""
         if len(given) > 1:
             self._duplicate_key(given[1][0], given[0][0], path)
         name, value = given[0]

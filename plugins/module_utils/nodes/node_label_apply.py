@@ -40,7 +40,7 @@ def apply_node_labels(
 
 
 def _declare(task: Task[NodeLabelOptions], plan: NodeLabelPlan, done: Sequence[LabelChange]) -> list[Plan]:
-    """Bring the declarations of pools in line with the labels; those that were."""
+    """Bring the declarations of pools in line with the labels; returns those that were written."""
     executor = Executor(task.client(), task.check_mode, gone_timeout=0, warn=task.warn, force_conflicts=True)
     declared = []
     try:
