@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """A module process: how it imports the archive that Ansible sent, and how it ends. Modules import this file first."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Label keys, annotations, and names of objects, resources and namespaces that the collection writes and reads back."""
 

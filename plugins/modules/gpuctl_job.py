@@ -178,9 +178,7 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_job:
     definition:
       kind: training
-      job:
-        name: qwen2-7b-sft
-        priority: high
+      job: {name: qwen2-7b-sft, priority: high}
       environment:
         image: registry.example.com/llama-factory-deepspeed:v0.8.0
         command: [llamafactory-cli, train, /config/sft.yaml]
@@ -243,8 +241,7 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_job:
     definition:
       kind: training
-      job:
-        name: lr-search
+      job: {name: lr-search}
       matrix: {lr: ["1e-4", "3e-5", "1e-5"], seed: [1, 2]}
       environment:
         image: registry.example.com/resnet:v1

@@ -87,9 +87,7 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_quota:
     definition:
       kind: quota
-      quota:
-        name: team-resource-quota
-        description: Quotas of the team
+      quota: {name: team-resource-quota, description: Quotas of the team}
       users:
         elon-musk: {cpu: 10, memory: 20Gi, gpu: 4}
         sam-altman: {cpu: 10, memory: 20Gi, gpu: 4}

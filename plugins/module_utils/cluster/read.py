@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read the cluster, and why jobs are not running: a fixed number of lists, however many jobs and nodes."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Why a job is not running and what to do about it, from its workload, pods, events and the nodes. Pure.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The status of a job, from its workload, the predicates that waiting needs, and what a pause is. Pure.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Apply plans: the steps of one in order, many plans concurrently. In check mode, every write is a dry run."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Write labels to nodes: one guarded PATCH for each node that changes, many nodes concurrently, and the rollback.
 

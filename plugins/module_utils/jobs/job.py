@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """gpuctl_job: load and validate manifests, build objects, read what is live, plan, dry-run, apply, wait, report."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Plan the jobs of a task: compare the desired state with the live one. All writes are dry runs."""
 

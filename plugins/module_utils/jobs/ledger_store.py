@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read and write the ledgers (see ledger.py): one ConfigMap per namespace, read once, written where entries differ."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The states that gpuctl_job brings jobs to: one row each, with everything that distinguishes it."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The operations on the API server: list, watch, get, logs, apply, patch, create, delete.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read kubeconfigs with a token, a password or a certificate without the ``kubernetes`` library.
 

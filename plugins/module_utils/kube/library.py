@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Connections that need the ``kubernetes`` library: exec plugins, auth providers, service accounts.
 

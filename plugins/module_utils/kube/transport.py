@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Requests to one API server over a pool of kept-alive connections: headers, timeouts, retries and rate limiting."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Split a log, as it arrives in pieces from the server, into lines, and keep those that are wanted. Pure.
 

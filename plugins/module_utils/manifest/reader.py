@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """From the tree of what a user wrote to the data a model takes: keys by their fields' names, other forms resolved.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The keys of the models' blocks and their spellings, for the reader, the JSON Schemas and the guide's tables."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Errors of the YAML parser in plain words: what is wrong, what to do, and the line with a caret."""
 

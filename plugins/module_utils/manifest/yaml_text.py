@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """YAML text to trees of maps, lists and texts, in bounded size and depth, from the parser's events.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Write the labels of a plan and the declarations of pools, roll back after a failure, and report."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """A pool's ConfigMap, which declares its nodes with their GPU types and describes it. Pure.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Send the plans of quotas: all of them as dry runs, then for real, many namespaces concurrently."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The Kubernetes objects of a quota: a ResourceQuota per namespace, and a LimitRange with it. Pure."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Plan quotas, one plan per quota and namespace, with the blockers and warnings. Pure."""
 

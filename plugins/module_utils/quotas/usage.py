@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The usage of ResourceQuotas, and where it exceeds the limits. Pure."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The Kubernetes objects that give an account access: service account, roles and bindings. Pure.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether a job can still run, checked against nodes, quotas and the events of autoscalers."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The goals of a wait, as predicates over a job's workload and pods, and its result. Pure."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """A local copy of some objects: listed once, then kept up to date by watches (as an informer of client-go does).
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The DeepSpeed configurations that the collection provides, for programs that use the Hugging Face Trainer.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """inference and compute -> Deployment and Service, and an autoscaler where an inference asks for one."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The pod template: one container, ``main``, with its environment, resources and probes, and everything around it."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The three PriorityClasses behind a job's priority. In its own file because gpuctl_rbac needs no manifests."""
 
