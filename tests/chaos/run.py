@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Break things on purpose and see whether the promises of docs/reliability.md hold: what `make chaos` does.
+
+Each case runs a task while one request fails, the process is killed, or others write at the same time; then it runs the
+task twice more, and judges. build/chaos.jsonl has a line for each case. GPUCTL_TEST_KUBECONFIG=/path breaks the requests
+to that cluster instead of simulated ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
+
+import yaml  # noqa: E402
+from chaos import report as reporting  # noqa: E402  (tests and the collection are not installed)
+from chaos.cases import all_cases, sample  # noqa: E402
+from chaos.faults import Case, Group  # noqa: E402
+from chaos.oracle import Violation  # noqa: E402
+from chaos.scenarios import SCENARIOS  # noqa: E402
+from chaos.stage import Reference, Stage, Verdict, as_data  # noqa: E402
+
+KNOWN = Path(__file__).with_name("known.yaml")
+RESULTS = ROOT / "build" / "chaos.jsonl"
+SHORT = {Group.REQUEST: 110, Group.KILL: 30, Group.RACE: 20}
+SHORT_SEED = 1
+# Seconds that the short run has no time for: faults that wait for a timeout.
+LONG_FAULTS = frozenset({"silent", "silent-after", "outage", "down", "watch-silent"})
+
+
+def main() -> None:
+    arguments = _arguments()
+    kubeconfig = Path(given).resolve() if (given := os.environ.get("GPUCTL_TEST_KUBECONFIG")) else None
+    cases = [Case.parse(text) for text in arguments.case]
+    names = sorted({case.scenario for case in cases}) or arguments.scenario or [each.name for each in SCENARIOS]
+    began = time.monotonic()
+    crew = Crew(min(arguments.workers, len(cases) or arguments.workers), kubeconfig)
+    try:
+        references = {name: reference for name, reference in crew.references(names)}
+        _refuse_untrue(references)
+        if not cases:
+            cases = _chosen(arguments, references)
+        where = str(kubeconfig) if kubeconfig else "simulated clusters"
+        print(f"{len(cases)} cases on {where}, seed {arguments.seed}, {crew.size} workers", flush=True)
+        verdicts = _played(crew, cases, references, arguments, began)
+    finally:
+        crew.close()
+    _finish(arguments, verdicts, time.monotonic() - began)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", action="append", default=[], help="this one, e.g. training-recreate/reset-after/7; repeatable")
+    parser.add_argument("--scenario", action="append", default=[], help="only this one; repeatable")
+    parser.add_argument("--fault", action="append", default=[], help="only this one; repeatable")
+    parser.add_argument("--short", action="store_true", help="the small fixed sample of `make test`")
+    parser.add_argument("--all", action="store_true", help="every scenario, every fault, every request: hours")
+    parser.add_argument("--faults", type=int, default=2000)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--races", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=SHORT_SEED)
+    parser.add_argument("--minutes", type=float, default=None, help="begin no case after that")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--verbose", action="store_true")
+    return parser.parse_args()
+
+
+def _refuse_untrue(references: dict[str, Reference]) -> None:
+    """Without faults every promise holds, or the machine judges by a wrong measure."""
+    problems = [f"{name}: {text}" for name, each in references.items() for text in each.problems]
+    if problems:
+        sys.exit("\n".join(["Without any fault:", *problems]))
+
+
+def _chosen(arguments: argparse.Namespace, references: dict[str, Reference]) -> list[Case]:
+    cases: Iterable[Case] = all_cases(references)
+    if arguments.fault:
+        cases = (case for case in cases if case.fault in arguments.fault)
+    if arguments.short:
+        cases = (case for case in cases if case.kind.name not in LONG_FAULTS)
+        return sample(cases, SHORT, SHORT_SEED)
+    if arguments.all:
+        return sample(cases, dict.fromkeys(Group), arguments.seed)
+    wanted = {Group.REQUEST: arguments.faults, Group.KILL: arguments.kills, Group.RACE: arguments.races}
+    return sample(cases, wanted, arguments.seed)
+
+
+def _played(
+    crew: Crew, cases: list[Case], references: dict[str, Reference], arguments: argparse.Namespace, began: float
+) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    RESULTS.parent.mkdir(exist_ok=True)
+    limit = None if arguments.minutes is None else began + 60 * arguments.minutes
+    shown = arguments.verbose or bool(arguments.case)
+    with RESULTS.open("w") as results:
+        for verdict in crew.play(cases, references, limit):
+            verdicts.append(verdict)
+            results.write(json.dumps(as_data(verdict)) + "\n")
+            results.flush()
+            if shown or verdict.broken:
+                print(reporting.details(verdict), flush=True)
+            elif len(verdicts) % 100 == 0:
+                violated = sum(bool(each.violations) for each in verdicts)
+                print(f"  {len(verdicts)} of {len(cases)}, {violated} violated", flush=True)
+    return verdicts
+
+
+def _finish(arguments: argparse.Namespace, verdicts: list[Verdict], seconds: float) -> None:
+    verdicts.sort(key=lambda verdict: Case.parse(verdict.case))
+    report = reporting.assess(verdicts, yaml.safe_load(KNOWN.read_text()) or {})
+    print(f"\n{reporting.table(verdicts)}\n\n{seconds:.0f} s. Every case is in {RESULTS.relative_to(ROOT)}.")
+    if report.listed:
+        print(f"{len(report.listed)} violations are listed in {KNOWN.relative_to(ROOT)}.")
+    for case, oracle, text in report.new:
+        print(f"VIOLATED {case} {oracle}: {text}\n    make chaos ARGS=\"--case {case}\"")
+    for verdict in report.broken:
+        print(f"NOT PLAYED {verdict.case}: {verdict.broken.strip().splitlines()[-1]}")
+    cured = report.cured if arguments.short else []
+    for text in cured:
+        print(f"CURED {text}. Remove it from {KNOWN.relative_to(ROOT)}.")
+    if report.new or report.broken or cured:
+        sys.exit(1)
+
+
+class Crew:
+    """Worker processes, each with a stage of its own."""
+
+    def __init__(self, size: int, kubeconfig: Path | None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.size = size
+        self._lines: list[Connection] = []
+        self._processes = []
+        for _number in range(size):
+            here, there = context.Pipe()
+            process = context.Process(target=_work, args=(there, kubeconfig))
+            process.start()
+            there.close()
+            self._lines.append(here)
+            self._processes.append(process)
+
+    def references(self, names: list[str]) -> Iterator[tuple[str, Reference]]:
+        for answer in self._share([("reference", name, None) for name in names], None):
+            if isinstance(answer, Verdict):
+                sys.exit(f"{answer.case}: {answer.broken}")
+            yield answer.scenario, answer
+
+    def play(self, cases: list[Case], references: dict[str, Reference], limit: float | None) -> Iterator[Verdict]:
+        yield from self._share([("case", str(case), references[case.scenario]) for case in cases], limit)
+
+    def _share(self, orders: list[Any], limit: float | None) -> Iterator[Any]:
+        """Runs of neighbours go to one worker, which knows what their races are measured by."""
+        waiting = list(reversed(orders))
+        idle, busy = list(self._lines), []
+        while waiting or busy:
+            if limit is not None and time.monotonic() > limit:
+                waiting.clear()
+            while waiting and idle:
+                line = idle.pop()
+                line.send(waiting.pop())
+                busy.append(line)
+            for line in wait(busy):
+                assert isinstance(line, Connection)
+                yield line.recv()
+                busy.remove(line)
+                idle.append(line)
+
+    def close(self) -> None:
+        for line in self._lines:
+            line.close()
+        for process in self._processes:
+            process.join(10)
+            if process.is_alive():
+                process.kill()
+
+
+def _work(line: Connection, kubeconfig: Path | None) -> None:
+    stage = Stage(kubeconfig)
+    try:
+        while True:
+            what, name, reference = line.recv()
+            try:
+                answer: Any = stage.reference(name) if what == "reference" else stage.play(Case.parse(name), reference)
+            except Exception:
+                answer = Verdict(name, False, [], [], 0.0, broken=traceback.format_exc())
+            line.send(answer)
+    except (EOFError, KeyboardInterrupt):
+        pass
+    finally:
+        stage.close()
+
+
+__all__ = ["Violation", "main"]
+
+if __name__ == "__main__":
+    main()
