@@ -53,7 +53,7 @@ check: lint-python $(VENV) ## Five minutes: style, types, unit tests, and the in
 	$(PY) $(PYTEST) -m 'not nightly' tests/unit $$($(PY) -m tools.affected) $(ARGS)
 
 .PHONY: test
-test: lint sanity docs kubesim-if-changed ## Everything a pull request needs
+test: lint sanity docs kubesim-if-changed chaos-short ## Everything a pull request needs
 	$(PY) $(PYTEST) -m 'not nightly' $(ARGS)
 
 .PHONY: test-all
@@ -81,6 +81,14 @@ kubesim-if-changed: $(VENV)
 	@changed=$$($(PY) -m tools.changed kubesim) || exit 1; \
 	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory kubesim; \
 	else echo 'kubesim/ has not changed, so its tests are skipped (make kubesim runs them)'; fi
+
+.PHONY: chaos
+chaos: $(VENV) collections-path ## Break requests, kill runs and let writers race, at length (docs/reliability.md; ARGS="--case …" for one)
+	$(PY) tests/chaos/run.py $(ARGS)
+
+.PHONY: chaos-short
+chaos-short: $(VENV) collections-path
+	$(PY) tests/chaos/run.py --short
 
 .PHONY: molecule
 molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simulated clusters (SCENARIO=quota for one of them)

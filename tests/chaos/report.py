@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a run of chaos shows: figures, violations, and how they compare with known.yaml. Pure."""
+"""What a run of chaos shows: figures, violations, and how they compare with known.yaml. Pure, but for the page."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .faults import Case, Group
@@ -76,6 +77,19 @@ def table(verdicts: Sequence[Verdict]) -> str:
     if not_reached:
         lines.append(f"{not_reached} cases ended before the request that was to be struck.")
     return "\n".join(lines)
+
+
+_BEGIN, _END = "<!-- figures -->\n", "<!-- end of figures -->\n"
+
+
+def write_page(page: Path, verdicts: Sequence[Verdict], where: str) -> None:
+    """Put the figures into docs/reliability.md, beside those of other kinds of clusters."""
+    before, rest = page.read_text().split(_BEGIN)
+    former, after = rest.split(_END)
+    rows = [line for line in former.splitlines() if line.startswith("| ") and not line.startswith((f"| {where} |", "| on |"))]
+    rows.append(f"| {where} | " + " | ".join(f"{held:,} of {played:,}" for _group, played, held in figures(verdicts)) + " |")
+    table = ["Cases that held, of those that were played:", "", "| on | faults | kills | races |", "|---|---|---|---|", *sorted(rows)]
+    page.write_text(before + _BEGIN + "\n".join(table) + "\n" + _END + after)
 
 
 def details(verdict: Verdict) -> str:

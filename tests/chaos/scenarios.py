@@ -9,7 +9,6 @@ leave the objects of ``leaves``.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -167,14 +166,9 @@ def removed(place: Place) -> None:
     eventually(lambda: place.api.get("job", "train", namespace) is None)
 
 
-def settled(place: Place) -> None:
-    """All pods of the namespace are ready."""
-
-    def ready() -> bool:
-        pods = place.api.list("pod", place.names["@ns"])
-        return bool(pods) and all(_is_ready(pod) for pod in pods)
-
-    eventually(ready)
+def started(place: Place) -> None:
+    """The job has pods; they may be on their way."""
+    eventually(lambda: place.api.list("pod", place.names["@ns"]))
 
 
 def days_ago(place: Place) -> None:
@@ -188,10 +182,6 @@ def days_ago(place: Place) -> None:
 def _conditions(api: Api, namespace: str) -> set[str]:
     found = api.get("job", "train", namespace) or {}
     return {each["type"] for each in found.get("status", {}).get("conditions") or () if each["status"] == "True"}
-
-
-def _is_ready(pod: dict[str, Any]) -> bool:
-    return any((each["type"], each["status"]) == ("Ready", "True") for each in pod["status"].get("conditions") or ())
 
 
 # -- what is there afterwards
@@ -239,7 +229,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "training-pause",
         job(name="train", state="paused"),
-        (job(deepspeed()), settled),
+        (job(deepspeed()), started),
         DEEPSPEED,
         DEEPSPEED,
         rivals=(job(name="train", state="absent"), job(deepspeed(environment=V3))),
@@ -254,7 +244,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "inference-pause",
         job(name="serve", state="paused"),
-        (job(served()), settled),
+        (job(served()), started),
         SERVE,
         SERVE,
         rivals=(job(served(environment=V3)),),
@@ -267,18 +257,18 @@ SCENARIOS: tuple[Scenario, ...] = (
         SERVE,
     ),
     # anew
-    Scenario("training-recreate", job(deepspeed(environment=V2)), (job(deepspeed()), settled), DEEPSPEED, rivals=_OTHER_TRAINING),
+    Scenario("training-recreate", job(deepspeed(environment=V2)), (job(deepspeed()), started), DEEPSPEED, rivals=_OTHER_TRAINING),
     Scenario(
         "training-recreate-old",
         job(deepspeed(environment=V2)),
-        (job(deepspeed()), settled, days_ago),
+        (job(deepspeed()), started, days_ago),
         DEEPSPEED,
         rivals=_OTHER_TRAINING,
     ),
     Scenario(
         "training-restart",
         job(name="train", state="restarted"),
-        (job(deepspeed()), settled),
+        (job(deepspeed()), started),
         DEEPSPEED,
         again=job(deepspeed()),
         rivals=_OTHER_TRAINING,
@@ -286,14 +276,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "training-restart-old",
         job(name="train", state="restarted"),
-        (job(deepspeed()), settled, days_ago),
+        (job(deepspeed()), started, days_ago),
         DEEPSPEED,
         again=job(deepspeed()),
     ),
     Scenario(
         "inference-restart",
         job(name="serve", state="restarted"),
-        (job(served()), settled),
+        (job(served()), started),
         SERVE,
         SERVE,
         again=job(served()),
@@ -302,7 +292,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "kind-change",
         job(notebook("web")),
-        (job(compute("web")), settled),
+        (job(compute("web")), started),
         frozenset({"StatefulSet @ns/web", "Service @ns/svc-web"}),
         rivals=(job(compute("web", environment=V3)),),
     ),
@@ -318,15 +308,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "training-delete",
         job(name="train", state="absent"),
-        (job(deepspeed()), settled),
+        (job(deepspeed()), started),
         frozenset({LEDGER}),
         rivals=(job(deepspeed(environment=V3)),),
     ),
-    Scenario("inference-delete", job(name="serve", state="absent"), (job(scaled()), settled), rivals=(job(scaled(environment=V3)),)),
+    Scenario("inference-delete", job(name="serve", state="absent"), (job(scaled()), started), rivals=(job(scaled(environment=V3)),)),
     # many
     Scenario("batch-new", job(batch(), concurrency=4), leaves=BATCH, rivals=(job(batch(environment=V3), concurrency=4),)),
-    Scenario("batch-recreate", job(batch(environment=V2), concurrency=4), (job(batch()), settled), BATCH),
-    Scenario("batch-delete", job(batch(), state="absent", concurrency=4), (job(batch()), settled), frozenset({LEDGER})),
+    Scenario("batch-recreate", job(batch(environment=V2), concurrency=4), (job(batch()), started), BATCH),
+    Scenario("batch-delete", job(batch(), state="absent", concurrency=4), (job(batch()), started), frozenset({LEDGER})),
     # what belongs to the whole cluster
     Scenario(
         "pool-create",
@@ -433,4 +423,3 @@ def prepare(scenario: Scenario, place: Place, run: Callable[[Do], None]) -> None
             run(step)
         else:
             step(place)
-    time.sleep(0)

@@ -23,7 +23,9 @@ from .scenarios import BY_NAME, Do, Scenario, in_place, prepare
 from .snapshot import Snapshot
 
 WRITERS = 3
-_HELD = {"race": 2.0, "race3": 2.0, "skew": 2.0, "freeze": 8.0}  # seconds that a request is held for the others
+# Seconds that a request is held for the others, at most; who wants the Lease waits for it just as long.
+_HELD, _HELD_WITH_LEASE = 12.0, 2.5
+_RACE_TIMEOUT = 30  # seconds; nobody's patience with the proxy ends before that
 _SETTLING = 4.0  # seconds that controllers get to bring a state about
 _QUIET = 1.5  # … and to come to rest, where it is not known which state that is
 _LOOK_AGAIN = 0.03
@@ -172,7 +174,8 @@ class Stage:
         self.proxy.target = place.url
         lane, runner = self.lanes[0], self.runners[0]
         lane.begin(plan)
-        lane.pid = runner.start(call(do, place, lane))
+        races = bool(plan and plan.fault and plan.fault.group is Group.RACE)
+        lane.pid = runner.start(call(do, place, lane, races=races))
         runner.go()
         outcome = runner.wait()
         return outcome, lane.requests
@@ -199,7 +202,8 @@ class _Others:
             thread = Thread(target=self._run, args=(number,), daemon=True)
             self._threads.append(thread)
             thread.start()
-        deadline = time.monotonic() + _HELD[self._fault.name]
+        waits_for_lease = self._scenario.cluster_wide and self._fault.name != "freeze"
+        deadline = time.monotonic() + (_HELD_WITH_LEASE if waits_for_lease else _HELD)
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         if self._fault.name == "freeze":
@@ -214,13 +218,14 @@ class _Others:
         lane.begin()
         do = self._scenario.rivals[0]
         skew = _SKEW if self._fault.name == "skew" else 0.0
-        lane.pid = runner.start(call(do, self._place, lane, skew))
+        lane.pid = runner.start(call(do, self._place, lane, races=True, skew=skew))
         runner.go()
         self._found[number] = runner.wait()
 
 
-def call(do: Do, place: Place, lane: Lane, skew: float = 0.0) -> TaskCall:
-    return TaskCall(do.module, {**in_place(do, place), "host": lane.url, "api_key": place.token}, skew)
+def call(do: Do, place: Place, lane: Lane, *, races: bool = False, skew: float = 0.0) -> TaskCall:
+    own = {"host": lane.url, "api_key": place.token, **({"request_timeout": _RACE_TIMEOUT} if races else {})}
+    return TaskCall(do.module, {**in_place(do, place), **own}, skew)
 
 
 def _settled(place: Place, expected: Sequence[Mapping[str, str]]) -> Snapshot:
