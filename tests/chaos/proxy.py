@@ -129,6 +129,7 @@ class Proxy:
         self._thread.start()
         self._idle: dict[str, list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]] = {}
         self._servers: list[asyncio.AbstractServer] = []
+        self._clients: set[asyncio.Task[None] | None] = set()  # the loop itself forgets tasks that wait
 
     def lane(self) -> Lane:
         lane = Lane()
@@ -161,6 +162,7 @@ class Proxy:
     # -- the client's side
 
     async def _client(self, lane: Lane, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients.add(asyncio.current_task())
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -179,6 +181,7 @@ class Proxy:
         except asyncio.CancelledError:
             return
         finally:
+            self._clients.discard(asyncio.current_task())
             with suppress(Exception):
                 writer.close()
 
@@ -238,9 +241,11 @@ class _Exchange:
         self.request.fault = fault.name
         if fault.name in _HOLDING:
             await asyncio.get_running_loop().run_in_executor(None, self.lane.plan.meanwhile)
-            return await self.pass_on()
+            await self.pass_on()
+            return
         if fault.watch:
-            return await self._break_watch(fault.name)
+            await self._break_watch(fault.name)
+            return
         answer = None
         if fault.forwarded and not self.request.watch:
             answer = await self._forward()
@@ -254,9 +259,11 @@ class _Exchange:
             raise _Gone
         if fault.name == "slow":
             await asyncio.sleep(SLOW_SECONDS)
-            return await self.pass_on()
+            await self.pass_on()
+            return
         if fault.name in ("truncated", "half-json"):
-            return await self._cut(answer, honest=fault.name == "half-json")
+            await self._cut(answer, honest=fault.name == "half-json")
+            return
         await self._reply(_instead(fault))
 
     async def _forward(self) -> _Answer:
@@ -319,7 +326,8 @@ class _Exchange:
         if _value(headers, "content-length") is not None:  # refused
             body = await _read_body(reader, status, headers)
             self.writer.write(_response(_Answer(status, headers, body), len(body)) + body)
-            return await self.writer.drain()
+            await self.writer.drain()
+            return
         self._open_stream(headers)
         while size := int((await reader.readuntil(b"\r\n")).strip(), 16):
             piece = (await reader.readexactly(size + 2))[:-2]
@@ -343,9 +351,10 @@ class _Exchange:
     async def _break_watch(self, name: str) -> None:
         self.request.status = 200
         if name == "watch-cut":
-            return await self._stream(events=1)
+            await self._stream(events=1)
         if name == "watch-html":
-            return await self._reply(_Answer(200, [("Content-Type", "text/html")], PAGE))
+            await self._reply(_Answer(200, [("Content-Type", "text/html")], PAGE))
+            return
         self._open_stream([("Content-Type", "application/json")])
         if name == "watch-410":
             self._chunk(json.dumps({"type": "ERROR", "object": _status(410)}).encode() + b"\n")
@@ -377,7 +386,8 @@ def _instead(fault: Fault) -> _Answer:
     if fault.name == "empty":
         return _json(200, b"")
     if fault.name == "other":
-        return _json(200, json.dumps({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}).encode())
+        success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return _json(200, json.dumps(success).encode())
     answer = _json(fault.status, json.dumps(_status(fault.status)).encode())
     if fault.status == 429:
         answer.headers.append(("Retry-After", "1"))

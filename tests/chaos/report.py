@@ -86,9 +86,11 @@ def write_page(page: Path, verdicts: Sequence[Verdict], where: str) -> None:
     """Put the figures into docs/reliability.md, beside those of other kinds of clusters."""
     before, rest = page.read_text().split(_BEGIN)
     former, after = rest.split(_END)
-    rows = [line for line in former.splitlines() if line.startswith("| ") and not line.startswith((f"| {where} |", "| on |"))]
-    rows.append(f"| {where} | " + " | ".join(f"{held:,} of {played:,}" for _group, played, held in figures(verdicts)) + " |")
-    table = ["Cases that held, of those that were played:", "", "| on | faults | kills | races |", "|---|---|---|---|", *sorted(rows)]
+    others = [line for line in former.splitlines() if line.startswith("| ") and not line.startswith(f"| {where} |")]
+    own = " | ".join(f"{held:,} of {played:,}" for _group, played, held in figures(verdicts))
+    rows = sorted([*(line for line in others if not line.startswith("| on |")), f"| {where} | {own} |"])
+    head = ["Cases that held, of those that were played:", "", "| on | faults | kills | races |", "|---|---|---|---|"]
+    table = [*head, *rows]
     page.write_text(before + _BEGIN + "\n".join(table) + "\n" + _END + after)
 
 

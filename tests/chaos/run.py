@@ -2,8 +2,8 @@
 """Break things on purpose and see whether the promises of docs/reliability.md hold: what `make chaos` does.
 
 Each case runs a task while one request fails, the process is killed, or others write at the same time; then it runs the
-task twice more, and judges. build/chaos.jsonl has a line for each case. GPUCTL_TEST_KUBECONFIG=/path breaks the requests
-to that cluster instead of simulated ones.
+task twice more, and judges. build/chaos.jsonl has a line for each case. GPUCTL_TEST_KUBECONFIG=/path breaks requests to
+that cluster instead of simulated ones.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main() -> None:
     began = time.monotonic()
     crew = Crew(min(arguments.workers, len(cases) or arguments.workers), kubeconfig)
     try:
-        references = {name: reference for name, reference in crew.references(names)}
+        references = dict(crew.references(names))
         _refuse_untrue(references)
         if not cases:
             cases = _chosen(arguments, references)
@@ -80,7 +80,9 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", action="append", default=[], help="this one, e.g. training-recreate/reset-after/7; repeatable")
+    parser.add_argument(
+        "--case", action="append", default=[], help="this one, e.g. training-recreate/reset-after/7; repeatable"
+    )
     parser.add_argument("--scenario", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--fault", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--short", action="store_true", help="the small fixed sample of `make test`")
@@ -122,7 +124,7 @@ def _played(
     RESULTS.parent.mkdir(exist_ok=True)
     limit = None if arguments.minutes is None else began + 60 * arguments.minutes
     shown = arguments.verbose or bool(arguments.case)
-    with RESULTS.open("w") as results:
+    with open(os.devnull if arguments.case else RESULTS, "w") as results:
         for verdict in crew.play(cases, references, limit):
             verdicts.append(verdict)
             results.write(json.dumps(as_data(verdict)) + "\n")
@@ -138,11 +140,12 @@ def _played(
 def _finish(arguments: argparse.Namespace, verdicts: list[Verdict], seconds: float) -> None:
     verdicts.sort(key=lambda verdict: Case.parse(verdict.case))
     report = reporting.assess(verdicts, yaml.safe_load(KNOWN.read_text()) or {})
-    print(f"\n{reporting.table(verdicts)}\n\n{seconds:.0f} s. Every case is in {RESULTS.relative_to(ROOT)}.")
+    where = "" if arguments.case else f" Every case is in {RESULTS.relative_to(ROOT)}."
+    print(f"\n{reporting.table(verdicts)}\n\n{seconds:.0f} s.{where}")
     if report.listed:
         print(f"{len(report.listed)} violations are listed in {KNOWN.relative_to(ROOT)}.")
     for case, oracle, text in report.new:
-        print(f"VIOLATED {case} {oracle}: {text}\n    make chaos ARGS=\"--case {case}\"")
+        print(f'VIOLATED {case} {oracle}: {text}\n    make chaos ARGS="--case {case}"')
     for verdict in report.broken:
         print(f"NOT PLAYED {verdict.case}: {verdict.broken.strip().splitlines()[-1]}")
     cured = report.cured if arguments.short else []

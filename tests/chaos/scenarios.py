@@ -63,7 +63,9 @@ class Scenario:
 
 def job(definition: Any = None, **options: Any) -> Do:
     given = {"definition": definition} if definition is not None else {}
-    return Do("gpuctl_job", {**COMMON, "concurrency": 1, "namespace": "@ns", "wait_timeout": WAIT_SECONDS, **given, **options})
+    return Do(
+        "gpuctl_job", {**COMMON, "concurrency": 1, "namespace": "@ns", "wait_timeout": WAIT_SECONDS, **given, **options}
+    )
 
 
 def pool(definition: Any = None, **options: Any) -> Do:
@@ -136,9 +138,13 @@ def foreign(place: Place) -> None:
     """Objects and labels of somebody else, some of which look like ours."""
     namespace = place.names["@ns"]
     metadata = {"name": _THEIRS, "namespace": namespace, "labels": {"app": "train"}}
-    place.api.create("configmap", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}, namespace)
+    place.api.create(
+        "configmap", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}, namespace
+    )
     service = {"ports": [{"port": 80}], "selector": {"app": "theirs"}}
-    place.api.create("service", {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service}, namespace)
+    place.api.create(
+        "service", {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service}, namespace
+    )
     for node in place.nodes[:1]:
         place.api.patch("node", node, {"metadata": {"labels": {"chaos.example.com/rack": "r1"}}})
 
@@ -218,14 +224,18 @@ _OTHER_SERVICE = (job(served(environment=V3)), job(name="serve", kind="inference
 SCENARIOS: tuple[Scenario, ...] = (
     # jobs that are new
     Scenario("training-new", job(training()), leaves=TRAIN, rivals=(job(deepspeed(environment=V3)),)),
-    Scenario("deepspeed-new", job(deepspeed()), leaves=DEEPSPEED, rivals=(job(training(environment=V3)), job(deepspeed()))),
+    Scenario(
+        "deepspeed-new", job(deepspeed()), leaves=DEEPSPEED, rivals=(job(training(environment=V3)), job(deepspeed()))
+    ),
     Scenario("inference-new", job(scaled(), **WAIT), leaves=SCALED, slow_pods=True, rivals=_OTHER_SERVICE),
     Scenario("notebook-new", job(notebook()), leaves=LAB, rivals=(job(notebook(environment=V3)),)),
     Scenario("compute-new", job(compute(), **WAIT), leaves=WEB, slow_pods=True, rivals=(job(compute(environment=V3)),)),
     # in place
     Scenario("inference-update", job(scaled(environment=V2)), (job(scaled()),), SCALED, SCALED, rivals=_OTHER_SERVICE),
     Scenario("inference-unscale", job(served()), (job(scaled()),), SERVE, SERVE, rivals=(job(scaled(environment=V3)),)),
-    Scenario("compute-scale", job(name="web", replicas=3), (job(compute()),), WEB, WEB, rivals=(job(name="web", replicas=2),)),
+    Scenario(
+        "compute-scale", job(name="web", replicas=3), (job(compute()),), WEB, WEB, rivals=(job(name="web", replicas=2),)
+    ),
     Scenario(
         "training-pause",
         job(name="train", state="paused"),
@@ -257,7 +267,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         SERVE,
     ),
     # anew
-    Scenario("training-recreate", job(deepspeed(environment=V2)), (job(deepspeed()), started), DEEPSPEED, rivals=_OTHER_TRAINING),
+    Scenario(
+        "training-recreate",
+        job(deepspeed(environment=V2)),
+        (job(deepspeed()), started),
+        DEEPSPEED,
+        rivals=_OTHER_TRAINING,
+    ),
     Scenario(
         "training-recreate-old",
         job(deepspeed(environment=V2)),
@@ -296,7 +312,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         frozenset({"StatefulSet @ns/web", "Service @ns/svc-web"}),
         rivals=(job(compute("web", environment=V3)),),
     ),
-    Scenario("training-finished", job(deepspeed()), (job(deepspeed()), finished, job(deepspeed()), removed), frozenset({LEDGER})),
+    Scenario(
+        "training-finished",
+        job(deepspeed()),
+        (job(deepspeed()), finished, job(deepspeed()), removed),
+        frozenset({LEDGER}),
+    ),
     Scenario(
         "training-changed",
         job(deepspeed(environment=V2)),
@@ -312,9 +333,16 @@ SCENARIOS: tuple[Scenario, ...] = (
         frozenset({LEDGER}),
         rivals=(job(deepspeed(environment=V3)),),
     ),
-    Scenario("inference-delete", job(name="serve", state="absent"), (job(scaled()), started), rivals=(job(scaled(environment=V3)),)),
+    Scenario(
+        "inference-delete",
+        job(name="serve", state="absent"),
+        (job(scaled()), started),
+        rivals=(job(scaled(environment=V3)),),
+    ),
     # many
-    Scenario("batch-new", job(batch(), concurrency=4), leaves=BATCH, rivals=(job(batch(environment=V3), concurrency=4),)),
+    Scenario(
+        "batch-new", job(batch(), concurrency=4), leaves=BATCH, rivals=(job(batch(environment=V3), concurrency=4),)
+    ),
     Scenario("batch-recreate", job(batch(environment=V2), concurrency=4), (job(batch()), started), BATCH),
     Scenario("batch-delete", job(batch(), state="absent", concurrency=4), (job(batch()), started), frozenset({LEDGER})),
     # what belongs to the whole cluster
@@ -358,7 +386,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "quota-create",
         quota(quota_manifest(**{"@ns": {"cpu": 9, "gpu": 4}, "@other": {"memory": "9Gi"}})),
         leaves=frozenset(
-            {"ResourceQuota @ns/chaos-@ns", "LimitRange @ns/chaos-@ns", "Namespace @other", "ResourceQuota @other/chaos-@other"}
+            {
+                "ResourceQuota @ns/chaos-@ns",
+                "LimitRange @ns/chaos-@ns",
+                "Namespace @other",
+                "ResourceQuota @other/chaos-@other",
+            }
         ),
         rivals=(quota(quota_manifest(**{"@ns": {"cpu": 7}})),),
         cluster_wide=True,

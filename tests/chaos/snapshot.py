@@ -138,7 +138,10 @@ class Snapshot:
             template = spec.get("template") or {}
             spec["template"] = {**template, "metadata": self._metadata(template.get("metadata") or {})}
         # An autoscaler decides about them.
-        if kind == "Deployment" and f"HorizontalPodAutoscaler {metadata['namespace']}/{metadata['name']}" in self.objects:
+        if (
+            kind == "Deployment"
+            and f"HorizontalPodAutoscaler {metadata['namespace']}/{metadata['name']}" in self.objects
+        ):
             spec.pop("replicas", None)
         return spec
 

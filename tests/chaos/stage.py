@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Play one case: prepare a place, run the task while something goes wrong, run it twice more, and judge what was seen."""
+"""Play one case: prepare a place, run the task while something goes wrong, run it twice more, and judge."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .faults import Case, Fault, Group
 from .oracle import Observation, Violation, judge
 from .places import Place
 from .proxy import Lane, Plan, Proxy, Request
-from .runner import Outcome, Runner, TaskCall
+from .runner import Outcome, PlaybookRunner, Runner, TaskCall
 from .scenarios import BY_NAME, Do, Scenario, in_place, prepare
 from .snapshot import Snapshot
 
 WRITERS = 3
 # Seconds that a request is held for the others, at most; who wants the Lease waits for it just as long.
 _HELD, _HELD_WITH_LEASE = 12.0, 2.5
-_RACE_TIMEOUT = 30  # seconds; nobody's patience with the proxy ends before that
+_PATIENT = 30  # seconds; for all runs but the one that is to be impatient with what is broken
 _SETTLING = 4.0  # seconds that controllers get to bring a state about
 _QUIET = 1.5  # … and to come to rest, where it is not known which state that is
 _LOOK_AGAIN = 0.03
@@ -72,7 +72,7 @@ class Verdict:
 class Stage:
     """A worker's processes and ports, used for one case after the other."""
 
-    def __init__(self, kubeconfig: Path | None = None, runners: Sequence[Runner] = ()) -> None:
+    def __init__(self, kubeconfig: Path | None = None, runners: Sequence[Runner | PlaybookRunner] = ()) -> None:
         self.runners = list(runners) or [Runner() for _ in range(WRITERS)]
         self.proxy = Proxy()
         self.lanes = [self.proxy.lane() for _ in range(WRITERS)]
@@ -101,7 +101,8 @@ class Stage:
             third, third_requests = self._run(scenario.again or scenario.action, place)
             final = _settled(place, [after.contents])
         seen = Observation(
-            Case(name, "none", 0), scenario, before, after, healed, final, first, second, third, requests, third_requests,
+            Case(name, "none", 0), scenario, before, after, healed, final,
+            first, second, third, requests, third_requests,
             expected=[after.contents], healed_to=[after.contents], foreign=_foreign(before),
         )  # fmt: skip
         problems = [f"{each.oracle}: {each.text}" for each in judge(seen)]
@@ -174,8 +175,8 @@ class Stage:
         self.proxy.target = place.url
         lane, runner = self.lanes[0], self.runners[0]
         lane.begin(plan)
-        races = bool(plan and plan.fault and plan.fault.group is Group.RACE)
-        lane.pid = runner.start(call(do, place, lane, races=races))
+        patient = plan is None or plan.fault is None or plan.fault.group is Group.RACE
+        lane.pid = runner.start(call(do, place, lane, patient=patient))
         runner.go()
         outcome = runner.wait()
         return outcome, lane.requests
@@ -218,13 +219,13 @@ class _Others:
         lane.begin()
         do = self._scenario.rivals[0]
         skew = _SKEW if self._fault.name == "skew" else 0.0
-        lane.pid = runner.start(call(do, self._place, lane, races=True, skew=skew))
+        lane.pid = runner.start(call(do, self._place, lane, skew=skew))
         runner.go()
         self._found[number] = runner.wait()
 
 
-def call(do: Do, place: Place, lane: Lane, *, races: bool = False, skew: float = 0.0) -> TaskCall:
-    own = {"host": lane.url, "api_key": place.token, **({"request_timeout": _RACE_TIMEOUT} if races else {})}
+def call(do: Do, place: Place, lane: Lane, *, patient: bool = True, skew: float = 0.0) -> TaskCall:
+    own = {"host": lane.url, "api_key": place.token, **({"request_timeout": _PATIENT} if patient else {})}
     return TaskCall(do.module, {**in_place(do, place), **own}, skew)
 
 

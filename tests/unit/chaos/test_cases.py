@@ -32,7 +32,7 @@ def test_a_case_is_named_by_its_id():
 
 @pytest.mark.parametrize("text", ["", "a/b", "a/nothing/1", "a/500/x", "a/500/01"])
 def test_what_is_no_case(text: str):
-    with pytest.raises(ValueError, match="unknown|invalid"):
+    with pytest.raises(ValueError, match=r"unknown|invalid"):
         Case.parse(text)
 
 

@@ -18,7 +18,11 @@ NAMES = {"ns-1": "@ns"}
 
 
 def obj(kind: str, name: str, uid: str = "u", namespace: str = "ns-1", **fields: Any) -> dict[str, Any]:
-    return {"kind": kind, "metadata": {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": uid}, **fields}
+    return {
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": uid},
+        **fields,
+    }
 
 
 def state(*objects: dict[str, Any]) -> Snapshot:
@@ -172,7 +176,10 @@ def test_what_is_left_behind():
 def test_half_of_two_writers():
     half = state(NEW, THEIRS, SERVICE)
     assert broken(replace(RACE, after=half)) == {"mixture"}
-    assert broken(replace(RACE, after=half, first=failed("another run changes this pool"), scenario=GOOD.scenario)) == set()
+    assert (
+        broken(replace(RACE, after=half, first=failed("another run changes this pool"), scenario=GOOD.scenario))
+        == set()
+    )
 
 
 def test_undoing_what_another_one_has_done():

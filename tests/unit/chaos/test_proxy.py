@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 import urllib3
@@ -61,22 +61,22 @@ class Upstream(ThreadingHTTPServer):
 
 
 @pytest.fixture(scope="module")
-def _proxy() -> Iterator[Proxy]:
+def proxy() -> Iterator[Proxy]:
     proxy = Proxy()
     yield proxy
     proxy.close()
 
 
 @pytest.fixture(scope="module")
-def _lane(_proxy: Proxy) -> Lane:
-    return _proxy.lane()
+def _lane(proxy: Proxy) -> Lane:
+    return proxy.lane()
 
 
 @pytest.fixture
-def upstream(_proxy: Proxy) -> Iterator[Upstream]:
+def upstream(proxy: Proxy) -> Iterator[Upstream]:
     server = Upstream()
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    _proxy.target = f"http://127.0.0.1:{server.server_port}"
+    proxy.target = f"http://127.0.0.1:{server.server_port}"
     yield server
     server.shutdown()
     server.server_close()
@@ -146,9 +146,7 @@ def test_an_error_of_the_server(lane: Lane, upstream: Upstream, fault: str, stat
         ("other", 200, '{"kind": "Status"', False),
     ],
 )
-def test_an_answer_of_somebody_else(
-    lane: Lane, upstream: Upstream, fault: str, status: int, text: str, arrives: bool
-):
+def test_an_answer_of_somebody_else(lane: Lane, upstream: Upstream, fault: str, status: int, text: str, arrives: bool):
     strike(lane, fault)
     answer = ask(lane)
     assert answer.status == status
@@ -198,7 +196,13 @@ def test_only_the_request_with_the_number_is_struck(lane: Lane, upstream: Upstre
 def test_its_repetitions_too_if_asked_to_but_nothing_else(lane: Lane):
     strike(lane, "500", k=2, always=True)
     other = f"{URL}/b"
-    answers = [ask(lane), ask(lane, path=other), ask(lane), ask(lane, path=other), ask(lane, path=f"{other}?dryRun=All")]
+    answers = [
+        ask(lane),
+        ask(lane, path=other),
+        ask(lane),
+        ask(lane, path=other),
+        ask(lane, path=f"{other}?dryRun=All"),
+    ]
     assert [answer.status for answer in answers] == [200, 500, 200, 500, 200]
 
 
@@ -277,13 +281,13 @@ def test_a_silent_watch(lane: Lane):
         ask(lane, "GET", WATCH, "")
 
 
-def test_a_server_that_is_away_resets(lane: Lane, upstream: Upstream, _proxy: Proxy):
-    _proxy.target = "http://127.0.0.1:9"  # discard: nobody listens
+def test_a_server_that_is_away_resets(lane: Lane, upstream: Upstream, proxy: Proxy):
+    proxy.target = "http://127.0.0.1:9"  # discard: nobody listens
     with pytest.raises(urllib3.exceptions.ProtocolError):
         ask(lane)
 
 
 def test_every_fault_of_requests_is_tested_here():
-    text = open(os.path.abspath(__file__)).read()
+    text = Path(__file__).read_text()
     groups = {"race", "race3", "freeze", "skew"}  # all of which hold a request while others act
     assert [name for name in FAULTS if name not in groups | {"none"} and f'"{name}"' not in text] == []
