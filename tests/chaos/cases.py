@@ -11,7 +11,9 @@ from .scenarios import BY_NAME, Scenario
 from .stage import Reference
 
 # How likely a case is taken, where 1 is not right: those that wait for a timeout take long.
-_WEIGHTS = {"silent": 0.1, "silent-after": 0.1, "outage": 0.02, "watch-silent": 0.5}
+_WEIGHTS = {"silent": 0.1, "silent-after": 0.1, "outage": 0.02}
+# Few tasks watch.
+_WEIGHTS |= {fault.name: 5.0 for fault in FAULTS.values() if fault.watch}
 
 
 def all_cases(references: Mapping[str, Reference]) -> Iterator[Case]:

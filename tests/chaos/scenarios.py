@@ -274,9 +274,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         DEEPSPEED,
         rivals=_OTHER_TRAINING,
     ),
+    # Its priority is not part of what the ledger remembers of a manifest.
     Scenario(
         "training-recreate-old",
-        job(deepspeed(environment=V2)),
+        job(deepspeed(job={"name": "train", "priority": "high"})),
         (job(deepspeed()), started, days_ago),
         DEEPSPEED,
         rivals=_OTHER_TRAINING,

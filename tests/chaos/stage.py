@@ -26,7 +26,7 @@ WRITERS = 3
 # Seconds that a request is held for the others, at most; who wants the Lease waits for it just as long.
 _HELD, _HELD_WITH_LEASE = 12.0, 2.5
 _PATIENT = 30  # seconds; for all runs but the one that is to be impatient with what is broken
-_SETTLING = 4.0  # seconds that controllers get to bring a state about
+_SETTLING = 3.0  # seconds that controllers get to bring a state about
 _QUIET = 1.5  # … and to come to rest, where it is not known which state that is
 _LOOK_AGAIN = 0.03
 _SKEW = 3600.0
