@@ -55,6 +55,7 @@ class Place:
     nodes: tuple[str, ...]
     url: str = ""
     token: str = ""
+    cluster_wide: bool = True
     _cluster: Cluster | None = None
 
     def snapshot(self) -> Snapshot:
@@ -79,12 +80,13 @@ class Place:
 
     def _listed(self) -> Iterator[Object]:
         own = sorted(set(self.names.values()))
-        for kind, path in _KINDS.items():
+        # Others use the cluster as well: of what belongs to no namespace, only what the case changes is looked at.
+        for kind, path in _KINDS.items() if self.cluster_wide else ():
             for obj in self.api.list(path):
                 whole = {**obj, "kind": kind}
-                if _is_of_interest(whole, set(own)):
+                if _is_of_interest(whole, set(own)) and (kind != "Node" or obj["metadata"]["name"] in self.nodes):
                     yield whole
-        for namespace in (*own, SYSTEM):
+        for namespace in (*own, SYSTEM) if self.cluster_wide else own:
             found = self.api.get("namespace", namespace)
             if found is None:
                 continue
@@ -97,7 +99,7 @@ class Place:
                 answer = self.api.call("GET", _REPLICA_SETS.format(namespace))[1]
                 yield from ({**obj, "kind": "ReplicaSet"} for obj in answer["items"])
         status, lease = self.api.call("GET", _LEASE)
-        if status == 200:
+        if status == 200 and self.cluster_wide:
             yield lease
 
 
@@ -120,7 +122,9 @@ def simulated(nodes: int = 4, *, slow_pods: bool = False) -> Iterator[Place]:
     with Cluster(nodes=nodes, pod_start_seconds=_SLOW_POD_START if slow_pods else _POD_START).running() as cluster:
         api = _bare_api(cluster.url, cluster.token)
         names = {"@ns": f"{PREFIX}ns", "@other": f"{PREFIX}other"}
-        place = Place(api, names, tuple(f"node-{n}" for n in range(1, nodes + 1)), cluster.url, cluster.token, cluster)
+        place = Place(
+            api, names, tuple(f"node-{n}" for n in range(1, nodes + 1)), cluster.url, cluster.token, _cluster=cluster
+        )
         _make_namespaces(place)
         try:
             yield place
@@ -160,7 +164,7 @@ def named(kubeconfig: Path, *, cluster_wide: bool) -> Iterator[Place]:
     names = {"@ns": f"{PREFIX}{mark}-ns", "@other": f"{PREFIX}{mark}-other"}
     with _turn() if cluster_wide else nullcontext():
         nodes = tuple(sorted(node["metadata"]["name"] for node in api.list("node") if not _ours(node)))
-        place = Place(api, names, nodes[:4], server, token)
+        place = Place(api, names, nodes[:4], server, token, cluster_wide)
         _make_namespaces(place)
         try:
             yield place

@@ -65,12 +65,12 @@ def main() -> None:
     crew = Crew(min(arguments.workers, len(cases) or arguments.workers), kubeconfig)
     try:
         references = dict(crew.references(names))
-        _refuse_untrue(references)
+        untrue = _without_fault(references)
         if not cases:
             cases = _chosen(arguments, references)
         where = str(kubeconfig) if kubeconfig else "simulated clusters"
         print(f"{len(cases)} cases on {where}, seed {arguments.seed}, {crew.size} workers", flush=True)
-        verdicts = _played(crew, cases, references, arguments, began)
+        verdicts = [*untrue, *_played(crew, cases, references, arguments, began)]
     finally:
         crew.close()
     if not (arguments.short or arguments.case or arguments.scenario or arguments.fault):
@@ -93,15 +93,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=SHORT_SEED)
     parser.add_argument("--minutes", type=float, default=None, help="begin no case after that")
     parser.add_argument("--workers", type=int, default=3 * (os.cpu_count() or 2), help="they mostly wait")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file with a line for each case")
     parser.add_argument("--verbose", action="store_true")
     return parser.parse_args()
 
 
-def _refuse_untrue(references: dict[str, Reference]) -> None:
-    """Without faults every promise holds, or the machine judges by a wrong measure."""
-    problems = [f"{name}: {text}" for name, each in references.items() for text in each.problems]
-    if problems:
-        sys.exit("\n".join(["Without any fault:", *problems]))
+def _without_fault(references: dict[str, Reference]) -> list[Verdict]:
+    """Without faults every promise holds as well; where it did not at first, that counts as a case."""
+    bad = [each for each in references.values() if each.problems]
+    hopeless = [f"{each.scenario}: {text}" for each in bad if not each.usable for text in each.problems]
+    if hopeless:
+        sys.exit("\n".join(["Without any fault, there is no measure to judge by:", *hopeless]))
+    return [Verdict(f"{each.scenario}/none/0", True, each.problems, [], each.seconds) for each in bad]
 
 
 def _chosen(arguments: argparse.Namespace, references: dict[str, Reference]) -> list[Case]:
@@ -125,10 +128,10 @@ def _played(
     crew: Crew, cases: list[Case], references: dict[str, Reference], arguments: argparse.Namespace, began: float
 ) -> list[Verdict]:
     verdicts: list[Verdict] = []
-    RESULTS.parent.mkdir(exist_ok=True)
+    arguments.results.parent.mkdir(exist_ok=True)
     limit = None if arguments.minutes is None else began + 60 * arguments.minutes
     shown = arguments.verbose or bool(arguments.case)
-    with open(os.devnull if arguments.case else RESULTS, "w") as results:
+    with open(os.devnull if arguments.case else arguments.results, "w") as results:
         for verdict in crew.play(cases, references, limit):
             verdicts.append(verdict)
             results.write(json.dumps(as_data(verdict)) + "\n")
@@ -144,7 +147,7 @@ def _played(
 def _finish(arguments: argparse.Namespace, verdicts: list[Verdict], seconds: float) -> None:
     verdicts.sort(key=lambda verdict: Case.parse(verdict.case))
     report = reporting.assess(verdicts, yaml.safe_load(KNOWN.read_text()) or {})
-    where = "" if arguments.case else f" Every case is in {RESULTS.relative_to(ROOT)}."
+    where = "" if arguments.case else f" Every case is in {arguments.results}."
     print(f"\n{reporting.table(verdicts)}\n\n{seconds:.0f} s.{where}")
     if report.listed:
         print(f"{len(report.listed)} violations are listed in {KNOWN.relative_to(ROOT)}.")

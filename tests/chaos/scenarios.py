@@ -145,7 +145,7 @@ def foreign(place: Place) -> None:
     place.api.create(
         "service", {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service}, namespace
     )
-    for node in place.nodes[:1]:
+    for node in place.nodes[:1] if place.cluster_wide else ():
         place.api.patch("node", node, {"metadata": {"labels": {"chaos.example.com/rack": "r1"}}})
 
 

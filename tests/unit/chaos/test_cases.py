@@ -11,7 +11,7 @@ import pytest
 from chaos.cases import all_cases, sample
 from chaos.faults import FAULTS, Case, Group
 from chaos.oracle import PROMISES, Violation
-from chaos.report import assess, figures, table
+from chaos.report import assess, figures, table, write_page
 from chaos.runner import Runner, TaskCall
 from chaos.scenarios import BY_NAME, SCENARIOS
 from chaos.stage import Reference, Verdict
@@ -74,6 +74,20 @@ VERDICTS = [
 def test_figures_count_what_was_struck():
     assert figures(VERDICTS) == [("faults", 2, 1), ("kills", 1, 0), ("races", 0, 0)]
     assert "1 cases ended before" in table(VERDICTS)
+
+
+def test_figures_of_one_kind_of_cluster_leave_those_of_the_other(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- figures -->\nnone yet\n<!-- end of figures -->\nafter\n")
+    write_page(page, VERDICTS, "Simulated clusters")
+    write_page(page, VERDICTS[:1], "A real API server")
+    write_page(page, VERDICTS, "Simulated clusters")
+    lines = page.read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    assert [line for line in lines if line.startswith("| ") and "on" not in line.split("|")[1].split()] == [
+        "| A real API server | 1 of 1 | 0 of 0 | 0 of 0 |",
+        "| Simulated clusters | 1 of 2 | 0 of 1 | 0 of 0 |",
+    ]
 
 
 def test_a_violation_is_new_unless_it_is_listed():
