@@ -24,6 +24,7 @@ from .snapshot import Snapshot
 
 WRITERS = 3
 _ATTEMPTS = 5
+_SHOWN = 200  # requests of a case; one that hangs may send a hundred thousand
 # Seconds that a request is held for the others, at most; who wants the Lease waits for it just as long.
 _HELD, _HELD_WITH_LEASE = 12.0, 2.5
 _PATIENT = 30  # seconds; for all runs but the one that is to be impatient with what is broken
@@ -175,7 +176,7 @@ class Stage:
         if race and race.fails and not second.ok:  # It fails as well when nobody is in a hurry.
             violations = [each for each in violations if each.oracle != "heals"]
         messages = [each.told for each in (first, *others.outcomes, second, third)]
-        told = [_described(request) for request in requests]
+        told = [_described(request) for request in requests[:_SHOWN]]
         return Verdict(str(case), reached, violations, messages, round(time.monotonic() - began, 2), told)
 
     def _place(self, scenario: Scenario) -> AbstractContextManager[Place]:
