@@ -18,18 +18,9 @@ from tools.tree import ROOT
 PLUGINS = ROOT / "plugins"
 NAMESPACE = "ansible_collections.runwhere.gpuctl.plugins"
 
-# Beginning of a path -> the tests. The modules come first: in the order of what most users run.
+# Beginning of a path -> the tests. A module without a line has tests of its own name, or is an info module.
 TESTS = {
     "plugins/modules/gpuctl_job.py": "test_job_present.py",
-    "plugins/modules/gpuctl_job_info.py": "test_info_examples.py",
-    "plugins/modules/gpuctl_job_log.py": "test_job_log.py",
-    "plugins/modules/gpuctl_pool.py": "test_pool.py",
-    "plugins/modules/gpuctl_pool_info.py": "test_info_examples.py",
-    "plugins/modules/gpuctl_quota.py": "test_quota.py",
-    "plugins/modules/gpuctl_quota_info.py": "test_info_examples.py",
-    "plugins/modules/gpuctl_node_label.py": "test_node_label.py",
-    "plugins/modules/gpuctl_node_info.py": "test_info_examples.py",
-    "plugins/modules/gpuctl_rbac.py": "test_rbac.py",
     "plugins/module_utils/jobs/": "test_job_states.py",
     "plugins/module_utils/wait/": "test_wait.py",
     "plugins/action/": "test_fast_path.py",
@@ -44,6 +35,7 @@ TESTS = {
     "tests/demo/": "test_demo.py",
     "kubesim/src/": "test_job_present.py",
 }
+INFO_TESTS = "test_info_examples.py"
 # Changes to the foundations affect everything; these files stand for it.
 MOST = 4
 
@@ -59,10 +51,20 @@ def affected_tests(paths: Iterable[str]) -> list[str]:
     """
     paths = list(paths)
     changed_tests = [Path(path).name for path in paths if path.startswith("tests/integration/test_")]
-    everything = [*paths, *(f"plugins/modules/{name}.py" for path in paths for name in modules_that_import(path))]
-    found = [test for prefix, test in TESTS.items() if any(path.startswith(prefix) for path in everything)]
-    existing = [name for name in changed_tests if (ROOT / "tests" / "integration" / name).exists()]
-    return list(dict.fromkeys([*existing, *found]))[:MOST] or ["test_job_present.py"]
+    modules = {f"plugins/modules/{name}.py" for path in paths for name in modules_that_import(path)}
+    found = [test for prefix, test in TESTS.items() if any(path.startswith(prefix) for path in (*modules, *paths))]
+    found += [file_of_module(path) for path in sorted(modules - TESTS.keys())]
+    return list(dict.fromkeys([*filter(_exists, changed_tests), *found]))[:MOST] or ["test_job_present.py"]
+
+
+def file_of_module(path: str) -> str:
+    """plugins/modules/gpuctl_pool.py -> test_pool.py"""
+    name = f"{Path(path).name.replace('gpuctl_', 'test_')}"
+    return name if _exists(name) else INFO_TESTS
+
+
+def _exists(name: str) -> bool:
+    return (ROOT / "tests" / "integration" / name).exists()
 
 
 def modules_that_import(path: str) -> list[str]:

@@ -3,28 +3,20 @@
 
     python tools/generate_reference.py
 
-What stands above the mark in that file is written by hand.
+The part above the mark in that file is written by hand.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest import rules  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.forms import (  # noqa: E402
-    DefaultEntry,
-    InSchema,
-    MapForm,
-    NamesForm,
-    OneOrMany,
-)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (  # noqa: E402
     KINDS,
     Block,
@@ -35,6 +27,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling 
     Key,
     ListOf,
     MapOf,
+    Scalar,
     Shape,
     keys_of,
 )
@@ -43,146 +36,96 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validatio
 GUIDE = ROOT / "docs" / "docsite" / "rst" / "guide_manifests.rst"
 MARK = ".. Everything below is generated from the models by tools/generate_reference.py\n"
 
-# What a text must look like, in words; the models have it as a pattern.
-_IN_WORDS = {
-    f"^{rules.DNS_LABEL}$": "lower case letters, digits and ``-``",
-    f"^{rules.DNS_SUBDOMAIN}$": "lower case letters, digits, ``-`` and ``.``",
-    f"^{rules.LABEL_VALUE}$": "letters, digits, ``-``, ``_`` and ``.``",
-    f"^({rules.LABEL_VALUE})?$": "letters, digits, ``-``, ``_`` and ``.``, or empty",
-    f"^{rules.ENV_NAME}$": "letters, digits and ``_``",
-    f"^{rules.PARAMETER_NAME}$": "letters, digits, ``-`` and ``_``",
-    f"^{rules.IMAGE}$": "image reference",
-    f"^{rules.HTTP_PATH}$": "path of a URL, such as ``/health``",
-    f"^{rules.METRIC_NAME}$": "name of a metric",
-    f"^{rules.INTERFACE_NAME}$": "name of a network interface",
-    rules.QUANTITY: "quantity",
-    r"^/(?!(.*/)?\.\.(/|$))[^:]*$": "absolute path without ``..`` and ``:``",
-}
-
 
 def reference() -> str:
     """The tables of all kinds, in reStructuredText."""
-    common = [_heading("Fields of every job", "-"), *_sections(JobManifest, [])]
-    shared = list(keys_of(JobManifest))
-    kinds = [part for kind, model in KINDS.items() for part in _kind(kind, model, shared)]
-    return "\n".join([*common, *kinds])
+    common = [_heading("Fields of every job"), _table(JobManifest, ())]
+    return "\n".join([*common, *(part for kind, model in KINDS.items() for part in _kind(kind, model))])
 
 
-def _kind(kind: str, model: type[Block], shared: list[Key]) -> Iterator[str]:
-    yield _heading(f"Fields of {kind}", "-")
+def _kind(kind: str, model: type[Block]) -> Iterator[str]:
+    yield _heading(f"Fields of {kind}")
     others = [f"``{alias}``" for alias, meant in KIND_ALIASES.items() if meant == kind]
     spelled = f" Its ``kind`` may also be written {' or '.join(others)}." if others else ""
     yield f"{(model.__doc__ or '').splitlines()[0]}{spelled}\n"
     if issubclass(model, JobManifest):
         yield "What every job has, and:\n"
-    yield from _sections(model, shared if issubclass(model, JobManifest) else [])
+    yield _table(model, keys_of(JobManifest) if issubclass(model, JobManifest) else ())
 
 
-def _sections(model: type[Block], but: list[Key]) -> list[str]:
-    rows = list(_rows(model, "", {key.field: key for key in but}))
+def _table(model: type[Block], known: Iterable[Key]) -> str:
+    rows = list(_rows(model, "", known))
     lines = [".. list-table::", "   :header-rows: 1", "   :widths: 30 25 15 30", ""]
     for cells in [("Field", "Value", "Default", "Meaning"), *rows]:
         lines += [f"   {'*' if number == 0 else ' '} - {cell}".rstrip() for number, cell in enumerate(cells)]
-    return ["\n".join([*lines, ""])]
+    return "\n".join([*lines, ""])
 
 
-def _rows(model: type[Block], path: str, known: dict[str, Key]) -> Iterator[tuple[str, str, str, str]]:
+def _rows(model: type[Block], path: str, known: Iterable[Key]) -> Iterator[tuple[str, str, str, str]]:
     """A row for each key, those of blocks below it after it; of a key that is known, what its block adds to that."""
+    known_keys = {key.field: key for key in known}
     for key in keys_of(model):
-        there = known.get(key.field)
-        if key.field == "kind" or (there is not None and there.shape == key.shape):
+        other = known_keys.get(key.field)
+        if key.field == "kind" or (other is not None and other.shape == key.shape):
             continue
         place = f"{path}{key.documented}"
-        info = model.model_fields[key.field]
-        inner = _inner(key.shape)
-        if there is None and not (inner and isinstance(key.shape, BlockOf)):
-            yield f"``{place}``", _value(key, model), _default(key, info), (info.description or "").strip()
-        if inner:
+        if other is None and not isinstance(key.shape, BlockOf):
+            yield f"``{place}``", _value(key), _default(key), key.description
+        if key.block:
             ending = {ListOf: "[].", MapOf: ".<name>."}.get(type(key.shape), ".")
-            base = _inner(there.shape) if there else None
-            yield from _rows(inner, place + ending, {one.field: one for one in keys_of(base)} if base else {})
+            yield from _rows(key.block, place + ending, keys_of(other.block) if other and other.block else ())
 
 
-def _inner(shape: Shape) -> type[Block] | None:
-    if isinstance(shape, BlockOf):
-        return shape.model
-    return _inner(shape.item) if isinstance(shape, (ListOf, MapOf)) else None
-
-
-def _default(key: Key, info: Any) -> str:
+def _default(key: Key) -> str:
     if key.required:
         return "**required**"
-    if isinstance(info.default, bool):
-        return f"``{str(info.default).lower()}``"
-    return f"``{info.default}``" if isinstance(info.default, (str, int)) and info.default != "" else ""
+    if isinstance(key.default, bool):
+        return f"``{str(key.default).lower()}``"
+    return f"``{key.default}``" if isinstance(key.default, (str, int)) and key.default != "" else ""
 
 
-def _value(key: Key, model: type[Block]) -> str:
+def _value(key: Key) -> str:
     """What may stand there: type and rule of the field's own form, and the other forms."""
-    own = _shape(key.shape, [mark for mark in key.marks if isinstance(mark, InSchema)])
-    others = []
-    if key.mark(OneOrMany):
-        others.append("or one of it")
-    if key.mark(MapForm):
-        form = key.mark(MapForm)
-        others.append(f"or a map from {form.key} to {form.value}")
-    if key.mark(NamesForm):
-        others.append("or a list of names")
-    if key.mark(DefaultEntry):
-        others.append(f"the entry ``{key.mark(DefaultEntry).name}`` may stand beside it")
-    return ", ".join([own, *others])
+    forms = [_shape(key.shape)]
+    if key.mark(rules.OneOrMany):
+        forms.append("or one of it")
+    if form := key.mark(rules.MapForm):
+        forms.append(f"or a map from {form.key} to {form.value}")
+    if key.mark(rules.NamesForm):
+        forms.append("or a list of names")
+    if entry := key.mark(rules.DefaultEntry):
+        forms.append(f"the entry ``{entry.name}`` may stand beside it")
+    return ", ".join(forms)
 
 
-def _shape(shape: Shape, marks: list[InSchema]) -> str:
+def _shape(shape: Shape) -> str:
     if isinstance(shape, BlockOf):
         return "block"
     if isinstance(shape, ListOf):
         return f"list of {_several(shape.item)}"
     if isinstance(shape, MapOf):
-        return f"map from name ({_text(shape.name.annotation, [])}) to {_several(shape.item)}"
-    return _text(shape.annotation, marks)
+        return f"map from {_noun(shape.name)} to {_several(shape.item)}"
+    if shape.choices:
+        return " ".join(f"``{choice}``" for choice in shape.choices)
+    return _words(shape.rule) if shape.rule else "text"
 
 
 def _several(item: Shape) -> str:
     if isinstance(item, BlockOf):
         return "blocks"
-    words = _shape(item, [])
-    return words.replace("list", "lists", 1) if isinstance(item, ListOf) else words.replace("text", "texts", 1)
+    return _noun(item, "s") if isinstance(item, Scalar) else _shape(item).replace("list", "lists", 1)
 
 
-def _text(annotation: Any, marks: list[InSchema]) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        inner = [mark for mark in arguments[1:] if isinstance(mark, InSchema)]
-        return _text(arguments[0], [*inner, *marks])
-    if origin in {Union, types.UnionType}:
-        return _text(next(argument for argument in arguments if argument is not type(None)), marks)
-    if origin is Literal:
-        return " ".join(f"``{choice}``" for choice in arguments)
-    if annotation is bool:
-        return "``true`` or ``false``"
-    keywords: dict[str, Any] = {}
-    for mark in marks:
-        keywords |= mark.keywords
-    if "enum" in keywords:
-        return " ".join(f"``{choice}``" for choice in keywords["enum"] if isinstance(choice, str))
-    if annotation is int:
-        return f"whole number{_range(keywords)}"
-    words = _IN_WORDS[keywords["pattern"]] if "pattern" in keywords else "text"
-    longest = f", at most {keywords['maxLength']} characters" if "maxLength" in keywords else ""
-    return f"{words}{_range(keywords)}{longest}"
+def _noun(scalar: Scalar, plural: str = "") -> str:
+    return f"{scalar.rule.noun}{plural} ({_words(scalar.rule)})" if scalar.rule else f"text{plural}"
 
 
-def _range(keywords: dict[str, Any]) -> str:
-    if "exclusiveMinimum" in keywords:
-        return f", more than {keywords['exclusiveMinimum']}"
-    if "maximum" in keywords:
-        return f" from {keywords['minimum']} to {keywords['maximum']}"
-    return f", {keywords['minimum']} or more" if "minimum" in keywords else ""
+def _words(rule: rules.Rule) -> str:
+    return re.sub(r"'([^' ]+)'", r"``\1``", rule.words) + rule.length
 
 
-def _heading(words: str, line: str) -> str:
-    return f"{words}\n{line * len(words)}\n"
+def _heading(words: str) -> str:
+    return f"{words}\n{'-' * len(words)}\n"
 
 
 def main() -> None:

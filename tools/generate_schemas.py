@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Write schemas/*.schema.json from the manifest models: one schema per kind, and one that goes by the kind.
+"""Write schemas/*.schema.json from the manifest models.
 
     python tools/generate_schemas.py
 
+One schema per kind, manifest.schema.json, which chooses by the kind, and definitions.schema.json with what they share.
 The schemas (draft 2020-12) are for editors. They allow everything that loads; loading checks more than they can say.
 """
 
@@ -10,227 +11,220 @@ from __future__ import annotations
 
 import json
 import sys
-import types
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.forms import (  # noqa: E402
-    DefaultEntry,
-    InSchema,
-    MapForm,
-    NamesForm,
-    OneOrMany,
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest import rules  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (  # noqa: E402
+    KINDS,
+    Block,
+    Training,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Block  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import (  # noqa: E402
     BlockOf,
     Key,
     ListOf,
     MapOf,
+    Scalar,
     Shape,
-    item_of,
     keys_of,
+    rule_in,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validation import KIND_ALIASES  # noqa: E402
 
 Schema = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+WIDTH = 120
 # YAML editors read `1.10` as a number and `yes` as a text; loading takes the text of either.
-_ANY_TEXT = ["string", "number", "boolean"]
-_PLACEHOLDER = r"\$\(matrix\.[^()]+\)"
-_TRUE_AND_FALSE = ("true", "false", "yes", "no", "on", "off")
-_TRUTHS = [True, False, *(form(word) for word in _TRUE_AND_FALSE for form in (str, str.title, str.upper))]
+_TYPES: dict[type, Schema] = {str: {"type": ["string", "number", "boolean"]}, int: {"type": ["integer", "string"]}}
+_NULL: Schema = {"type": "null"}
+_PLACEHOLDER: Schema = {"type": "string", "pattern": r"\$\(matrix\.[^()]+\)"}
+_RULE_NAMES = {
+    rule: name for name, annotation in vars(rules).items() if (rule := rule_in(getattr(annotation, "__metadata__", ())))
+}
 
 
 def schemas() -> dict[str, Schema]:
     """All schemas by file name."""
-    kinds = {f"{kind}.schema.json": _kind_schema(kind) for kind in KINDS}
-    return {**kinds, "manifest.schema.json": _dispatching_schema()}
+    definitions: dict[str, Schema] = {"Placeholder": _PLACEHOLDER}
+    kinds = {f"{kind}.schema.json": _kind(kind, definitions) for kind in KINDS}
+    shared = {
+        "$schema": DRAFT,
+        "title": "What the schemas of the manifests share",
+        "$defs": dict(sorted(definitions.items())),
+    }
+    return {**kinds, "manifest.schema.json": _any_kind(), "definitions.schema.json": shared}
 
 
-def _dispatching_schema() -> Schema:
-    spellings = {kind: [kind, *(alias for alias, meant in KIND_ALIASES.items() if meant == kind)] for kind in KINDS}
+def _words_for(kind: str) -> list[str]:
+    return [kind, *(alias for alias, meant in KIND_ALIASES.items() if meant == kind)]
+
+
+def _any_kind() -> Schema:
+    words = [word for kind in KINDS for word in _words_for(kind)]
     return {
         "$schema": DRAFT,
         "title": "Manifest of runwhere.gpuctl",
         "type": "object",
         "required": ["kind"],
-        "properties": {
-            "kind": {
-                "description": "What is declared.",
-                "enum": [word for words in spellings.values() for word in words],
-            }
-        },
+        "properties": {"kind": {"description": "What is declared.", "enum": words}},
         "allOf": [
             {
-                "if": {"properties": {"kind": {"enum": words}}, "required": ["kind"]},
+                "if": {"properties": {"kind": {"enum": _words_for(kind)}}, "required": ["kind"]},
                 "then": {"$ref": f"{kind}.schema.json"},
             }
-            for kind, words in spellings.items()
+            for kind in KINDS
         ],
     }
 
 
-def _kind_schema(kind: str) -> Schema:
-    definitions: dict[str, Schema] = {}
-    schema = _block_schema(KINDS[kind], definitions, "#")
-    if kind == "training":
-        for name, block in definitions.items():
-            _allow_placeholders(block, without={"name"} if name == "TrainingJobSection" else set())
-    schema["properties"]["kind"] = {
-        "description": "What is declared.",
-        "enum": [kind, *(alias for alias, meant in KIND_ALIASES.items() if meant == kind)],
-    }
-    return {"$schema": DRAFT, "title": f"Manifest: {kind}", **schema, "$defs": dict(sorted(definitions.items()))}
+def _kind(kind: str, definitions: dict[str, Schema]) -> Schema:
+    model = KINDS[kind]
+    schema = _Generator(definitions, placeholders=issubclass(model, Training)).block(model, "#")
+    schema["properties"]["kind"] = {"description": "What is declared.", "enum": _words_for(kind)}
+    external = json.dumps(schema).replace('"#/$defs/', '"definitions.schema.json#/$defs/')
+    return {"$schema": DRAFT, "title": f"Manifest: {kind}", **json.loads(external)}
 
 
-def _block_schema(model: type[Block], definitions: dict[str, Schema], pointer: str, without: str = "") -> Schema:
-    properties: dict[str, Schema] = {}
-    needed: list[Schema] = []
-    for key in keys_of(model):
-        if key.field == without:
-            continue
-        properties[key.documented] = _key_schema(key, model, definitions)
-        for spelling in key.spellings[1:]:
-            properties[spelling] = {"$ref": f"{pointer}/properties/{key.documented}", "doNotSuggest": True}
-        if key.required:
-            needed.append({"anyOf": [{"required": [spelling]} for spelling in key.spellings]})
-        default_entry = key.mark(DefaultEntry)
-        if default_entry is not None and isinstance(key.shape, MapOf):
-            item = _optional(_shape_schema(key.shape.item, definitions))
-            properties[default_entry.name] = {"description": f"The entry `{default_entry.name}`.", **item}
-    alone = [choice["anyOf"][0]["required"][0] for choice in needed if len(choice["anyOf"]) == 1]
-    several = [choice for choice in needed if len(choice["anyOf"]) > 1]
-    return {
-        "description": (model.__doc__ or "").split("\n")[0],
-        "type": "object",
-        "additionalProperties": False,
-        "properties": properties,
-        **({"required": alone} if alone else {}),
-        **({"allOf": several} if several else {}),
-    }
+class _Generator:
+    """Writes the schemas of blocks into `definitions`; a training's have names of their own and take placeholders."""
 
+    def __init__(self, definitions: dict[str, Schema], placeholders: bool) -> None:
+        self._definitions = definitions
+        self._placeholders = placeholders
 
-def _key_schema(key: Key, model: type[Block], definitions: dict[str, Schema]) -> Schema:
-    info = model.model_fields[key.field]
-    schema = _own_form(key, definitions)
-    other = _other_form(key, definitions)
-    if other is not None:
-        schema = {"anyOf": [schema, other]}
-    if not key.required:
-        schema = _optional(schema)
-    notes: Schema = {}
-    if info.description:
-        notes["description"] = info.description
-    if info.default is not None and isinstance(info.default, (str, int)) and info.default != "":
-        notes["default"] = info.default
-    if info.examples:
-        notes["examples"] = info.examples
-    return {**notes, **schema}
+    def block(self, model: type[Block], pointer: str, without: str = "") -> Schema:
+        """The schema of a block at `pointer`."""
+        properties: dict[str, Schema] = {}
+        required: list[str] = []
+        any_of: list[Schema] = []
+        for key in keys_of(model):
+            if key.field == without:
+                continue
+            properties[key.documented] = self._key(key)
+            for spelling in key.spellings[1:]:
+                properties[spelling] = {"$ref": f"{pointer}/properties/{key.documented}", "doNotSuggest": True}
+            if key.required and len(key.spellings) == 1:
+                required.append(key.documented)
+            elif key.required:
+                any_of.append({"anyOf": [{"required": [spelling]} for spelling in key.spellings]})
+            entry = key.mark(rules.DefaultEntry)
+            if entry and isinstance(key.shape, MapOf):
+                item = self._choice(self._shape(key.shape.item), _NULL)
+                properties[entry.name] = {"description": f"The entry `{entry.name}`.", **item}
+        return {
+            "description": (model.__doc__ or "").split("\n")[0],
+            "type": "object",
+            "additionalProperties": False,
+            **({"required": required} if required else {}),
+            **({"allOf": any_of} if any_of else {}),
+            "properties": properties,
+        }
 
+    def _key(self, key: Key) -> Schema:
+        default = {"default": key.default} if isinstance(key.default, (str, int)) and key.default != "" else {}
+        examples = {"examples": list(key.examples)} if key.examples else {}
+        forms = [self._shape(key.shape, placeholder=not key.mark(rules.NoPlaceholder)), *self._other_forms(key)]
+        schema = self._choice(*forms, *([] if key.required else [_NULL]))
+        # Beside a reference editors show this description only, so it has the rule's words, too.
+        rule = key.shape.rule if isinstance(key.shape, Scalar) else None
+        words = f" {_sentence(rule)}" if rule and "enum" not in rule.keywords else ""
+        notes = {"description": f"{key.description}{words}"} if key.description else {}
+        return {**notes, **default, **examples, **schema}
 
-def _own_form(key: Key, definitions: dict[str, Schema]) -> Schema:
-    schema = _shape_schema(key.shape, definitions)
-    for mark in key.marks:
-        if isinstance(mark, InSchema):
-            schema = {**schema, **mark.keywords}
-    return schema
+    def _other_forms(self, key: Key) -> list[Schema]:
+        """The schemas of the forms, other than the field's own, in which the key may be written."""
+        if key.mark(rules.OneOrMany) and isinstance(key.shape, ListOf):
+            return [self._shape(key.shape.item)]
+        if key.mark(rules.NamesForm) and isinstance(key.shape, MapOf):
+            return [{"type": "array", "items": self._shape(key.shape.name)}]
+        form = key.mark(rules.MapForm)
+        if form and key.block:
+            name = next(inner.shape for inner in keys_of(key.block) if inner.field == form.key)
+            text = {"type": [*_TYPES[str]["type"], "null"]}
+            entry = self._definition(key.block, "Entry", without=form.key)
+            return [self._map(self._shape(name, placeholder=False), self._choice(text, entry))]
+        return []
 
+    def _shape(self, shape: Shape, placeholder: bool = True) -> Schema:
+        if isinstance(shape, BlockOf):
+            return self._definition(shape.model)
+        if isinstance(shape, ListOf):
+            return {"type": "array", "items": self._shape(shape.item)}
+        if isinstance(shape, MapOf):
+            return self._map(self._shape(shape.name, placeholder=False), self._choice(self._shape(shape.item), _NULL))
+        if shape.choices:
+            schema: Schema = {"enum": list(shape.choices)}
+        elif shape.rule:
+            schema = self._rule(shape.rule, shape.type)
+        else:
+            return _TYPES[shape.type]
+        return self._choice(schema, {"$ref": "#/$defs/Placeholder"}) if self._placeholders and placeholder else schema
 
-def _other_form(key: Key, definitions: dict[str, Schema]) -> Schema | None:
-    """The schema of the form, other than the field's own, in which the key may be written."""
-    if key.mark(OneOrMany) and isinstance(key.shape, ListOf):
-        return _shape_schema(key.shape.item, definitions)
-    form = key.mark(MapForm)
-    if form:
-        model = item_of(key).model
-        entry = f"{model.__name__}Entry"
-        definitions[entry] = _block_schema(model, definitions, f"#/$defs/{entry}", without=form.key)
-        names = next(_own_form(inner, definitions) for inner in keys_of(model) if inner.field == form.key)
-        return _map_schema(names, {"anyOf": [{"type": [*_ANY_TEXT, "null"]}, {"$ref": f"#/$defs/{entry}"}]})
-    if key.mark(NamesForm) and isinstance(key.shape, MapOf):
-        return {"type": "array", "items": _value_schema(key.shape.name.annotation)}
-    return None
-
-
-def _shape_schema(shape: Shape, definitions: dict[str, Schema]) -> Schema:
-    if isinstance(shape, BlockOf):
-        name = shape.model.__name__
-        if name not in definitions:
-            definitions[name] = {}
-            definitions[name] = _block_schema(shape.model, definitions, f"#/$defs/{name}")
+    def _rule(self, rule: rules.Rule, value_type: type) -> Schema:
+        schema = {
+            **({} if "enum" in rule.keywords else _TYPES[value_type]),
+            **rule.keywords,
+            **({"patternErrorMessage": f"Use {rule.words}{rule.length}."} if "pattern" in rule.keywords else {}),
+        }
+        name = _RULE_NAMES.get(rule)
+        if name is None:  # a rule of one field, written in models.py
+            return schema
+        self._definitions[name] = schema
         return {"$ref": f"#/$defs/{name}"}
-    if isinstance(shape, ListOf):
-        return {"type": "array", "items": _shape_schema(shape.item, definitions)}
-    if isinstance(shape, MapOf):
-        return _map_schema(_value_schema(shape.name.annotation), _optional(_shape_schema(shape.item, definitions)))
-    return _value_schema(shape.annotation)
+
+    def _definition(self, model: type[Block], suffix: str = "", without: str = "") -> Schema:
+        prefix = "Training" if self._placeholders and not model.__name__.startswith("Training") else ""
+        name = f"{prefix}{model.__name__}{suffix}"
+        if name not in self._definitions:
+            self._definitions[name] = {}
+            self._definitions[name] = self.block(model, f"#/$defs/{name}", without)
+        return {"$ref": f"#/$defs/{name}"}
+
+    @staticmethod
+    def _map(name: Schema, item: Schema) -> Schema:
+        return {"type": "object", "propertyNames": name, "additionalProperties": item}
+
+    @staticmethod
+    def _choice(*schemas: Schema) -> Schema:
+        """One of the schemas; a key left empty (null) is a key not given."""
+        flat = [inner for schema in schemas for inner in (schema["anyOf"] if list(schema) == ["anyOf"] else [schema])]
+        if len(flat) == 1:
+            return flat[0]
+        if flat[-1] is _NULL and len(flat) == 2:
+            if "enum" in flat[0]:
+                return {"enum": [*flat[0]["enum"], None]}
+            if isinstance(flat[0].get("type"), list):
+                return {**flat[0], "type": [*flat[0]["type"], "null"]}
+        return {"anyOf": flat}
 
 
-def _map_schema(name: Schema, item: Schema) -> Schema:
-    names = {keyword: value for keyword, value in name.items() if keyword != "type"}
-    return {"type": "object", "propertyNames": names, "additionalProperties": item}
+def _sentence(rule: rules.Rule) -> str:
+    return f"{rule.words[0].upper()}{rule.words[1:]}{rule.length}."
 
 
-def _value_schema(annotation: Any) -> Schema:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        schema = _value_schema(arguments[0])
-        for mark in arguments[1:]:
-            if isinstance(mark, InSchema):
-                schema = {**schema, **mark.keywords}
-        return schema
-    if origin in {Union, types.UnionType}:
-        return _value_schema(next(argument for argument in arguments if argument is not type(None)))
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if annotation is bool:
-        return {"enum": _TRUTHS}
-    if annotation is int:
-        return {"type": ["integer", "string"], "pattern": "^[+-]?[0-9]+$"}
-    return {"type": list(_ANY_TEXT)}
-
-
-def _allow_placeholders(block: Schema, without: set[str]) -> None:
-    """Let every value of a block be one of the training's matrix, also where its type would not take the text."""
-    for name, value in block["properties"].items():
-        if name not in without:
-            block["properties"][name] = _or_placeholder(value)
-
-
-def _or_placeholder(schema: Schema) -> Schema:
-    if "enum" in schema or "pattern" in schema:
-        notes = {word: value for word, value in schema.items() if word in ("description", "default", "examples")}
-        rest = {word: value for word, value in schema.items() if word not in notes}
-        return {**notes, "anyOf": [rest, {"type": "string", "pattern": _PLACEHOLDER}]}
-    inner: Schema = {
-        word: _or_placeholder(schema[word]) for word in ("items", "additionalProperties") if word in schema
-    }
-    if "anyOf" in schema:
-        inner["anyOf"] = [_or_placeholder(choice) for choice in schema["anyOf"]]
-    return {**schema, **inner}
-
-
-def _optional(schema: Schema) -> Schema:
-    """A key left empty is a key not given."""
-    if "enum" in schema or isinstance(schema.get("type"), list):
-        nulls: dict[str, list[Any]] = {"enum": [None], "type": ["null"]}
-        return {**schema, **{word: [*schema[word], *nulls[word]] for word in nulls if word in schema}}
-    if "anyOf" in schema:
-        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
-    return {"anyOf": [schema, {"type": "null"}]}
+def text_of(value: Any, indent: str = "", before: int = 0) -> str:
+    """JSON with a value on one line if it fits."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent) + before + len(line) < WIDTH or not isinstance(value, (dict, list)):
+        return line
+    inner = f"{indent}  "
+    if isinstance(value, dict):
+        names = [f"{json.dumps(name)}: " for name in value]
+        parts = [name + text_of(part, inner, len(name)) for name, part in zip(names, value.values(), strict=True)]
+    else:
+        parts = [text_of(part, inner) for part in value]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{begin}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{end}"
 
 
 def main() -> None:
-    directory = ROOT / "schemas"
-    directory.mkdir(exist_ok=True)
     for name, schema in schemas().items():
-        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-        (directory / name).write_text(text, encoding="utf-8")
+        (ROOT / "schemas" / name).write_text(f"{text_of(schema)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubesim.controllers.events import EventRecorder
-from kubesim.simulation import Object, Simulation, pod_spec
+from simulation import Object, Simulation, pod_spec
 
 
 def owner(obj: Object, **more: Any) -> Object:
@@ -237,24 +237,6 @@ def taints(sim: Simulation) -> list[tuple[str, str]]:
     return [(one["key"], one["effect"]) for one in sim.get("Node", "node-1", "")["spec"].get("taints", ())]
 
 
-def test_pods_leave_a_lost_node_when_their_patience_ends() -> None:
-    sim = Simulation(nodes=1)
-    sim.create("Pod", "p", pod_spec())
-    patient = [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}]
-    sim.create("Pod", "patient", pod_spec(tolerations=patient))
-    sim.advance(1)
-    set_ready(sim, "Unknown")
-    lost = "node.kubernetes.io/unreachable"
-    assert taints(sim) == [(lost, "NoSchedule"), (lost, "NoExecute")]
-    sim.advance(299)
-    assert exists(sim, "p", "Pod")
-    sim.advance(5)
-    assert not exists(sim, "p", "Pod")
-    assert exists(sim, "patient", "Pod")
-    set_ready(sim, "True")
-    assert taints(sim) == []
-
-
 def test_pods_of_a_deleted_node_are_collected_and_replaced() -> None:
     sim = Simulation(nodes=2)
     template = {"spec": pod_spec(restartPolicy="Never", nodeSelector={"kubernetes.io/hostname": "node-1"})}
@@ -302,37 +284,6 @@ def active(sim: Simulation) -> tuple[str, str]:
     return next((one["status"], one["reason"]) for one in conditions if one["type"] == "ScalingActive")
 
 
-@pytest.mark.parametrize(
-    ("utilization", "replicas"), [(80, 2), (86, 2), (120, 3), (200, 5), (1000, 6)]
-)  # of 80 %; within a tenth of it nothing is done
-def test_utilization_scales_up_within_bounds(utilization: int, replicas: int) -> None:
-    sim = autoscaled()
-    sim.controllers["horizontal-pod-autoscaler"].set_metric("default", "web", "cpu", utilization)
-    sim.advance(1)
-    assert scaled_to(sim) == replicas
-    assert active(sim) == ("True", "ValidMetricFound")
-
-
-def test_scaling_down_waits_for_the_stabilization_window() -> None:
-    behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
-    sim = autoscaled(4, minReplicas=2, behavior=behavior)
-    sim.controllers["horizontal-pod-autoscaler"].set_metric("default", "web", "cpu", 10)
-    sim.advance(30)
-    assert scaled_to(sim) == 4
-    sim.advance(60)
-    assert scaled_to(sim) == 2
-    assert ("SuccessfulRescale", "New size: 2; reason: All metrics below target") in sim.events("web")
-
-
-def test_pods_metrics_scale_too() -> None:
-    target = {"type": "AverageValue", "averageValue": "700m"}
-    metric = {"type": "Pods", "pods": {"metric": {"name": "gpu_utilization"}, "target": target}}
-    sim = autoscaled(metrics=[metric])
-    sim.controllers["horizontal-pod-autoscaler"].set_metric("default", "web", "gpu_utilization", "1400m")
-    sim.advance(1)
-    assert scaled_to(sim) == 4
-
-
 def test_without_metrics_nothing_moves_and_the_status_says_why() -> None:
     sim = autoscaled()
     assert scaled_to(sim) == 2
@@ -369,27 +320,3 @@ def test_equal_events_are_counted_and_many_alike_are_combined() -> None:
 
 
 # -- roles -------------------------------------------------------------------------------------------------------------
-
-
-def test_an_aggregated_role_follows_the_roles_it_selects() -> None:
-    def role(name: str, resource: str) -> Object:
-        rules = [{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]
-        labels = {"aggregate": "yes"}
-        return sim.create("ClusterRole", name, namespace="", rules=rules, metadata={"labels": labels})
-
-    def seen() -> list[str]:
-        return [rule["resources"][0] for rule in sim.get("ClusterRole", "all", "").get("rules") or ()]
-
-    sim = Simulation(nodes=0)
-    selectors = [{"matchLabels": {"aggregate": "yes"}}]
-    sim.create("ClusterRole", "all", namespace="", aggregationRule={"clusterRoleSelectors": selectors})
-    assert seen() == []
-    role("b", "pods")
-    role("a", "secrets")
-    role("c", "pods")
-    assert seen() == ["secrets", "pods"]
-    manager = sim.get("ClusterRole", "all", "")["metadata"]["managedFields"][0]
-    assert (manager["manager"], manager["operation"]) == ("clusterrole-aggregation-controller", "Apply")
-    sim.registry.delete("ClusterRole", "", "a")
-    sim.settle()
-    assert seen() == ["pods"]

@@ -354,14 +354,6 @@ def test_autoscaler_fills_in_the_rules_it_is_given(writes: Writes) -> None:
         ("Secret", {"stringData": {"a": "b"}}, "stringData", None),
         ("PriorityClass", {"value": 5}, "preemptionPolicy", "PreemptLowerPriority"),
         (
-            "PersistentVolume",
-            {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}}},
-            "spec/persistentVolumeReclaimPolicy",
-            "Retain",
-        ),
-        ("StorageClass", {"provisioner": "a/b"}, "reclaimPolicy", "Delete"),
-        ("StorageClass", {"provisioner": "a/b"}, "volumeBindingMode", "Immediate"),
-        (
             "RoleBinding",
             {"roleRef": {"kind": "Role", "name": "a"}, "subjects": [{"kind": "User", "name": "b"}]},
             "subjects/0/apiGroup",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubesim.controllers import job_indexes
-from kubesim.simulation import Object, Simulation, pod_spec
+from simulation import Object, Simulation, pod_spec
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -148,20 +148,6 @@ def test_evicted_pods_can_be_left_uncounted() -> None:
     assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "Evicted")
     assert conditions(sim) == []
     assert "failed" not in sim.get("Job", "j")["status"]
-
-
-def test_success_policy_ends_the_rest() -> None:
-    sim = Simulation()
-    rules = {"rules": [{"succeededIndexes": "0"}]}
-    sim.create("Job", "j", indexed(3, successPolicy=rules))
-    sim.advance(1)
-    leader = next(pod for pod in sim.pods() if pod["metadata"]["annotations"][INDEX] == "0")
-    sim.kubelet.behave(name=leader["metadata"]["name"], run_seconds=1)
-    sim.advance(3)
-    assert conditions(sim) == [("SuccessCriteriaMet", "SuccessPolicy"), ("Complete", "SuccessPolicy")]
-    status = sim.get("Job", "j")["status"]
-    assert (status["succeeded"], status["completedIndexes"], status.get("failed", 0)) == (1, "0", 0)
-    assert status["conditions"][0]["message"] == "Matched rules at index 0"
 
 
 def test_each_index_has_its_own_limit() -> None:

@@ -158,7 +158,6 @@ def test_create_label_annotate_patch_and_delete(kubectl: Kubectl) -> None:
         ("namespace", "other"),
         ("deployment", "d", "--image=registry.example.com/d:v1"),
         ("job", "j", "--image=registry.example.com/j:v1"),
-        ("cronjob", "c", "--image=registry.example.com/c:v1", "--schedule=0 0 * * *"),
         ("service", "clusterip", "s", "--tcp=80:8080"),
         ("secret", "generic", "s", "--from-literal=a=1"),
         ("serviceaccount", "robot"),

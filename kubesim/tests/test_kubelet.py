@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What becomes of pods on their nodes: the orders a test can give, and the statuses, events and logs that follow."""
+"""What becomes of pods on their nodes: the behavior a test can give, and the statuses, events and logs that follow."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kubesim.controllers import kubelet_orders
+from kubesim.controllers import kubelet_behavior
 from kubesim.controllers.kubelet_env import expand
 from kubesim.errors import ApiError
-from kubesim.simulation import Object, Simulation, pod_spec
+from simulation import Object, Simulation, pod_spec
 
 OOM = {"lab/run-seconds": "5", "lab/reason": "OOMKilled"}
 DONE = {"lab/crash-seconds": "2", "lab/exit-code": "0"}
@@ -351,8 +351,8 @@ def test_a_pod_of_a_node_that_comes_later_starts_then() -> None:
     assert sim.get("Pod", "p")["status"]["phase"] == "Running"
 
 
-def test_the_readme_lists_every_order() -> None:
-    readme = (Path(kubelet_orders.__file__).parent / "README.md").read_text()
+def test_the_readme_lists_every_option() -> None:
+    readme = (Path(kubelet_behavior.__file__).parent / "README.md").read_text()
     listed = re.findall(r"^\| `(\w+)` \| `lab/([\w-]+)` \|", readme, re.MULTILINE)
-    names = [field.name for field in fields(kubelet_orders.Orders)]
+    names = [field.name for field in fields(kubelet_behavior.Behavior)]
     assert listed == [(name, name.replace("_", "-")) for name in names]

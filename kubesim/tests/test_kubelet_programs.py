@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubesim.simulation import Object, Simulation
+from simulation import Object, Simulation
 
 ENV = [
     {"name": "WHO", "value": "world"},

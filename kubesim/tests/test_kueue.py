@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kubesim.cluster import Cluster
-from kubesim.simulation import Simulation, pod_spec
+from simulation import Simulation, pod_spec
 
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubesim.simulation import Object, Simulation, pod_spec
+from simulation import Object, Simulation, pod_spec
 
 
 def workload(replicas: int, image: str = "web:1", **spec: Any) -> Object:
@@ -322,6 +322,11 @@ def test_failed_pods_are_recreated_under_their_name() -> None:
     assert ("RecreatingFailedPod", message) in sim.events("web")
 
 
+def bind(sim: Simulation, claim: str) -> None:
+    """What a provisioner does; the simulator has none."""
+    sim.change("PersistentVolumeClaim", claim, lambda one: one.update(status={"phase": "Bound"}), subresource="status")
+
+
 @pytest.mark.parametrize(("policy", "left"), [("Retain", ["data-web-0", "data-web-1"]), ("Delete", ["data-web-0"])])
 def test_claims_outlive_their_pods_unless_told_otherwise(policy: str, left: list[str]) -> None:
     sim = Simulation()
@@ -331,18 +336,11 @@ def test_claims_outlive_their_pods_unless_told_otherwise(policy: str, left: list
     }
     retention = {"whenDeleted": "Retain", "whenScaled": policy}
     spec = workload(2, serviceName="web", volumeClaimTemplates=[claim], persistentVolumeClaimRetentionPolicy=retention)
-    for number in range(2):
-        volume = {
-            "capacity": {"storage": "2Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": f"/mnt/{number}"},
-        }
-        sim.create("PersistentVolume", f"pv-{number}", volume, namespace="")
     sim.create("StatefulSet", "web", spec)
-    sim.advance(5)
+    for number in range(2):
+        bind(sim, f"data-web-{number}")
+        sim.advance(5)
     assert names(sim) == ["web-0", "web-1"]
-    bound = [one["status"]["phase"] for one in sim.registry.list("PersistentVolumeClaim", "default")]
-    assert bound == ["Bound", "Bound"]
     sim.change("StatefulSet", "web", lambda one: one["spec"].update(replicas=1))
     sim.advance(5)
     assert [one["metadata"]["name"] for one in sim.registry.list("PersistentVolumeClaim", "default")] == left
@@ -355,8 +353,7 @@ def test_a_pod_that_waits_for_its_claim_says_so() -> None:
     sim.create("PersistentVolumeClaim", "data", claim)
     [condition] = sim.get("Pod", "p")["status"]["conditions"]
     assert "unbound immediate PersistentVolumeClaims" in condition["message"]
-    volume = {"capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/mnt"}}
-    sim.create("PersistentVolume", "pv", volume, namespace="")
+    bind(sim, "data")
     sim.advance(1)
     assert sim.get("Pod", "p")["status"]["phase"] == "Running"
     sim.registry.delete("PersistentVolumeClaim", "default", "data")

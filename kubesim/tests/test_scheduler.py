@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubesim.simulation import Object, Simulation, pod_spec
+from simulation import Object, Simulation, pod_spec
 
 GPU = "nvidia.com/gpu"
 HELPLESS = (

@@ -7,11 +7,11 @@ import copy
 from typing import Any
 
 from kubesim import admission, resources, schema
-from kubesim.clock import ManualClock
 from kubesim.errors import ApiError
 from kubesim.kinds import STRATEGIES
 from kubesim.registry import Registry, Write
 from kubesim.store import Store
+from manual_clock import ManualClock
 
 Object = dict[str, Any]
 NAMESPACE = "team"

@@ -31,21 +31,16 @@ attributes:
       - Both ways return the same result and resolve relative paths from the playbook directory. Only the action plugin shows
         progress messages during a long wait.
   async:
-    description:
-      - Supports the keyword C(async).
+    description: Supports the keyword C(async).
     support: full
   check_mode:
-    description:
-      - Predicts the result in check mode without changing anything.
+    description: Predicts the result in check mode without changing anything.
   diff_mode:
-    description:
-      - Returns details on what has changed, or would change in check mode, when diff mode is enabled.
+    description: Returns details on what has changed, or would change in check mode, when diff mode is enabled.
   idempotent:
-    description:
-      - A second run with the same arguments changes nothing, unless the cluster was changed in between.
+    description: A second run with the same arguments changes nothing, unless the cluster was changed in between.
   platform:
-    description:
-      - Target operating systems of the module. The cluster can run anywhere.
+    description: Target operating systems of the module. The cluster can run anywhere.
     support: full
     platforms: posix
 """
@@ -56,16 +51,13 @@ options: {}
 attributes:
   check_mode:
     support: full
-    details:
-      - This action does not modify state.
+    details: This action does not modify state.
   diff_mode:
     support: N/A
-    details:
-      - This action does not modify state.
+    details: This action does not modify state.
   idempotent:
     support: full
-    details:
-      - This action does not modify state.
+    details: This action does not modify state.
 """
 
     # For modules that write to the cluster.
@@ -79,8 +71,7 @@ attributes:
         still returns the plan and warns that the server did not validate it.
   diff_mode:
     support: full
-    details:
-      - Shows only what changes.
+    details: Shows only what changes.
   idempotent:
     support: full
 """
@@ -90,8 +81,7 @@ attributes:
 options: {}
 attributes:
   action_group:
-    description:
-      - Use C(group/runwhere.gpuctl.gpuctl) in C(module_defaults) to set the connection options of all modules at once.
+    description: Use C(group/runwhere.gpuctl.gpuctl) in C(module_defaults) to set the connection options of all modules at once.
     support: full
     membership:
       - runwhere.gpuctl.gpuctl

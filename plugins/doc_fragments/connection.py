@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The connection options. The argument spec and the environment variables are in module_utils/kube/connection.py."""
+"""The connection options. Argument spec and environment variables: module_utils/kube/connection_options.py."""
 
 from __future__ import annotations
 
@@ -18,19 +18,13 @@ options:
       - If unset, E(K8S_AUTH_KUBECONFIG) is used.
     type: raw
   context:
-    description:
-      - Name of a context in the kubeconfig. The default is the current context.
-      - If unset, E(K8S_AUTH_CONTEXT) is used.
+    description: Name of a context in the kubeconfig. The default is the current context. If unset, E(K8S_AUTH_CONTEXT) is used.
     type: str
   host:
-    description:
-      - URL of the API server.
-      - If unset, E(K8S_AUTH_HOST) is used.
+    description: URL of the API server. If unset, E(K8S_AUTH_HOST) is used.
     type: str
   api_key:
-    description:
-      - Bearer token for authentication.
-      - If unset, E(K8S_AUTH_API_KEY) is used.
+    description: Bearer token for authentication. If unset, E(K8S_AUTH_API_KEY) is used.
     type: str
   username:
     description:
@@ -38,9 +32,7 @@ options:
       - If unset, E(K8S_AUTH_USERNAME) is used.
     type: str
   password:
-    description:
-      - Password for O(username).
-      - If unset, E(K8S_AUTH_PASSWORD) is used.
+    description: Password for O(username). If unset, E(K8S_AUTH_PASSWORD) is used.
     type: str
   client_cert:
     description:
@@ -49,9 +41,7 @@ options:
     type: path
     aliases: [cert_file]
   client_key:
-    description:
-      - Path to the private key for O(client_cert).
-      - If unset, E(K8S_AUTH_CLIENT_KEY) or E(K8S_AUTH_KEY_FILE) is used.
+    description: Path to the private key for O(client_cert). If unset, E(K8S_AUTH_CLIENT_KEY) or E(K8S_AUTH_KEY_FILE) is used.
     type: path
     aliases: [key_file]
   ca_cert:
@@ -67,9 +57,7 @@ options:
     type: bool
     aliases: [verify_ssl]
   proxy:
-    description:
-      - URL of an HTTP proxy. E(HTTP_PROXY) and E(HTTPS_PROXY) are ignored.
-      - If unset, E(K8S_AUTH_PROXY) is used.
+    description: URL of an HTTP proxy. E(HTTP_PROXY) and E(HTTPS_PROXY) are ignored. If unset, E(K8S_AUTH_PROXY) is used.
     type: str
   no_proxy:
     description:
@@ -77,8 +65,7 @@ options:
       - If unset, E(K8S_AUTH_NO_PROXY) is used.
     type: str
   proxy_headers:
-    description:
-      - Headers for the proxy.
+    description: Headers for the proxy.
     type: dict
     suboptions:
       proxy_basic_auth:
@@ -92,9 +79,7 @@ options:
           - If unset, E(K8S_AUTH_PROXY_HEADERS_BASIC_AUTH) is used.
         type: str
       user_agent:
-        description:
-          - User agent, for example V(foo/1.0).
-          - If unset, E(K8S_AUTH_PROXY_HEADERS_USER_AGENT) is used.
+        description: User agent, for example V(foo/1.0). If unset, E(K8S_AUTH_PROXY_HEADERS_USER_AGENT) is used.
         type: str
   persist_config:
     description:
@@ -107,15 +92,11 @@ options:
       - If unset, E(K8S_AUTH_IMPERSONATE_USER) is used.
     type: str
   impersonate_groups:
-    description:
-      - Groups to impersonate.
-      - If unset, E(K8S_AUTH_IMPERSONATE_GROUPS) is used, a comma-separated list.
+    description: Groups to impersonate. If unset, E(K8S_AUTH_IMPERSONATE_GROUPS) is used, a comma-separated list.
     type: list
     elements: str
   request_timeout:
-    description:
-      - Timeout of a single request in seconds. The default is 30.
-      - If unset, E(K8S_AUTH_REQUEST_TIMEOUT) is used.
+    description: Timeout of a single request in seconds. The default is 30. If unset, E(K8S_AUTH_REQUEST_TIMEOUT) is used.
     type: int
   retries:
     description:
@@ -125,4 +106,16 @@ options:
     type: int
 notes:
   - An empty environment variable counts as unset.
+"""
+
+    # For modules that write. The argument spec is in module_utils/options.py.
+    CONCURRENCY = r"""
+options:
+  concurrency:
+    description:
+      - Maximum number of concurrent requests. Independent objects, such as jobs, nodes or namespaces, are written
+        concurrently. The steps of one job stay in order.
+      - If the server responds with C(429 Too Many Requests), all requests pause for the time that it asks for.
+    type: int
+    default: 10
 """

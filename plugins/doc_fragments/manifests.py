@@ -24,8 +24,18 @@ options:
       - Mutually exclusive with O(src) and O(name).
     type: raw
   allow_empty:
+    description: Whether to accept O(src) or O(definition) without any manifest for this module. If V(false), that is an error.
+    type: bool
+    default: false
+"""
+
+    # For modules that apply objects with server-side apply.
+    CONFLICTS = r"""
+options:
+  force_conflicts:
     description:
-      - Whether to accept O(src) or O(definition) without any manifest for this module. If V(false), that is an error.
+      - Whether to overwrite fields that another field manager, such as C(kubectl edit) or a controller, has changed. If
+        V(false), the task fails and reports the fields and their managers.
     type: bool
     default: false
 """

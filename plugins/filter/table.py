@@ -67,7 +67,6 @@ _value:
 import numbers
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -77,66 +76,65 @@ MISSING = "-"
 ELLIPSIS = "…"
 
 
-@dataclass(frozen=True)
-class Column:
-    key: str
-    title: str
-    max_width: int | None = None
-
-
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., str]]:
         return {"table": table}
 
 
 def table(rows: Any, columns: Any = None) -> str:
-    """`rows` as an aligned table; AnsibleFilterError when `rows` or `columns` are of another shape than documented."""
+    """`rows` as an aligned table. Raises AnsibleFilterError for arguments of another shape than documented."""
     if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
-        raise AnsibleFilterError(f"table: a list of dictionaries is needed, not {_kind_of(rows)}")
+        raise AnsibleFilterError(f"table: the input must be a list of dictionaries, not {_type_of(rows)}")
     rows = list(rows)
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
-            raise AnsibleFilterError(f"table: element {number} must be a dictionary, not {_kind_of(row)}")
+            raise AnsibleFilterError(f"table: element {number} must be a dictionary, not {_type_of(row)}")
     if columns is None:
         columns = list(dict.fromkeys(key for row in rows for key in row))
     elif isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise AnsibleFilterError(f"table: columns must be a list, not {_kind_of(columns)}")
-    return _render([_layout(rows, _column(column)) for column in columns])
+        raise AnsibleFilterError(f"table: columns must be a list, not {_type_of(columns)}")
+    cells = [_layout(rows, *_column(column)) for column in columns]
+    return "\n".join(GAP.join(line).rstrip() for line in zip(*cells, strict=True))
 
 
-def _column(given: Any) -> Column:
+def _column(given: Any) -> tuple[str, str, int | None]:
+    """The key, the title and the maximum width of a column."""
     if isinstance(given, str):
         given = {"key": given}
     if not isinstance(given, Mapping) or not isinstance(given.get("key"), str):
-        raise AnsibleFilterError(f"table: a column is the name of a key or a dictionary with a key, not {given!r}")
-    unknown = set(given) - {"key", "title", "max_width"}
-    if unknown:
-        raise AnsibleFilterError(f"table: column {given['key']} has no {', '.join(sorted(map(str, unknown)))}")
+        raise AnsibleFilterError(
+            f"table: invalid column: {given!r}. Use the name of a key, or a dictionary with a key."
+        )
+    if unknown := set(given) - {"key", "title", "max_width"}:
+        raise AnsibleFilterError(
+            f"table: unknown key in column {given['key']}: {', '.join(sorted(map(str, unknown)))}. Valid keys: key, "
+            f"title, max_width."
+        )
     width = given.get("max_width")
     if width is not None and (not isinstance(width, int) or isinstance(width, bool) or width < 1):
-        raise AnsibleFilterError(f"table: max_width of column {given['key']} must be a number above 0, not {width!r}")
+        raise AnsibleFilterError(
+            f"table: invalid max_width of column {given['key']}: {width!r}. Use an integer above 0."
+        )
     title = given.get("title")
     if title is None:
         title = given["key"].rpartition(".")[2].replace("_", " ").upper()
-    return Column(str(given["key"]), str(title), width)
+    return str(given["key"]), str(title), width
 
 
-def _layout(rows: Sequence[Mapping[str, Any]], column: Column) -> list[str]:
-    """The cells of one column, head first, padded to one width."""
-    values = [_value(row, column.key) for row in rows]
-    cells = [column.title, *(_cut(_text(value), column.max_width) for value in values)]
+def _layout(rows: Sequence[Mapping[str, Any]], key: str, title: str, max_width: int | None) -> list[str]:
+    """The cells of one column, its title first, padded to the same width."""
+    values = [_value(row, key) for row in rows]
+    cells = [title, *(_cut(_text(value), max_width) for value in values)]
     width = max(map(_width, cells))
     present = [value for value in values if value is not None]
-    to_the_right = bool(present) and all(_is_number(value) for value in present)
-    return [_pad(cell, width, to_the_right) for cell in cells]
-
-
-def _render(columns: Sequence[Sequence[str]]) -> str:
-    return "\n".join(GAP.join(cells).rstrip() for cells in zip(*columns, strict=True))
+    padding = [" " * (width - _width(cell)) for cell in cells]
+    if present and all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present):
+        return [blanks + cell for blanks, cell in zip(padding, cells, strict=True)]
+    return [cell + blanks for blanks, cell in zip(padding, cells, strict=True)]
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:
-    """The value under `key`; a key that itself has dots (a label's) wins over the nested one."""
+    """The value at `key`; a key that contains dots itself (a label) takes precedence over a nested one."""
     if key in row:
         return row[key]
     first, _dot, rest = key.partition(".")
@@ -156,10 +154,6 @@ def _text(value: Any) -> str:
     return " ".join(str(value).split())  # a line break would break the table
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
 def _cut(text: str, width: int | None) -> str:
     if width is None or _width(text) <= width:
         return text
@@ -168,15 +162,10 @@ def _cut(text: str, width: int | None) -> str:
     return text + ELLIPSIS
 
 
-def _pad(text: str, width: int, to_the_right: bool) -> str:
-    blanks = " " * (width - _width(text))
-    return blanks + text if to_the_right else text + blanks
-
-
 def _width(text: str) -> int:
-    """The places that a terminal gives to `text`: two for a wide character (UAX #11), none for a combining one.
+    """The columns of `text` in a terminal: two for a wide character (UAX #11), none for a combining one.
 
-    ansible.utils.display.get_text_width asks the C library, whose answer depends on the locale of the process.
+    ansible.utils.display.get_text_width uses the C library, whose result depends on the locale of the process.
     """
     return sum(
         0
@@ -186,5 +175,5 @@ def _width(text: str) -> int:
     )
 
 
-def _kind_of(value: Any) -> str:
+def _type_of(value: Any) -> str:
     return f"{value!r} of type {type(value).__name__}" if isinstance(value, (str, int, float)) else type(value).__name__

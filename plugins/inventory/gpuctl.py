@@ -103,12 +103,12 @@ from ansible.errors import AnsibleParserError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, node_row, slim_node
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     connection_argument_spec,
     connection_identity,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import KubeError
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import wanted_nodes
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import NodeInfoOptions, select_nodes
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 
 if TYPE_CHECKING:
@@ -133,21 +133,21 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             self._add(name, variables)
 
     def _refuse_unknown_keys(self, path: str, config: Mapping[str, Any]) -> None:
-        """Ansible passes over them, and a filter that is spelt wrongly would filter nothing."""
-        for key in config:
-            if key not in self._known_keys():
-                close = get_close_matches(str(key), self._known_keys(), n=1)
-                hint = f", did you mean {close[0]}?" if close else ""
-                raise AnsibleParserError(f"{path}: {key!r} is no option of {self.NAME}{hint}")
-
-    def _known_keys(self) -> list[str]:
+        """Ansible ignores them, and a misspelt filter would filter nothing."""
         aliases = (alias for spec in connection_argument_spec().values() for alias in spec.get("aliases", ()))
-        return [*self.get_options(), *aliases]
+        known = [*self.get_options(), *aliases]
+        for key in config:
+            if key not in known:
+                close = get_close_matches(str(key), known, n=1)
+                hint = f" Did you mean {close[0]}?" if close else ""
+                raise AnsibleParserError(f"{path}: {key!r}: unknown option of {self.NAME}.{hint}")
 
     def _hosts(self, path: str, may_use_cache: bool) -> dict[str, dict[str, Any]]:
-        """Names and variables, from the cache if that is asked for and allowed, else from the cluster."""
-        params = {name: self._text_or_value(name) for name in (*connection_argument_spec(), *FILTERS)}
-        params["all_nodes"] = self.get_option("all_nodes")
+        """Variables by host name, from the cache if it is enabled and may be used, else from the cluster."""
+        params = {name: self.get_option(name) for name in (*connection_argument_spec(), *FILTERS, "all_nodes")}
+        params = {
+            name: self.templar.template(value) if isinstance(value, str) else value for name, value in params.items()
+        }
         if not self.get_option("cache"):
             return self._read(path, params)
         key = self.get_cache_key(path) + _digest(params)
@@ -156,14 +156,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         found: dict[str, dict[str, Any]] = self.cache[key]
         return found
 
-    def _text_or_value(self, name: str) -> Any:
-        value = self.get_option(name)
-        return self.templar.template(value) if isinstance(value, str) else value
-
     def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        task = Task({**params, "nodes": None}, False, self.display.warning, lambda secrets: None)
+        options = NodeInfoOptions(**{name: params[name] for name in FILTERS})
+        task = Task(options, params, False, self.display.warning, lambda secrets: None)
         try:
-            nodes = wanted_nodes(task, slim_node)
+            nodes = select_nodes(task.client(), options, slim_node)
         except ImportError as problem:
             raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
         except KubeError as problem:
@@ -186,7 +183,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
 
 def host_variables(node: Node) -> dict[str, Any]:
-    """The variables of a node's host: what gpuctl_node_info returns of it, with all labels."""
+    """The variables of a node's host: what gpuctl_node_info returns, with all labels."""
     row = node_row(node, node.labels)
     del row["node_name"], row["bound_pools"]  # the host's name, and gpuctl_pool
     variables = {"pool": node.pool, **row}
@@ -195,6 +192,6 @@ def host_variables(node: Node) -> dict[str, Any]:
 
 
 def _digest(params: Mapping[str, Any]) -> str:
-    """So that what one cluster said, or what one filter let through, is never given out for another."""
-    asked = {**connection_identity(params), **{name: params[name] for name in (*FILTERS, "all_nodes")}}
-    return sha256(dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """Part of the cache key, so that the answer of one cluster or filter is never used for another."""
+    source = {**connection_identity(params), **{name: params[name] for name in (*FILTERS, "all_nodes")}}
+    return sha256(dumps(source, sort_keys=True, default=str).encode()).hexdigest()[:16]

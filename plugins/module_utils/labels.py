@@ -1,31 +1,33 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The words that we share with the cluster: label keys, annotations, names of objects, resources and namespaces.
-
-Everything that is written into Kubernetes objects by one part and read back by another has its one home here.
-"""
+"""Label keys, annotations, and names of objects, resources and namespaces that the collection writes and reads back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# Server-side apply records who set which field under this name; it is also what we mark our objects with.
+# The field manager of server-side apply, and the value of the label that marks our objects.
 FIELD_MANAGER = "runwhere.gpuctl"
 
 DEFAULT_NAMESPACE = "default"
 SYSTEM_NAMESPACE = "gpuctl-system"  # where pools are declared
 DEFAULT_POOL = "default"
-RESERVED_NAMESPACES = "kube-"  # the beginning of the names that Kubernetes keeps for itself
-POOLS_LEASE = "pools"  # the Lease that who changes pools holds
-LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace in which its trainings are remembered
+RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
+POOLS_LEASE = "pools"  # the Lease that serializes changes of pools
+LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its trainings
 
-# Names that no pool can have, and why.
+# Names that are not valid for pools, and why.
 RESERVED_POOLS = {
     DEFAULT_POOL: "stands for the nodes that are in no pool",
     "none": "reads as if there were no pool",
     "all": "reads as if all pools were meant",
 }
+
+# What names and labels may look like, as patterns for fullmatch (Kubernetes, apimachinery/pkg/util/validation).
+LABEL_LENGTH = 63
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 
 PREFIX = "runwhere.ai/"
 JOB_TYPE = f"{PREFIX}job-type"
@@ -33,58 +35,39 @@ PRIORITY = f"{PREFIX}priority"
 POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
 NAMESPACE = f"{PREFIX}namespace"
-SWEEP = f"{PREFIX}sweep"  # of trainings that belong together; on the Job alone, so that it can change in place
+SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
 # The type of a node's GPUs: what users set, what a pool sets beside it, what NVIDIA's feature discovery finds.
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
 GPU_PRODUCT = "nvidia.com/gpu.product"
-DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is no label value
+DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid label value
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
-PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: how many copies a paused job gets back
+PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templates: as kubectl rollout restart sets it
-KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits the workloads that carry it
-KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the object that it stands for
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits workloads with this label
+KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the job
 
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 HOSTNAME = "kubernetes.io/hostname"
 
-GPU = "nvidia.com/gpu"
-GPU_MEMORY = "aliyun.com/gpu-mem"  # whole GiB of a shared GPU, by the gpushare device plugin
-
-# What limits in a ResourceQuota what a manifest's quota names. Of extended resources Kubernetes only counts
-# ``requests.``; it takes the bare name and ignores it (pkg/quota/v1/evaluator/core/pods.go, podComputeUsageHelper).
-QUOTA_KEYS: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("requests.cpu", "limits.cpu"),
-    "memory": ("requests.memory", "limits.memory"),
-    "gpu": (f"requests.{GPU}",),
-    "gpu_share": (f"requests.{GPU_MEMORY}",),
-    "pods": ("pods",),
-}
-
 MAIN_CONTAINER = "main"
 
 
 def job_labels(name: str, *, kind: str, priority: str, pool: str, namespace: str) -> dict[str, str]:
-    """The labels of every object that is made for a job, and of its pods."""
-    return {
-        **pod_selector(name),
-        JOB_TYPE: kind,
-        PRIORITY: priority,
-        POOL: pool,
-        NAMESPACE: namespace,
-    }
+    """The labels of every object of a job, and of its pods."""
+    return {**pod_selector(name), JOB_TYPE: kind, PRIORITY: priority, POOL: pool, NAMESPACE: namespace}
 
 
 def pod_selector(name: str) -> dict[str, str]:
-    """What tells a job's pods from all others in its namespace: ``app`` alone is a label that anybody may use."""
+    """The labels that select a job's pods; ``app`` alone is a label that others use too."""
     return {APP: name, MANAGED_BY: FIELD_MANAGER}
 
 
 def pods_of(name: str) -> str:
-    """``pod_selector`` as the API takes it in a query."""
+    """``pod_selector`` as a query parameter."""
     return selector_text(pod_selector(name))
 
 
@@ -114,20 +97,20 @@ def quota_object_name(quota: str, namespace: str) -> str:
 
 
 def is_protected(namespace: str) -> bool:
-    """Whether it is a namespace that is never deleted: Kubernetes' own, ours, and the one that everybody shares."""
+    """Whether the namespace is never deleted: Kubernetes' own, ours, and ``default``."""
     return namespace in (DEFAULT_NAMESPACE, SYSTEM_NAMESPACE) or namespace.startswith(RESERVED_NAMESPACES)
 
 
 def is_ours(obj: Mapping[str, Any]) -> bool:
-    """Whether the collection made the object."""
+    """Whether the collection manages the object."""
     return (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == FIELD_MANAGER
 
 
 def job_name_of(obj: Mapping[str, Any]) -> str | None:
-    """The job that an object was made for: its label ``app``, else (on pods of other tools' Jobs) ``job-name``."""
+    """The job that an object belongs to: its label ``app``, else (on pods of other tools' Jobs) ``job-name``."""
     labels = obj["metadata"].get("labels") or {}
     return labels.get(APP) or labels.get("job-name")
 
 
 OURS = selector_text({MANAGED_BY: FIELD_MANAGER})
-"""The selector of everything that this collection made."""
+"""The selector of all objects of this collection."""

@@ -1,16 +1,15 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Kubernetes resource quantities: read exactly, compared by value, written as the API server writes them.
+"""Kubernetes resource quantities: parsed exactly, compared by value, written as the API server writes them.
 
-The rules are those of apimachinery's pkg/api/resource (quantity.go, suffix.go, amount.go): what parses here parses
-there, and `canonical` is what comes back from the API server.
+The rules are those of apimachinery's pkg/api/resource (quantity.go, suffix.go, amount.go).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -30,7 +29,7 @@ _SYNTAX = re.compile(
 _MAX_BINARY = 2**63 - 1
 _FAST_PATH_DIGITS = 18
 _FAST_PATH_BINARY_DIGITS = 15
-# Far beyond anything a resource can be (2**63 has 19 digits); keeps `1e999999999` from filling the memory.
+# Far beyond any resource (2**63 has 19 digits): `1e999999999` would fill the memory.
 _MAX_EXPONENT = 30
 
 
@@ -38,48 +37,36 @@ class QuantityError(ValueError):
     """The text is not a Kubernetes quantity."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Quantity:
-    """A quantity: its exact value, its canonical text. Equal when the values are equal: 1Gi, 1024Mi."""
+    """An exact value and its canonical text. 1Gi and 1024Mi are equal."""
 
     value: Fraction
-    text: str
+    text: str = field(compare=False)
 
     def __str__(self) -> str:
         return self.text
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.value == other.value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __lt__(self, other: Quantity) -> bool:
-        return self.value < other.value
-
 
 def parse(text: str | int | float) -> Quantity:
-    """Read a quantity as the API server reads it: `2`, `0.5`, `500m`, `32Gi`, `1e3`.
-
-    Raises QuantityError for anything else. Numbers are read by their shortest decimal notation.
-    """
-    return _parsed(str(text).strip())
+    """Parse a quantity as the API server does: `2`, `0.5`, `500m`, `32Gi`, `1e3`. Raises QuantityError."""
+    return _parse(str(text).strip())
 
 
-@lru_cache(maxsize=1024)  # A folder of jobs, and the pods of a cluster, ask for the same few amounts.
-def _parsed(written: str) -> Quantity:
-    match = _SYNTAX.fullmatch(written)
+@lru_cache(maxsize=1024)  # Jobs and pods request the same few amounts.
+def _parse(text: str) -> Quantity:
+    match = _SYNTAX.fullmatch(text)
     if match is None:
-        raise QuantityError(f"{written!r} is not a quantity")
+        raise QuantityError(f"{text!r} is not a quantity")
     whole = (match["whole"] or "").lstrip("0") or "0"
     fraction, suffix = match["fraction"], match["suffix"]
     base, exponent, form = _scale(suffix)
     if abs(exponent) > _MAX_EXPONENT:
-        raise QuantityError(f"{written!r} is out of range")
+        raise QuantityError(f"{text!r} is out of range")
     exact = Fraction(int(whole + fraction), 10 ** len(fraction)) * Fraction(base) ** exponent
     sign = -1 if match["sign"] == "-" else 1
     value = sign * _bounded(exact, form)
-    canonical = written if _kept_as_written(whole, fraction, exponent, form) else _canonical(value, form)
+    canonical = text if _is_canonical(whole, fraction, exponent, form) else _canonical(value, form)
     return Quantity(value, canonical)
 
 
@@ -88,14 +75,14 @@ def canonical(text: str | int | float) -> str:
     return parse(text).text
 
 
-def same(left: str | int | float, right: str | int | float) -> bool:
-    """Whether two quantities have the same value. Raises QuantityError."""
-    return parse(left) == parse(right)
-
-
 def ceil_gib(text: str | int | float) -> int:
     """Whole GiB that hold the quantity (bytes): 1Mi -> 1, 2Gi -> 2, 2.5Gi -> 3. Raises QuantityError."""
     return math.ceil(parse(text).value / GIB)
+
+
+def floor_gib(text: str | int | float) -> int:
+    """Whole GiB in the quantity (bytes): 1Mi -> 0, 2Gi -> 2, 2.5Gi -> 2. Raises QuantityError."""
+    return math.floor(parse(text).value / GIB)
 
 
 def _scale(suffix: str) -> tuple[int, int, Format]:
@@ -107,17 +94,14 @@ def _scale(suffix: str) -> tuple[int, int, Format]:
 
 
 def _bounded(value: Fraction, form: Format) -> Fraction:
-    """quantity.go ParseQuantity: finer than a nano is rounded up, binary quantities end at 2**63-1."""
+    """quantity.go ParseQuantity: round up to nanos, limit binary quantities to 2**63-1."""
     if (value * 10**9).denominator != 1:
         value = Fraction(math.ceil(value * 10**9), 10**9)
     return min(value, Fraction(_MAX_BINARY)) if form == "binary" else value
 
 
-def _kept_as_written(whole: str, fraction: str, exponent: int, form: Format) -> bool:
-    """Whether ParseQuantity takes the text for canonical and hands it back untouched.
-
-    Its test is a quick one, so `1.500` and `+3Gi` come back as they are. (`0` has its own line there.)
-    """
+def _is_canonical(whole: str, fraction: str, exponent: int, form: Format) -> bool:
+    """Whether ParseQuantity returns the text as it is. Its check is coarse: `1.500` and `+3Gi` pass too."""
     digits = whole + fraction
     if form == "binary":
         power = exponent * 10
@@ -129,7 +113,7 @@ def _kept_as_written(whole: str, fraction: str, exponent: int, form: Format) -> 
 
 
 def _canonical(value: Fraction, form: Format) -> str:
-    """quantity.go CanonicalizeBytes: no fraction digits, the largest suffix that loses nothing."""
+    """quantity.go CanonicalizeBytes: no fraction digits, the largest exact suffix."""
     if value == 0:
         return "0"
     if form == "binary" and abs(value) >= 1024 and value.denominator == 1:

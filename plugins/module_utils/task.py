@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""One task as its core sees it, and how an Ansible module becomes one.
+"""One run of a module, independent of AnsibleModule, and how a module process performs it.
 
-The core of every module is a function from a Task to a result. It knows nothing of AnsibleModule, so that it can run
-elsewhere than in a module's process too: plugin_utils/local_action.py runs it in Ansible's own.
+Every module is a function from a Task to a result. It runs in a module process (``run_module``) and, on the controller,
+in Ansible's own (plugin_utils/module_action.py).
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from ansible.module_utils.basic import missing_required_lib
 
-from .zipped import compile_once
+from .kube.client import Client, cached_client, discard_client
+from .kube.connection_options import connection_argument_spec, connection_secrets
+from .kube.errors import KubeError
+from .manifest.problems import ManifestErrors, MissingLibrary
+from .options import OptionsT
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-    from .kube.client import Client
-
 
 class TaskFailed(Exception):
-    """The task has failed: the message for the user, and what was done until then."""
+    """The task failed: the message for the user, and the result up to then."""
 
     def __init__(self, message: str, **result: Any) -> None:
         super().__init__(message)
@@ -35,15 +37,16 @@ class TaskFailed(Exception):
 
 
 @dataclass
-class Task:
-    """What a task was asked for, and how it speaks to its surroundings.
+class Task(Generic[OptionsT]):
+    """The input of a module, and its access to everything outside.
 
-    ``hide`` takes values that must never be shown; ``hidden`` is all that were given so far. ``progress`` takes a line
-    that tells a person where a long wait stands; a module's process has no way to show one before it ends. ``environ``
-    has the variables of the task: those of the process unless somebody says otherwise. Without ``diff_mode`` nobody
-    looks at differences, and writing them out for hundreds of objects would cost more than the rest of the report.
+    ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
+    own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far. ``progress``
+    shows a line during a long wait; a module process cannot show one before it ends. Without ``diff_mode`` no diff is
+    built: for hundreds of objects it would cost more than the rest of the result.
     """
 
+    options: OptionsT
     params: Mapping[str, Any]
     check_mode: bool
     warn: Callable[[str], None]
@@ -54,29 +57,26 @@ class Task:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _client: Client | None = None
 
-    def require_non_negative(self, *options: str) -> None:
-        """Raises TaskFailed for one that is below zero, before anything is sent."""
-        for option in options:
-            if (self.params[option] or 0) < 0:
-                raise TaskFailed(f"{option} is {self.params[option]}; give 0 or more.")
+    def require_non_negative(self, *names: str) -> None:
+        """Raises TaskFailed for the first of the options that is below zero."""
+        for name in names:
+            value = getattr(self.options, name)
+            if (value or 0) < 0:
+                raise TaskFailed(f"{name}: {value} is negative. Give 0 or more.")
 
     def client(self) -> Client:
-        """The connection to the cluster, opened at the first call. Raises ConnectionProblem."""
+        """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
         if self._client is None:
-            from .kube.client_cache import cached_client
-
             self._client = cached_client(self.params, self.environ)
         return self._client
 
     def abort(self) -> None:
-        """Let what the core has begun come to its end, and nothing new begin."""
+        """Let requests in flight finish, and send no new ones."""
         if self._client is not None:
-            from .kube.client_cache import abort
-
-            abort(self._client)
+            discard_client(self._client)
 
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
-        """Ansible's ``diff`` entries, made only when they are looked at."""
+        """Ansible's ``diff`` entries; ``parts`` is only called in diff mode."""
         return list(parts()) if self.diff_mode else []
 
     def mask(self, values: Iterable[str]) -> None:
@@ -87,55 +87,46 @@ class Task:
 
 
 @dataclass(frozen=True)
-class ModuleSpec:
-    """What stands behind one module: its own options, what holds between them, and the function that does the task.
+class ModuleSpec(Generic[OptionsT]):
+    """A module: its options, the constraints between them, and the function that performs a task.
 
-    The module and the action plugin of the same name both take it from here.
+    The module and the action plugin of the same name share it.
     """
 
-    options: Mapping[str, Any]
-    run: Callable[[Task], dict[str, Any]]
+    options: type[OptionsT]
+    run: Callable[[Task[OptionsT]], dict[str, Any]]
     constraints: Mapping[str, Any] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
-        from .kube.connection import connection_argument_spec
-
-        return {"argument_spec": {**connection_argument_spec(), **self.options}, **self.constraints}
+        return {"argument_spec": {**connection_argument_spec(), **self.options.argument_spec()}, **self.constraints}
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """What a task returns. A failed one has ``msg``, and ``exception`` where a traceback helps."""
-
-    result: dict[str, Any]
-    failed: bool = False
-
-
-def run_module(module: AnsibleModule, core: ModuleSpec) -> None:
-    """Run a task's core as the module and exit: with its result, or with one message that says what to do."""
-    compile_once()
-    # They watch long-lived programs, and to find them pydantic would read the metadata of all that is installed.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
+    """Perform the task of a module process and exit with its result."""
     task = Task(
-        module.params, module.check_mode, module.warn, module.no_log_values.update, diff_mode=bool(module._diff)
+        spec.options.from_params(module.params),
+        module.params,
+        module.check_mode,
+        module.warn,
+        module.no_log_values.update,
+        diff_mode=bool(module._diff),
     )
-    outcome = run_task(task, core)
-    if outcome.failed:
-        module.fail_json(**outcome.result)
-    module.exit_json(**outcome.result)
+    result = run_task(task, spec)
+    if result.get("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
-def run_task(task: Task, core: ModuleSpec) -> TaskResult:
-    """Run a task's core; every failure becomes a message. What the task has hidden may stand in the result."""
-    from .kube.connection import connection_secrets
-    from .kube.errors import KubeError
-    from .manifest.problems import ManifestErrors, MissingLibrary
+def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
+    """Perform a task and return its result; one that fails has ``failed`` and ``msg``, some ``exception``.
 
+    The caller removes masked values from it.
+    """
     task.mask(connection_secrets(task.params))
     try:
         with _infrequent_gc():
-            return TaskResult(core.run(task))
+            return spec.run(task)
     except MissingLibrary as problem:
         return _failure(missing_required_lib(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
@@ -143,14 +134,13 @@ def run_task(task: Task, core: ModuleSpec) -> TaskResult:
     except TaskFailed as problem:
         return _failure(str(problem), **problem.result)
     except ManifestErrors as problem:
-        task.mask(problem.secrets)  # Ansible returns the options beside the message, the refused definition too.
+        task.mask(problem.secrets)  # Ansible returns the options too, and with them the invalid manifest.
         return _failure(str(problem))
     except KubeError as problem:
         return _failure(str(problem))
-    except Exception as problem:
-        # Its text may quote a secret: it has to pass where secrets are taken out, as every result does.
+    except Exception as problem:  # A result, not a traceback on stderr: its text may quote a secret.
         return _failure(
-            f"this is a defect of runwhere.gpuctl, please report it: {type(problem).__name__}: {problem}",
+            f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}",
             exception=traceback.format_exc(),
         )
     except BaseException:  # Ansible's timeout of the task, or an interrupt
@@ -160,8 +150,8 @@ def run_task(task: Task, core: ModuleSpec) -> TaskResult:
 
 @contextmanager
 def _infrequent_gc() -> Iterator[None]:
-    """Hundreds of jobs are a hundred thousand objects without a cycle among them. Python would look for one at each
-    700th, and time and again through all that Ansible and the libraries have made before."""
+    """Hundreds of jobs are a hundred thousand objects without a reference cycle. By default Python searches for cycles
+    after every 700 new objects, also among all those of Ansible and the libraries. docs/performance.md has figures."""
     threshold = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000)
@@ -172,5 +162,5 @@ def _infrequent_gc() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _failure(message: str, **result: Any) -> TaskResult:
-    return TaskResult({**result, "msg": message}, failed=True)
+def _failure(message: str, **result: Any) -> dict[str, Any]:
+    return {**result, "msg": message, "failed": True}

@@ -57,8 +57,7 @@ options:
       - Exactly one of O(src), O(definition) and O(name) is required.
     type: str
   kind:
-    description:
-      - Kind of the job that O(name) specifies. The task fails if the job is of another kind.
+    description: Kind of the job that O(name) specifies. The task fails if the job is of another kind.
     type: str
     choices: [training, inference, notebook, compute]
   namespace:
@@ -108,17 +107,11 @@ options:
         restarted trainings.
     type: bool
     default: false
-  force_conflicts:
-    description:
-      - Whether to overwrite fields that another field manager, such as C(kubectl edit) or a controller, has changed. If
-        V(false), the task fails and reports the fields and their managers.
-    type: bool
-    default: false
   wait:
     description:
       - Whether to wait for the condition in O(wait_for). With O(state=absent) and O(state=paused), the module waits until the
         pods have been removed. Ignored in check mode.
-      - The module watches the jobs. Without permission to watch, it prints a warning and polls every few seconds.
+      - Without permission to watch the jobs, the module prints a warning and polls every few seconds.
       - The task fails early if a job cannot become ready without intervention. Examples are an image that cannot be pulled, an
         exhausted quota, a missing pool or GPU type, more GPUs than any node has, C(CrashLoopBackOff), a failed training, and a
         job that was paused or deleted in the meantime. For a failed container, the message and RV(results[].log) contain the
@@ -138,8 +131,7 @@ options:
     choices: [scheduled, ready, complete]
     default: ready
   wait_timeout:
-    description:
-      - Timeout in seconds for O(wait), and for the deletion of the old object when a job is recreated.
+    description: Timeout in seconds for O(wait), and for the deletion of the old object when a job is recreated.
     type: int
     default: 600
   wait_for_nodes:
@@ -168,7 +160,8 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.manifests
-  - runwhere.gpuctl.concurrency
+  - runwhere.gpuctl.manifests.conflicts
+  - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -191,18 +184,9 @@ EXAMPLES = r"""
       environment:
         image: registry.example.com/llama-factory-deepspeed:v0.8.0
         command: [llamafactory-cli, train, /config/sft.yaml]
-      resources:
-        gpu: 4
-        gpu-type: A100-100G
-        cpu: 32
-        memory: 128Gi
+      resources: {gpu: 4, gpu-type: A100-100G, cpu: 32, memory: 128Gi}
     namespace: team-a
     wait: true
-  register: training
-
-- name: Show the status of the job
-  ansible.builtin.debug:
-    msg: "{{ training.results[0].status }} {{ training.results[0].reason | default('', true) }}"
 
 - name: Run a training to completion on an autoscaled cluster, for at most twelve hours
   runwhere.gpuctl.gpuctl_job:
@@ -223,11 +207,6 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ paused.results | map(attribute='released_gpus') | sum }} GPUs"
 
-- name: Resume all jobs in a directory
-  runwhere.gpuctl.gpuctl_job:
-    src: manifests/
-    state: resumed
-
 - name: Restart the pods of a service
   runwhere.gpuctl.gpuctl_job:
     name: llama3-8b
@@ -241,11 +220,6 @@ EXAMPLES = r"""
     namespace: team-a
     replicas: 4
 
-- name: Update a service, but never recreate a running training
-  runwhere.gpuctl.gpuctl_job:
-    src: [inference.yaml, training.yaml]
-    on_immutable: fail
-
 - name: Submit a directory of experiments and continue if one fails
   runwhere.gpuctl.gpuctl_job:
     src: experiments/
@@ -258,13 +232,12 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ item.name }}: {{ item.error }}"
   loop: "{{ experiments.results | selectattr('error') }}"
-  loop_control:
-    label: "{{ item.name }}"
 
-- name: Run failed trainings again
+- name: Run failed trainings again, but never recreate a running one
   runwhere.gpuctl.gpuctl_job:
     src: trainings/
     rerun: on_failure
+    on_immutable: fail
 
 - name: Run a sweep of six trainings, named lr-search-1e-4-1 and so on
   runwhere.gpuctl.gpuctl_job:
@@ -272,29 +245,14 @@ EXAMPLES = r"""
       kind: training
       job:
         name: lr-search
-      matrix:
-        lr: ["1e-4", "3e-5", "1e-5"]
-        seed: [1, 2]
+      matrix: {lr: ["1e-4", "3e-5", "1e-5"], seed: [1, 2]}
       environment:
         image: registry.example.com/resnet:v1
         command: [python, train.py, --lr, $(matrix.lr), --seed, $(matrix.seed)]
-      resources:
-        gpu: 1
-        cpu: 8
-        memory: 32Gi
+      resources: {gpu: 1, cpu: 8, memory: 32Gi}
     namespace: team-a
 
-- name: Get the trainings of the sweep
-  runwhere.gpuctl.gpuctl_job_info:
-    namespaces: team-a
-    label_selectors: runwhere.ai/sweep=lr-search
-
-- name: Delete a job by manifest
-  runwhere.gpuctl.gpuctl_job:
-    src: training.yaml
-    state: absent
-
-- name: Delete a job by name, without a grace period
+- name: Delete a job without a grace period
   runwhere.gpuctl.gpuctl_job:
     name: qwen2-7b-sft
     namespace: team-a
@@ -313,22 +271,18 @@ results:
     name:
       description: Name of the job.
       type: str
-      sample: qwen2-7b-sft
     namespace:
       description: Namespace of the job.
       type: str
-      sample: team-a
     kind:
       description: Kind of the job. V(none) if a job to delete by O(name) was not found.
       type: str
-      sample: training
     action:
       description:
         - The change that was made, or would be made in check mode. One of V(create), V(update), V(recreate), V(unchanged),
           V(delete), V(pause), V(resume), V(restart) and V(scale).
         - For a failed job, the part that was done before the failure.
       type: str
-      sample: create
     error:
       description: Why the job failed, or did not reach O(wait_for). V(none) on success.
       type: str
@@ -339,13 +293,12 @@ results:
         - V(none) if the job was deleted, if check mode would create or recreate it, or if the result of a finished training is
           unknown.
       type: str
-      sample: Running
     reason:
       description:
         - Why the job is not running, or why a training was left unchanged. V(none) if the job is running, or if it was changed
           without O(wait).
       type: str
-      sample: "pod qwen2-7b-sft-x7k2p cannot be placed: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
+      sample: "pod qwen2-7b-sft-x7k2p cannot be scheduled: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
     ready:
       description: Number of ready pods and number of desired pods. V(none) if the job has no workload.
       type: str
@@ -358,7 +311,6 @@ results:
     released_gpus:
       description: Number of GPUs that pausing the job released.
       type: int
-      sample: 4
     resources:
       description: Kubernetes objects of the job.
       type: list
@@ -367,19 +319,15 @@ results:
         api_version:
           description: API version of the object.
           type: str
-          sample: batch/v1
         kind:
           description: Kind of the object.
           type: str
-          sample: Job
         name:
           description: Name of the object.
           type: str
-          sample: qwen2-7b-sft
         action:
           description: The change to the object, as in RV(results[].action).
           type: str
-          sample: create
         changes:
           description: Paths of the changed fields.
           type: list
@@ -393,7 +341,6 @@ results:
     duration:
       description: Duration of the writes for this job in seconds.
       type: float
-      sample: 0.042
 msg:
   description: Summary of the changes.
   returned: success

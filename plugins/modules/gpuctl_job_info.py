@@ -116,50 +116,40 @@ results:
     name:
       description: Name of the job.
       type: str
-      sample: qwen2-7b-sft
     namespace:
       description: Namespace of the job.
       type: str
-      sample: team-a
     kind:
       description: Kind of the job.
       type: str
-      sample: training
     status:
       description: One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
       type: str
-      sample: Pending
     reason:
       description: Why the job is not running. V(none) if it is running or has succeeded, or if no cause was found.
       type: str
       sample: >-
-        pod qwen2-7b-sft-zlflg cannot be placed: it asks for 8 GPUs on one node, and the most that is free on one of the 2 nodes
-        of pool training-pool is 4 GPUs (on node-1), 4 GPUs short; wait for other jobs to end, delete one, or raise
+        pod qwen2-7b-sft-zlflg cannot be scheduled: it needs 8 GPUs on one node, but the most free on one of the 2 nodes of pool
+        training-pool is 4 GPUs (on node-1), 4 GPUs short. Wait for other jobs to finish, delete one, or raise
         job.priority.
     ready:
       description: Number of ready pods and number of desired pods.
       type: str
-      sample: 1/2
     pool:
       description: Pool of the job.
       type: str
-      sample: training-pool
     priority:
       description: Priority of the job.
       type: str
-      sample: high
     gpu:
       description: Number of GPUs of each pod.
       type: int
-      sample: 4
     gpu_type:
       description: Requested GPU type.
       type: str
-      sample: A100-100G
     gpu_share:
       description: Requested memory of a shared GPU, if the job uses one.
       type: str
-      sample: 4Gi
     cpu:
       description: CPU request of each pod.
       type: str
@@ -177,7 +167,6 @@ results:
     managed:
       description: Whether this collection manages the job. V(false) for jobs of the former gpuctl command line.
       type: bool
-      sample: true
     workload:
       description: Kind and name of the Kubernetes workload.
       type: str
@@ -224,7 +213,6 @@ pods:
     job_id:
       description: Name of the pod.
       type: str
-      sample: qwen2-7b-sft-zlflg
     name:
       description: Name of the job.
       type: str

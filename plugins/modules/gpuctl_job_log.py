@@ -156,19 +156,15 @@ results:
     name:
       description: Name of the job.
       type: str
-      sample: qwen2-7b-sft
     namespace:
       description: Namespace of the job.
       type: str
-      sample: team-a
     kind:
       description: Kind of the job.
       type: str
-      sample: training
     node:
       description: Node that the pod is assigned to.
       type: str
-      sample: node-1
     status:
       description: Phase of the pod, or the reason of its container if that is more specific.
       type: str
@@ -181,7 +177,6 @@ results:
     truncated:
       description: Whether O(limit_bytes) removed part of the log.
       type: bool
-      sample: false
     last_timestamp:
       description: Timestamp of the last line.
       type: str
@@ -189,7 +184,7 @@ results:
     error:
       description: Why the log of this pod is not available. V(none) on success.
       type: str
-      sample: the container main of pod qwen2-7b-sft-0-zlflg has not started yet (ContainerCreating)
+      sample: container main of pod qwen2-7b-sft-0-zlflg has not started yet (ContainerCreating)
 dest:
   description: Path to the file.
   returned: success and with O(dest)

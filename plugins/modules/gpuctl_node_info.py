@@ -85,27 +85,21 @@ results:
     node_name:
       description: Name of the node.
       type: str
-      sample: node-1
     status:
       description: V(active), V(maintaining) (cordoned) or V(faulty) (not ready).
       type: str
-      sample: active
     gpu_total:
       description: Number of allocatable GPUs.
       type: int
-      sample: 8
     gpu_used:
       description: Number of GPUs that pods on the node request.
       type: int
-      sample: 4
     gpu_free:
       description: Number of GPUs available to new pods. V(0) if the node is not active.
       type: int
-      sample: 4
     gpu_type:
       description: GPU type, from the labels of this collection or of NVIDIA GPU Feature Discovery.
       type: str
-      sample: A100-100G
     bound_pools:
       description: Pool of the node, as a list with one element. V(default) for a node without a pool.
       type: list
@@ -118,7 +112,6 @@ results:
     cpu_used:
       description: CPU that pods on the node request.
       type: str
-      sample: 32500m
     memory:
       description: Allocatable memory.
       type: str
@@ -126,7 +119,6 @@ results:
     memory_used:
       description: Memory that pods on the node request.
       type: str
-      sample: 128Gi
     labels:
       description: Labels with the prefix C(runwhere.ai/), or the existing labels in O(label_keys).
       type: dict
@@ -142,7 +134,6 @@ results:
     last_updated_at:
       description: Time of the last heartbeat in the conditions of the node.
       type: str
-      sample: "2026-01-02T04:03:05Z"
     object:
       description: Kubernetes object of the node.
       returned: with O(full=true)

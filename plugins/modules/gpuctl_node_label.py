@@ -72,7 +72,7 @@ seealso:
     description: Declare the nodes of a pool.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
-  - runwhere.gpuctl.concurrency
+  - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -85,13 +85,6 @@ EXAMPLES = r"""
     nodes: [gpu-node-1, gpu-node-2]
     labels:
       gpu-type: A100-100G
-
-- name: Set the GPU type of all nodes of a pool and overwrite other values
-  runwhere.gpuctl.gpuctl_node_label:
-    pool: training-pool
-    labels:
-      runwhere.ai/gpu-type: A100-100G
-    overwrite: true
 
 - name: Move a node to another pool
   runwhere.gpuctl.gpuctl_node_label:
@@ -106,12 +99,6 @@ EXAMPLES = r"""
     labels:
       rack: r17
     continue_on_error: true
-  register: labelled
-  ignore_errors: true
-
-- name: Show the nodes that failed
-  ansible.builtin.debug:
-    msg: "{{ labelled.failed_nodes | runwhere.gpuctl.table }}"
 
 - name: Remove a label
   runwhere.gpuctl.gpuctl_node_label:
@@ -136,7 +123,6 @@ failed_nodes:
     node_name:
       description: Name of the node.
       type: str
-      sample: gpu-node-9
     error:
       description: V(NodeNotFound), V(LabelConflict), V(Conflict), V(Forbidden), or another reason from the API server.
       type: str
@@ -144,7 +130,7 @@ failed_nodes:
     message:
       description: Explanation of the error.
       type: str
-      sample: "the cluster has no node gpu-node-9; did you mean gpu-node-1?"
+      sample: node gpu-node-9 not found. Did you mean gpu-node-1?
 results:
   description: One entry for each node in RV(success).
   returned: on success, and on failure with O(continue_on_error=true)
@@ -154,11 +140,9 @@ results:
     node_name:
       description: Name of the node.
       type: str
-      sample: gpu-node-1
     action:
       description: The change that was made, or would be made in check mode. V(update) or V(unchanged).
       type: str
-      sample: update
     labels:
       description: Changed labels with their new values. V(none) for a removed label.
       type: dict

@@ -77,7 +77,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.manifests
-  - runwhere.gpuctl.concurrency
+  - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -131,21 +131,17 @@ results:
     name:
       description: Name of the pool.
       type: str
-      sample: training-pool
     action:
       description:
         - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged) and V(delete).
       type: str
-      sample: update
     description:
       description: Description of the pool. Empty if it has none.
       type: str
-      sample: Large trainings
     nodes:
       description: Nodes of the pool, sorted by name.
       type: list
       elements: str
-      sample: [gpu-node-1, gpu-node-2]
     gpu_types:
       description: Declared GPU type of each node. V(none) if the pool declares none.
       type: dict
@@ -154,12 +150,10 @@ results:
       description: Nodes that were added to the pool.
       type: list
       elements: str
-      sample: [gpu-node-2]
     removed:
       description: Nodes that were removed from the pool.
       type: list
       elements: str
-      sample: []
     changed_types:
       description: GPU types C(before) and C(after) of nodes that stayed in the pool and whose GPU type label changed.
       type: dict

@@ -62,29 +62,23 @@ results:
     name:
       description: Name of the pool.
       type: str
-      sample: training-pool
     description:
       description: Description of the pool. V(none) if it has none.
       type: str
-      sample: Training of large models
     status:
       description:
         - V(active) if the pool is empty or at least one of its nodes accepts pods. Otherwise, V(faulty) if a node is not ready,
           or V(maintaining) if all nodes are cordoned.
       type: str
-      sample: active
     gpu_total:
       description: Number of allocatable GPUs.
       type: int
-      sample: 16
     gpu_used:
       description: Number of GPUs that pods on the nodes request.
       type: int
-      sample: 12
     gpu_free:
       description: Number of GPUs available to new pods.
       type: int
-      sample: 4
     gpu_type:
       description: Number of GPUs of each type.
       type: dict
@@ -92,12 +86,10 @@ results:
     node_count:
       description: Number of nodes.
       type: int
-      sample: 2
     nodes:
       description: Names of the nodes.
       type: list
       elements: str
-      sample: [node-1, node-2]
     jobs:
       description: Jobs with pods on the nodes of the pool, or with pods that are waiting for it.
       type: list
@@ -106,27 +98,21 @@ results:
         name:
           description: Name of the job.
           type: str
-          sample: qwen2-7b-sft
         namespace:
           description: Namespace of the job.
           type: str
-          sample: team-a
         kind:
           description: Kind of the job.
           type: str
-          sample: training
         gpu:
           description: Number of GPUs that the pods of the job on these nodes request.
           type: int
-          sample: 4
         pods:
           description: Number of pods of the job on these nodes.
           type: int
-          sample: 1
         pods_waiting:
           description: Number of pods of the job that are not assigned to a node.
           type: int
-          sample: 0
 """
 
 from ansible.module_utils.basic import AnsibleModule

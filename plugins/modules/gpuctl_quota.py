@@ -60,12 +60,6 @@ options:
     description: Whether to delete namespaces that contain unfinished pods or PersistentVolumeClaims.
     type: bool
     default: false
-  force_conflicts:
-    description:
-      - Whether to overwrite fields that another field manager, such as C(kubectl edit) or a controller, has changed. If
-        V(false), the task fails and reports the fields and their managers.
-    type: bool
-    default: false
   wait:
     description: Whether to wait until the namespaces have been deleted.
     type: bool
@@ -80,7 +74,8 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.manifests
-  - runwhere.gpuctl.concurrency
+  - runwhere.gpuctl.manifests.conflicts
+  - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -96,14 +91,8 @@ EXAMPLES = r"""
         name: team-resource-quota
         description: Quotas of the team
       users:
-        elon-musk:
-          cpu: 10
-          memory: 20Gi
-          gpu: 4
-        sam-altman:
-          cpu: 10
-          memory: 20Gi
-          gpu: 4
+        elon-musk: {cpu: 10, memory: 20Gi, gpu: 4}
+        sam-altman: {cpu: 10, memory: 20Gi, gpu: 4}
 
 - name: Apply all quotas in a directory
   runwhere.gpuctl.gpuctl_quota:
@@ -139,20 +128,16 @@ results:
     name:
       description: Name of the quota. V(none) if a namespace in O(namespaces) has no quota to delete.
       type: str
-      sample: team-resource-quota
     namespace:
       description: Name of the namespace.
       type: str
-      sample: sam-altman
     description:
       description: Description of the quota. V(none) if the quota was deleted.
       type: str
-      sample: Quotas of the team
     action:
       description:
         - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged) and V(delete).
       type: str
-      sample: update
     cpu:
       description: Usage and limit of CPU cores. V(none) if they are not limited or the quota was deleted.
       type: dict
@@ -164,7 +149,6 @@ results:
         hard:
           description: Limit.
           type: raw
-          sample: "10"
         percent:
           description: Usage as a percentage of the limit. V(100.0) if the limit is 0.
           type: float
@@ -193,24 +177,20 @@ results:
         resource:
           description: V(cpu), V(memory), V(gpu), V(gpu_share) or V(pods).
           type: str
-          sample: cpu
         used:
           description: Usage.
           type: raw
-          sample: "12"
         hard:
           description: Limit.
           type: raw
-          sample: "10"
     other_quotas:
       description: Unmanaged ResourceQuotas that also limit the namespace.
       type: list
       elements: str
-      sample: []
     reason:
       description: Why the namespace was kept despite O(delete_namespaces).
       type: str
-      sample: gpuctl did not make it
+      sample: not created by gpuctl
     resources:
       description: Kubernetes objects of the quota in the namespace.
       type: list
@@ -219,19 +199,15 @@ results:
         api_version:
           description: API version of the object.
           type: str
-          sample: v1
         kind:
           description: Kind of the object.
           type: str
-          sample: ResourceQuota
         name:
           description: Name of the object.
           type: str
-          sample: team-resource-quota-sam-altman
         action:
           description: The change to the object, as in RV(results[].action).
           type: str
-          sample: update
         changes:
           description: Paths of the changed fields.
           type: list

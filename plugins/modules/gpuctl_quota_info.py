@@ -49,10 +49,6 @@ EXAMPLES = r"""
   vars:
     columns:
       - namespace
-      - {key: cpu.used, title: CPU USED}
-      - {key: cpu.hard, title: CPU}
-      - {key: memory.used, title: MEMORY USED}
-      - {key: memory.hard, title: MEMORY}
       - {key: gpu.used, title: GPU USED}
       - {key: gpu.hard, title: GPU}
 
@@ -71,15 +67,12 @@ results:
     name:
       description: Name of the quota.
       type: str
-      sample: team-resource-quota
     namespace:
       description: Name of the namespace.
       type: str
-      sample: sam-altman
     description:
       description: Description of the quota.
       type: str
-      sample: Quotas of the team
     cpu:
       description: Usage and limit of CPU cores. V(none) if they are not limited.
       type: dict
@@ -91,7 +84,6 @@ results:
         hard:
           description: Limit.
           type: raw
-          sample: "10"
         percent:
           description: Usage as a percentage of the limit. V(100.0) if the limit is 0.
           type: float
@@ -120,15 +112,12 @@ results:
         resource:
           description: V(cpu), V(memory), V(gpu), V(gpu_share) or V(pods).
           type: str
-          sample: gpu
         used:
           description: Usage.
           type: raw
-          sample: 6
         hard:
           description: Limit.
           type: raw
-          sample: 4
     object:
       description: Kubernetes object of the ResourceQuota.
       returned: with O(full=true)

@@ -106,11 +106,9 @@ results:
     name:
       description: Name of the service account.
       type: str
-      sample: awx-submit
     namespace:
       description: Namespace of the service account.
       type: str
-      sample: gpuctl-system
     user:
       description: Kubernetes user name of the service account.
       type: str
@@ -118,17 +116,14 @@ results:
     level:
       description: Level of the account. V(none) with O(state=absent).
       type: str
-      sample: submit
     namespaces:
       description: Namespaces in which the permissions apply. V(none) for the whole cluster, and with O(state=absent).
       type: list
       elements: str
-      sample: [team-a, team-b]
     action:
       description:
         - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged) and V(delete).
       type: str
-      sample: create
     resources:
       description: Kubernetes objects that grant the permissions.
       type: list
@@ -137,24 +132,19 @@ results:
         api_version:
           description: API version of the object.
           type: str
-          sample: rbac.authorization.k8s.io/v1
         kind:
           description: Kind of the object.
           type: str
-          sample: RoleBinding
         name:
           description: Name of the object.
           type: str
-          sample: "gpuctl-submit:gpuctl-system:awx-submit"
         action:
           description: The change to the object, as in RV(results[].action).
           type: str
-          sample: create
         changes:
           description: Paths of the changed fields.
           type: list
           elements: str
-          sample: []
 msg:
   description: Summary of the changes.
   returned: success

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a task can run in Ansible's own process, or needs one of its own. Pure, but for what is installed."""
+"""Whether a task can run in Ansible's own process, or needs a module process. Pure, but for what is installed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SWITCH = "GPUCTL_FAST_PATH"
 # Distribution -> the lowest version that the collection works with, as requirements.txt says.
 LIBRARIES = {"kubernetes": (31, 0), "pydantic": (2, 7), "PyYAML": (6, 0)}
 
-# ansible.builtin's words for "find a Python" (INTERPRETER_PYTHON); what it would find is not asked for.
-_FIND_ONE = ("auto", "auto_legacy", "auto_silent", "auto_legacy_silent")
+# The values of INTERPRETER_PYTHON for any Python. Which one Ansible would discover does not matter.
+_ANY_PYTHON = ("auto", "auto_legacy", "auto_silent", "auto_legacy_silent")
 
 
 @dataclass(frozen=True)
 class ExecutionContext:
-    """How a task is to be run. ``environment`` is what the keyword of that name says."""
+    """How to run a task. ``environment`` is the value of the keyword of that name."""
 
     transport: str = "local"
     becomes: bool = False
@@ -36,8 +36,8 @@ class ExecutionContext:
 
 
 def module_process_reason(task: ExecutionContext) -> str | None:
-    """The reason why only a process of its own does what is asked for; None: there is none."""
-    foreign = sorted(name for name in task.environment if not name.startswith("K8S_AUTH_") and name != SWITCH)
+    """Why the task needs a module process; None if it does not."""
+    variables = sorted(name for name in task.environment if not name.startswith("K8S_AUTH_") and name != SWITCH)
     if switched_off({**os.environ, **task.environment}):
         return f"{SWITCH} is off"
     if task.transport != "local":
@@ -46,8 +46,8 @@ def module_process_reason(task: ExecutionContext) -> str | None:
         return "it is asynchronous"
     if task.becomes:
         return "it becomes another user"
-    if foreign:
-        return f"the environment has {', '.join(foreign)}, which libraries and exec plug-ins may look for"
+    if variables:
+        return f"the environment has {', '.join(variables)}, which libraries and exec plug-ins may look for"
     if not _is_this_python(task.interpreter):
         return f"the interpreter is to be {task.interpreter}, and this is {sys.executable}"
     return unfit_library()
@@ -62,7 +62,7 @@ def _is_this_python(interpreter: str) -> bool:
 
     The Python of a virtual environment is a link to one outside of it, with other libraries.
     """
-    if interpreter in _FIND_ONE:
+    if interpreter in _ANY_PYTHON:
         return True
     found = shutil.which(os.path.expanduser(interpreter))
     if found is None:
@@ -73,7 +73,7 @@ def _is_this_python(interpreter: str) -> bool:
 
 @lru_cache(maxsize=1)
 def unfit_library() -> str | None:
-    """Which library keeps tasks from running here; it is on the disk that this is looked up."""
+    """The library that keeps tasks from running here, read from the metadata on disk."""
     for name, lowest in LIBRARIES.items():
         try:
             version = metadata.version(name)

@@ -26,7 +26,7 @@ from ansible import constants as C
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, TaskResult, run_task
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
     plain_options,
@@ -41,63 +41,26 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import (
 
 _PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 
-# What the modules import only when they need it, because a module's process starts from nothing for every task.
-_LAZY_IMPORTS = (
-    "cluster.read",
-    "cluster.reason",
-    "engine.results",
-    "jobs.apply_jobs",
-    "jobs.job_plans",
-    "jobs.job_rows",
-    "jobs.objects.build",
-    "jobs.objects.compute",
-    "jobs.objects.inference",
-    "jobs.objects.notebook",
-    "jobs.objects.training",
-    "jobs.transition_plans",
-    "kube.client_cache",
-    "kube.kubeconfig",
-    "kube.tls",
-    "logs.absence",
-    "logs.host_file",
-    "logs.lines",
-    "logs.log_pods",
-    "manifest.cross_document",
-    "manifest.digest",
-    "manifest.load",
-    "manifest.matrix",
-    "manifest.sources",
-    "nodes.node_writer",
-    "pools.lease",
-    "pools.membership",
-    "pools.pool_rows",
-    "quotas.live_quotas",
-    "quotas.quota_plan",
-    "quotas.usage",
-    "wait.job_wait",
-)
 
-
-def module_spec(name: str) -> ModuleSpec:
+def module_spec(name: str) -> ModuleSpec[Any]:
     """The core of the module ``gpuctl_…``."""
-    spec: ModuleSpec = import_module(f"{_PLUGINS}.modules.{name}").MODULE
+    spec: ModuleSpec[Any] = import_module(f"{_PLUGINS}.modules.{name}").MODULE
     return spec
 
 
 def _preload() -> None:
-    """Import in ansible-playbook what its workers need.
+    """Import in ansible-playbook what its workers need, and modules only import when they need it.
 
     Strategy plugins load an action plugin in the process that they fork each worker from. Only imports help here: a
     socket, thread or TLS context would not survive the fork.
     """
-    if switched_off(os.environ):
+    if switched_off(os.environ) or unfit_library():
         return
-    for path in Path(__file__).parent.parent.joinpath("modules").glob("gpuctl_*.py"):
-        module_spec(path.stem)
-    for name in _LAZY_IMPORTS:
-        import_module(f"{_PLUGINS}.module_utils.{name}")
-    unfit_library()  # cached
+    plugins = Path(__file__).parent.parent
     with suppress(ImportError):  # The task reports a missing library.
+        for path in (*plugins.glob("modules/gpuctl_*.py"), *plugins.glob("module_utils/**/*.py")):
+            if path.stem != "__init__":
+                import_module(".".join((_PLUGINS, *path.relative_to(plugins).with_suffix("").parts)))
         import_module("yaml")
         import_module("urllib3.util.ssl_")
 
@@ -114,7 +77,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         environment = self._environment()
-        reason = module_process_reason(self._execution_context(variables, environment))
+        context = ExecutionContext(
+            transport=self._connection.transport,
+            becomes=self._connection.become is not None,
+            is_async=bool(self._task.async_val),
+            interpreter=self._interpreter(variables),
+            environment=environment,
+        )
+        reason = module_process_reason(context)
         if reason is None:
             result |= self._run_in_process(variables, environment)
         else:
@@ -125,15 +95,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if self._task.no_log:
             censor_results(result)
         return result
-
-    def _execution_context(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> ExecutionContext:
-        return ExecutionContext(
-            transport=self._connection.transport,
-            becomes=self._connection.become is not None,
-            is_async=bool(self._task.async_val),
-            interpreter=self._interpreter(variables),
-            environment=environment,
-        )
 
     def _interpreter(self, variables: Mapping[str, Any]) -> str:
         """The Python interpreter from variables, environment or ansible.cfg, or a keyword like ``auto``."""
@@ -160,9 +121,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 Display().display(f"[{prefix}] {remove_values(line, secrets)}")
 
         if options.error:
-            outcome = TaskResult({"msg": options.error}, failed=True)
+            result = {"msg": options.error, "failed": True}
         else:
             task = Task(
+                spec.options.from_params(options.params),
                 options.params,
                 self._task.check_mode,
                 warnings.append,
@@ -172,13 +134,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 environ={**os.environ, **environment},
             )
             with _working_directory(self._loader.get_basedir()):
-                outcome = run_task(task, spec)
-        result = {**outcome.result, "invocation": {"module_args": options.params}}
+                result = run_task(task, spec)
+        result["invocation"] = {"module_args": options.params}
         if warnings:
             result["warnings"] = list(dict.fromkeys(warnings))
         if options.deprecations:
             result["deprecations"] = options.deprecations
-        return {**_masked(result, secrets), **({"failed": True} if outcome.failed else {})}
+        return _masked(result, secrets)
 
 
 def _masked(result: dict[str, Any], secrets: set[str]) -> dict[str, Any]:

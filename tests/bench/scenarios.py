@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.build import build
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 from bench.measure import Contender, Group, Step
 

@@ -115,10 +115,10 @@ def _message(seen: Observation) -> Iterator[str]:
         written = _work(seen.before, seen.after)
         if written:
             yield f"it says that nothing was changed, but: {'; '.join(written[:3])}"
-    if first.failed and "was put back" in first.told and not seen.rivals:
+    if first.failed and "was restored" in first.told and not seen.rivals:
         gone = [key for key in _workloads(seen.before) if key not in seen.after.contents]
         if gone:
-            yield f"it says that the job was put back, but {gone[0]} is not there"
+            yield f"it says that the job was restored, but {gone[0]} is not there"
 
 
 def _said(seen: Observation) -> Iterator[str]:
@@ -244,12 +244,12 @@ _RULES: Mapping[str, Rule] = {
     "lease": _lease,
 }
 
-_NOT_KNOWN = re.compile(r"not known|unknown whether|may have been|may or may not")
-_NOTHING_CHANGED = re.compile(r"[Nn]othing (was|has been) changed|changed nothing")
+_NOT_KNOWN = re.compile(r"not known whether|unknown whether|may have been (applied|written|changed|created|sent)")
+_NOTHING_CHANGED = re.compile(r"[Nn]othing was (changed|written|sent)|without\s+changing anything")
 _NOT_FOR_PEOPLE = re.compile(
-    r"<html|<!DOCTYPE|Traceback|KeyError|TypeError|AttributeError|IndexError|this is a defect|the runner has failed"
+    r"<html|<!DOCTYPE|Traceback|KeyError|TypeError|AttributeError|IndexError|This is a bug in|the runner has failed"
 )
-_MISLEADING = re.compile(r"field is immutable|could not be put back|Kubernetes cannot change")
+_MISLEADING = re.compile(r"field is immutable|could not be restored|Kubernetes cannot change")
 _LONGEST_MESSAGE = 2500
 _SLACK_SECONDS = 4.0  # of a busy machine
 

@@ -198,8 +198,11 @@ def perform(task: TaskCall) -> dict[str, Any]:
         if options.error:
             return {"result": {"msg": options.error}, "failed": True, "warnings": []}
         warnings: list[str] = list(options.warnings)
-        outcome = tasks.run_task(tasks.Task(options.params, False, warnings.append, list, environ={}), spec)
-    return {"result": outcome.result, "failed": outcome.failed, "warnings": list(dict.fromkeys(warnings))}
+        module_options = spec.options.from_params(options.params)
+        task = tasks.Task(module_options, options.params, False, warnings.append, list, environ={})
+        result = tasks.run_task(task, spec)
+    failed = bool(result.pop("failed", False))
+    return {"result": result, "failed": failed, "warnings": list(dict.fromkeys(warnings))}
 
 
 @contextmanager

@@ -79,7 +79,7 @@ class Demo:
         self._step("One more training, for which there is no room just now. What is there, and why does it not run?")
         self._submit(src="evaluation.yaml", expect_changed=True)
         shown = self._play(STATUS, expect_changed=False)
-        self._check("8 GPUs on one node, and the most that is free" in shown, "status must say why a job does not run")
+        self._check("8 GPUs on one node, but the most free" in shown, "status must say why a job does not run")
 
         self._step(f"Edit one field: the image of the inference service becomes {NEW_IMAGE}.")
         service = self.manifests / "inference-vllm.yaml"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Service accounts with the rights that gpuctl_rbac gives, made with bare requests and under names of their own.
+"""Service accounts with the permissions that gpuctl_rbac grants, created by direct requests under unique names.
 
-Nothing of the cluster's own gpuctl_rbac accounts and roles is touched.
+The cluster's own gpuctl_rbac accounts and roles stay as they are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _WEEK = 7 * 24 * 3600  # seconds; the server may grant less
 
 @contextmanager
 def account(api: Api, level: str, namespaces: Sequence[str] | None = None) -> Iterator[Api]:
-    """The cluster as an account of a level sees it; where rights are not enforced, as ``api`` sees it."""
+    """Access to the cluster as an account of a level; as ``api`` if the cluster does not enforce RBAC."""
     prefix = make_namespace(api)
-    made: list[dict[str, Any]] = []
+    created: list[dict[str, Any]] = []
     try:
         api.create("serviceaccount", levels.account("tester", prefix), prefix)
         own = api.with_token(_token(api, prefix))
@@ -32,12 +32,12 @@ def account(api: Api, level: str, namespaces: Sequence[str] | None = None) -> It
             yield api
             return
         for obj in (*levels.cluster_roles(level), *levels.bindings("tester", prefix, level, namespaces)):
-            made.append(_renamed(obj, prefix))
-            api.create(obj["kind"].lower(), made[-1], obj["metadata"].get("namespace", ""))
-        eventually(lambda: own.call("GET", place)[0] == 200)  # the authorizer has its own caches
+            created.append(_renamed(obj, prefix))
+            api.create(obj["kind"].lower(), created[-1], obj["metadata"].get("namespace", ""))
+        eventually(lambda: own.call("GET", place)[0] == 200)  # the authorizer caches
         yield own
     finally:
-        for obj in reversed(made):
+        for obj in reversed(created):
             api.delete(obj["kind"].lower(), obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
         remove_namespaces(api, prefix)
 
@@ -50,7 +50,7 @@ def _token(api: Api, namespace: str) -> str:
 
 
 def _renamed(obj: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Under a name that no cluster has yet; a binding leads to the role of that name."""
+    """Under a unique name; a binding refers to the renamed role."""
     renamed = {**obj, "metadata": {**obj["metadata"], "name": f"{prefix}-{obj['metadata']['name']}"}}
     if "roleRef" in obj:
         renamed["roleRef"] = {**obj["roleRef"], "name": f"{prefix}-{obj['roleRef']['name']}"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run the real ansible-playbook and ansible, and read what they say."""
+"""Run the real command line tools of Ansible and read their results."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BIN = Path(sys.executable).parent
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task as Ansible saw it."""
+    """The result of one task, as a callback plugin gets it."""
 
     task: str
     outcome: str
     result: dict[str, Any]
     diff: Any
-    screen: str = ""  # what the whole run printed
+    screen: str = ""  # the output of the whole run
 
     @property
     def changed(self) -> bool:
@@ -41,13 +41,13 @@ class TaskResult:
 
     @property
     def jobs(self) -> dict[str, dict[str, Any]]:
-        """The entries of ``results`` by the name of their job."""
+        """The entries of ``results`` by job name."""
         return {job["name"]: job for job in self.result["results"]}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One call of the command line: exit status, everything printed, and the result of each task."""
+    """One run of a command: exit status, output, and the result of each task."""
 
     status: int
     output: str
@@ -56,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Ansible:
-    """The command line tools in a directory of their own, with the connection in the environment."""
+    """The command line tools, run in ``directory`` with the connection in the environment."""
 
     directory: Path
     environment: dict[str, str]
@@ -74,7 +74,7 @@ class Ansible:
         return replace(task, screen=run.output)
 
     def play(self, tasks: list[dict[str, Any]], *, check: bool = False, arguments: tuple[str, ...] = ()) -> Run:
-        """A play on localhost with the given tasks. A task that fails does not end it."""
+        """Run a play on localhost with these tasks. A failed task does not end it."""
         play = {
             "hosts": "localhost",
             "gather_facts": False,
@@ -85,7 +85,7 @@ class Ansible:
         return self.run("ansible-playbook", str(path), "--diff", *(["--check"] if check else []), *arguments)
 
     def run(self, tool: str, *arguments: str) -> Run:
-        """Any tool of ansible-core, as a user would type it."""
+        """Run a tool of ansible-core as a user would."""
         results = self.directory / "results.jsonl"
         results.unlink(missing_ok=True)
         environment = {

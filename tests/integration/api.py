@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The tests' own eyes and hands on the cluster: bare requests, not the code under test."""
+"""Direct requests to the cluster, independent of the code under test."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Api:
         self.pool = self._open_pool(cert_file=settings.cert_file, key_file=settings.key_file)
 
     def with_token(self, token: str) -> Api:
-        """The same cluster for whom a token belongs to, without the certificate that the kubeconfig may have."""
+        """The same cluster with a token instead of the credentials of the kubeconfig."""
         other = copy.copy(self)
         other.headers = {"Authorization": f"Bearer {token}"}
         other.pool = self._open_pool()
@@ -84,7 +84,7 @@ class Api:
         return dict(answer)
 
     def patch(self, kind: str, name: str, body: dict[str, Any], namespace: str = "", missing_ok: bool = False) -> bool:
-        """A strategic merge patch, as ``kubectl edit`` and ``kubectl set image`` send it; is there such an object?"""
+        """A strategic merge patch, as ``kubectl edit`` and ``kubectl set image`` send it. False: no such object."""
         path = f"{PATHS[kind].format(namespace)}/{name}"
         status, answer = self.call("PATCH", path, body, "application/strategic-merge-patch+json")
         assert status == 200 or (status == 404 and missing_ok), answer
@@ -94,10 +94,10 @@ class Api:
         self.call("DELETE", f"{PATHS[kind].format(namespace)}/{name}", {"propagationPolicy": "Background"})
 
 
-def eventually(what: Callable[[], Any], seconds: float = 60) -> Any:
-    """Ask until the answer is true, and return it. On a busy machine a playbook alone takes half a minute to begin."""
+def eventually(condition: Callable[[], Any], seconds: float = 60) -> Any:
+    """Poll until the condition is true, and return its value. On a busy machine a playbook takes 30 s to start."""
     deadline = time.monotonic() + seconds
-    while not (answer := what()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {answer!r}"
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {value!r}"
         time.sleep(0.1)
-    return answer
+    return value

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Namespaces of tests: made under names that no cluster has, and removed without waiting for the last of it.
+"""Namespaces of tests: created under unique names, and deleted without waiting until they are gone.
 
-A namespace controller lets five seconds pass before it looks at a deletion, and comes back ten seconds later for what
-had to end first. So what runs in a namespace is removed with it, and who comes next finds the nodes free; the rest is
-waited for once, at the end.
+A namespace controller acts on a deletion after five seconds, and again ten seconds later if something had to terminate
+first. So the workloads of a namespace are deleted along with it, to free the nodes for the next test; the namespaces
+themselves are awaited once, at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def make_namespace(api: Api) -> str:
 
 
 def remove_namespaces(api: Api, *names: str) -> None:
-    """Those of the names that there are; when this returns, no pod is left."""
+    """Delete those that exist; on return none of their pods is left."""
     for name in names:
         for kind in _RUN_PODS:
             api.call("DELETE", PATHS[kind].format(name), {"propagationPolicy": "Background"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Nodes and pools as tests see them, with bare requests: labels of nodes, and the ConfigMaps that declare pools."""
+"""Node labels and the ConfigMaps that declare pools, read and written by direct requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/pools"
 
 @dataclass
 class Field:
-    """Nodes that a test may label, and a name for its pools that nobody else has."""
+    """Nodes that a test may label, and a unique prefix for its pools."""
 
     api: Api
     nodes: tuple[str, ...]
@@ -28,7 +28,7 @@ class Field:
         return f"{self.prefix}-{name}"
 
     def labels(self, node: str) -> dict[str, str]:
-        """The labels of ours that a node carries."""
+        """Our labels of a node."""
         labels = self.api.get("node", node)["metadata"].get("labels") or {}
         return {key: value for key, value in labels.items() if key.startswith(PREFIX)}
 
@@ -39,16 +39,16 @@ class Field:
         return {node for node in self.nodes if self.pool_of(node) == self.pool(name)}
 
     def declared(self, name: str) -> str | None:
-        """What a pool's ConfigMap says of its nodes."""
+        """The nodes in a pool's ConfigMap."""
         found = self.api.get("configmap", f"pool-{self.pool(name)}", SYSTEM)
         return found["data"]["nodes"] if found else None
 
     def set_labels(self, node: str, labels: Mapping[str, Any]) -> None:
-        """As kubectl label does it; None removes."""
+        """Like kubectl label; None removes."""
         self.api.patch("node", node, {"metadata": {"labels": dict(labels)}})
 
     def clean(self) -> None:
-        """Take every label and every pool of the test away."""
+        """Remove all labels and pools of the test."""
         for node in self.nodes:
             if labels := self.labels(node):
                 self.set_labels(node, dict.fromkeys(labels))

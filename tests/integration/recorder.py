@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A proxy that stands before the cluster and writes down every request, so that any cluster's can be counted."""
+"""A proxy in front of any cluster that records every request."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from urllib3.exceptions import HTTPError
 
 from .api import Api
 
-Right = tuple[str, str, str]  # verb, API group, resource or resource/subresource
+Permission = tuple[str, str, str]  # verb, API group, resource or resource/subresource
 
-_PASSED = frozenset({"accept", "content-type", "impersonate-group", "impersonate-user", "user-agent"})
+_FORWARDED = frozenset({"accept", "content-type", "impersonate-group", "impersonate-user", "user-agent"})
 
 
 @dataclass
 class Request:
-    """``status`` is that of the answer, 0 until there is one."""
+    """``status`` is 0 until the response arrives."""
 
     method: str
     path: str
@@ -37,8 +37,8 @@ class Request:
     status: int = 0
 
     @property
-    def rights(self) -> set[Right]:
-        """What RBAC has to allow for this request; an apply that makes its object needs two rights."""
+    def permissions(self) -> set[Permission]:
+        """What RBAC must allow for this request; an apply that creates its object takes two permissions."""
         info = parse_request(self.method, self.path, {k: v[0] for k, v in parse_qs(self.query).items()})
         resource = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
         created = {"create"} if self.method == "PATCH" and self.status == 201 else set()
@@ -54,10 +54,10 @@ class Request:
 
 @dataclass
 class Recorder:
-    """``kubeconfig`` leads through the proxy; ``requests`` is what came through since the last ``clear()``.
+    """``kubeconfig`` leads through the proxy; ``requests`` has all requests since the last ``clear()``.
 
-    ``before`` is called with each request before it is passed on, in a thread of its own: a test lets things happen at
-    that very moment, or holds the request back. ``identity`` is in whose name requests are passed on.
+    ``before`` is called with each request before it is forwarded, in the thread of its connection: there a test changes
+    the cluster, or delays the request. Requests are forwarded with the credentials of ``identity``.
     """
 
     kubeconfig: Path
@@ -80,41 +80,41 @@ class Recorder:
 
 
 class Server(ThreadingHTTPServer):
-    """Takes all connections that a task opens at once: of those beyond its queue the client tries again in a second."""
+    """Accepts all connections that a task opens at once; with a full queue the client would retry after a second."""
 
     request_queue_size = 128  # of socketserver: 5
     block_on_close = False
 
 
 def start(api: Api, directory: Path) -> tuple[Recorder, Server]:
-    """Serve on a free port of this machine. ``api`` is for requests that impersonate: no other account may."""
+    """Serve on a free local port. Requests that impersonate are forwarded as ``api``: no other account may."""
     recorder = Recorder(directory / "recorded.kubeconfig", "", api)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Answers are small: without this the kernel holds each back for up to 40 ms (Nagle and delayed ACK).
+        # Without this the kernel delays small responses by up to 40 ms (Nagle and delayed ACK).
         disable_nagle_algorithm = True
 
         def forward(self) -> None:
             split = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length) if length else None
-            # Where a deletion has a body, the server reads its options from there alone.
+            # The server reads the options of a deletion from its body alone, if it has one.
             in_body = self.command == "DELETE" and body is not None
             dry_run = bool(json.loads(body or b"{}").get("dryRun")) if in_body else "dryRun" in parse_qs(split.query)
             request = Request(self.command, split.path, dry_run, split.query)
             recorder.requests.append(request)
             recorder.before(request)
             identity = api if "Impersonate-User" in self.headers else recorder.identity
-            passed = HTTPHeaderDict(identity.headers)
+            headers = HTTPHeaderDict(identity.headers)
             for name, value in self.headers.items():
-                if name.lower() in _PASSED:
-                    passed.add(name, value)
+                if name.lower() in _FORWARDED:
+                    headers.add(name, value)
             answer = identity.pool.request(
                 self.command,
                 identity.server + self.path,
                 body=body,
-                headers=passed,
+                headers=headers,
                 retries=False,
                 preload_content=not request.watch,
             )
@@ -124,34 +124,34 @@ def start(api: Api, directory: Path) -> tuple[Recorder, Server]:
                 if name in answer.headers:
                     self.send_header(name, answer.headers[name])
             if request.watch:
-                self.pass_on(answer)
+                self.stream(answer)
                 return
             self.send_header("Content-Length", str(len(answer.data)))
             self.end_headers()
             self.wfile.write(answer.data)
 
-        def pass_on(self, answer: BaseHTTPResponse) -> None:
-            """A stream, piece by piece, until either side ends it."""
+        def stream(self, answer: BaseHTTPResponse) -> None:
+            """Forward chunk by chunk until either side closes."""
             self.close_connection = True
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             upstream = socket.socket(fileno=os.dup(answer.fileno()))
             threading.Thread(target=self.end_with_client, args=(upstream,), daemon=True).start()
             with upstream, suppress(OSError, HTTPError):
-                for piece in answer.stream():
-                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                for chunk in answer.stream():
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
                 self.wfile.write(b"0\r\n\r\n")
             answer.close()
 
         def end_with_client(self, upstream: socket.socket) -> None:
             with suppress(OSError):
-                self.connection.recv(1, socket.MSG_PEEK)  # It says nothing more, so this returns when it has gone.
+                self.connection.recv(1, socket.MSG_PEEK)  # It sends nothing more: this returns when it disconnects.
                 upstream.shutdown(socket.SHUT_RDWR)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = forward
 
         def log_message(self, format: str, *args: object) -> None:
-            """The record is the log."""
+            """``requests`` is the log."""
 
     server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -163,7 +163,7 @@ def start(api: Api, directory: Path) -> tuple[Recorder, Server]:
                 "kind": "Config",
                 "current-context": "recorded",
                 "clusters": [{"name": "recorded", "cluster": {"server": recorder.url}}],
-                "users": [{"name": "recorded", "user": {"token": "the-proxy-has-its-own"}}],
+                "users": [{"name": "recorded", "user": {"token": "replaced-by-the-proxy"}}],
                 "contexts": [{"name": "recorded", "context": {"cluster": "recorded", "user": "recorded"}}],
             }
         )

@@ -62,7 +62,7 @@ def test_the_example_of_a_matrix_runs(ansible: Ansible, api: Api, namespace: str
     assert {obj["metadata"]["name"] for obj in found} == set(result.jobs)
 
 
-def test_a_mistake_in_a_matrix_is_told_once_before_anything_is_sent(
+def test_an_error_in_a_matrix_is_reported_once_before_anything_is_sent(
     ansible: Ansible, recorder: Recorder, namespace: str
 ):
     wrong = {**SWEEP, "matrix": {"lr": ["1e-4", "3e-5"], "sed": [1, 2]}}
@@ -70,12 +70,10 @@ def test_a_mistake_in_a_matrix_is_told_once_before_anything_is_sent(
     assert result.failed
     assert result.message.split("\n") == [
         "3 errors in the definition; nothing was sent to the cluster:",
-        "definition, document 1, environment.args[0]: $(matrix.seed) stands for no parameter; "
-        "did you mean $(matrix.sed)?",
-        "definition, document 1, environment.env.SEED: $(matrix.seed) stands for no parameter; "
-        "did you mean $(matrix.sed)?",
-        "definition, document 1, matrix.sed: is used nowhere, so that trainings would be the same; "
-        "write $(matrix.sed) where its values belong, or remove it.",
+        "definition, document 1, environment.args[0]: unknown parameter: $(matrix.seed). Did you mean $(matrix.sed)?",
+        "definition, document 1, environment.env.SEED: unknown parameter: $(matrix.seed). Did you mean $(matrix.sed)?",
+        "definition, document 1, matrix.sed: unused parameter, the trainings would be identical. "
+        "Write $(matrix.sed) where its values belong, or remove it.",
     ]
     assert recorder.requests == []
 

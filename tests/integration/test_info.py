@@ -141,7 +141,7 @@ def test_whole_objects_keep_secrets(ansible: Ansible, namespace: str):
 def test_a_status_that_there_is_not(ansible: Ansible, recorder: Recorder):
     result = ansible.module("gpuctl_job_info", status="sleeping")
     assert result.failed
-    assert "status is 'sleeping'; it must be one of Pending, Running" in result.message
+    assert "status: 'sleeping' is unknown. Use one of Pending, Running" in result.message
     assert recorder.requests == []
 
 
@@ -161,8 +161,8 @@ def test_the_jobs_of_the_former_command_line_are_shown_and_told_apart(ansible: A
 
 def test_why_too_many_gpus(ansible: Ansible, three_jobs: str):
     said = reason(ansible, three_jobs, "big", "4000 GPUs")
-    assert "it asks for 4000 GPUs on one node, and the largest node of pool default" in said
-    assert "lower resources.gpu or spread the training with resources.node_count" in said
+    assert "it needs 4000 GPUs on one node, but the largest node of pool default" in said
+    assert "Lower resources.gpu, or spread the training with resources.node_count" in said
     assert "Insufficient nvidia.com/gpu" in said
 
 
@@ -174,10 +174,12 @@ def test_why_no_such_pool_and_no_such_gpu_type(ansible: Ansible, field: Field, n
         training("typeless", resources={"pool": pool, "gpu-type": "H999"}),
     ]
     ansible.job(definition=definition, namespace=namespace)
-    said = reason(ansible, namespace, "poolless", "no node is in pool")
-    assert f"no node is in pool {field.pool('typo')}; correct resources.pool" in said
+    said = reason(ansible, namespace, "poolless", "has no nodes")
+    assert f"pool {field.pool('typo')} has no nodes" in said
+    assert "Correct resources.pool" in said
     said = reason(ansible, namespace, "typeless", "GPU type")
-    assert f"no node of pool {pool} has the GPU type H999, there is only A100-test; correct resources.gpu-type" in said
+    assert f"GPU type H999 not found in pool {pool}" in said
+    assert "Available GPU types: A100-test. Correct resources.gpu-type" in said
 
 
 def test_why_all_gpus_of_the_pool_are_taken(ansible: Ansible, api: Api, field: Field, namespace: str):
@@ -188,8 +190,9 @@ def test_why_all_gpus_of_the_pool_are_taken(ansible: Ansible, api: Api, field: F
     done = ansible.job(definition=first, namespace=namespace, wait=True, wait_timeout=60)
     assert not done.failed, done.message
     ansible.job(definition=training("second", resources={"pool": pool}), namespace=namespace)
-    said = reason(ansible, namespace, "second", "it asks for 1 GPU")
-    assert f"none is free on the only node of pool {pool}; wait for other jobs to end" in said
+    said = reason(ansible, namespace, "second", "it needs 1 GPU")
+    assert f"the only node of pool {pool} has none free" in said
+    assert "Wait for other jobs to finish" in said
 
     (found,) = rows(ansible.module("gpuctl_pool_info", name=pool)).values()
     assert (found["gpu_used"], found["gpu_free"]) == (row["gpu_used"] + row["gpu_free"], 0)
@@ -206,8 +209,8 @@ def test_why_the_quota_is_exhausted(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=compute("web", service={"replicas": 2}), namespace=namespace)
     said = reason(ansible, namespace, "web", "quota")
     assert said == (
-        "the quota team of the namespace is exhausted (cpu: 1 more asked for, 1 of 1500m in use); delete a job, ask "
-        "for less, or have the quota raised."
+        "quota team of the namespace is exhausted (cpu: 1 requested, 1 of 1500m used). Delete a job, request less, or "
+        "have the quota raised."
     )
     assert jobs(ansible, namespace)["web"]["status"] == "Partially Running"
 
@@ -216,8 +219,8 @@ def test_why_the_image_cannot_be_pulled(ansible: Ansible, api: Api, namespace: s
     ansible.job(definition=inference("serve", **NO_IMAGE), namespace=namespace)
     kubelet.without_image(api, namespace, "serve")
     said = reason(ansible, namespace, "serve", "cannot be pulled")
-    assert said.startswith(f"the image {NO_IMAGE['environment']['image']} of pod serve-")
-    assert said.endswith("check environment.image, and imagePullSecret for a private registry.")
+    assert said.startswith(f"image {NO_IMAGE['environment']['image']} of pod serve-")
+    assert said.endswith("Check environment.image, and environment.imagePullSecret for a private registry.")
     result = ansible.module("gpuctl_job_info", namespaces=[namespace], pods=True)
     assert result.result["pods"][0]["status"] in ("ErrImagePull", "ImagePullBackOff")
 
@@ -354,7 +357,7 @@ def test_who_may_only_look_into_one_namespace(ansible: Ansible, api: Api, record
     everywhere = ansible.module("gpuctl_job_info", **looker)
     assert everywhere.failed
     assert "is forbidden" in everywhere.message
-    assert everywhere.message.endswith("Name the namespaces that you may look at in the option namespaces.")
+    assert everywhere.message.endswith("Name the namespaces that you may read in the option namespaces.")
     for module in ("gpuctl_node_info", "gpuctl_pool_info"):
         result = ansible.module(module, **looker)
         assert result.failed

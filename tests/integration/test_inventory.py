@@ -241,7 +241,7 @@ def test_a_file_with_another_name_is_not_read(ansible: Ansible, recorder: Record
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a key that nothing knows": (
         {"gputype": "A100"},
-        "'gputype' is no option of runwhere.gpuctl.gpuctl, did you mean gpu_type?",
+        "'gputype': unknown option of runwhere.gpuctl.gpuctl. Did you mean gpu_type?",
     ),
     "a status that there is not": ({"status": "broken"}, "active, maintaining, faulty"),
     "a kubeconfig that is not there": (

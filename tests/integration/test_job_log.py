@@ -80,7 +80,7 @@ def test_the_ranks_of_a_distributed_training_are_told_apart(ansible: Ansible, na
     *found, unknown = several(ansible, namespace, *({"name": "dist", "pod": pod, "tail": 3} for pod in choices))
     assert [task.result["results"] for task in found] == [[row] for row in everything * 2]
     assert unknown.failed
-    assert unknown.message == f"of the job dist in namespace {namespace} there is no pod 2, but {', '.join(names)}"
+    assert unknown.message == f"job dist in namespace {namespace}: pod 2 not found. Pods: {', '.join(names)}."
 
 
 def test_only_matching_lines_are_given_the_last_of_them(ansible: Ansible, api: Api, namespace: str):
@@ -148,23 +148,23 @@ def test_a_pod_that_has_not_started_says_why(ansible: Ansible, api: Api, namespa
     result = log(ansible, namespace, "train")
     (row,) = result.result["results"]
     assert (row["lines"], row["node"], row["status"]) == ([], None, "Pending")
-    assert row["error"].startswith(f"pod {row['pod']} cannot be placed: "), row
+    assert row["error"].startswith(f"pod {row['pod']} cannot be scheduled: "), row
     assert "GPU" in row["error"]
 
 
 MISSING = {
-    "an unknown job": ("nobody", r"^there is no job nobody in namespace {namespace}\. A training that has finished"),
+    "an unknown job": ("nobody", r"^job nobody not found in namespace {namespace}\. A finished training"),
     "a foreign workload": (
         "theirs",
-        r"^the Deployment theirs in namespace {namespace} was not made by this collection",
+        r"^Deployment theirs in namespace {namespace} is not managed by this collection",
     ),
     "no pods yet": (
         "refused",
-        r"^the job refused in namespace {namespace} has no pods yet: the quota none .*exhausted",
+        r"^job refused in namespace {namespace} has no pods yet: quota none .*exhausted",
     ),
     "scaled to nothing": (
         "resting",
-        r"^the job resting in namespace {namespace} is paused, and its pods are gone with",
+        r"^job resting in namespace {namespace} is paused, and its pods and their logs are deleted",
     ),
 }
 
@@ -205,16 +205,19 @@ def test_the_namespace_of_a_job_is_found_where_it_was_not_given(ansible: Ansible
     name = f"only-{namespace[-8:]}"
     submit(ansible, namespace, compute(name))
     result = ansible.module("gpuctl_job_log", name=name)
-    assert result.message == f"there is no job {name} in namespace default, but in {namespace}; set namespace"
+    assert result.message == f"job {name} not found in namespace default. It exists in {namespace}: set namespace."
 
 
 BAD = {
-    "since": ({"since": "yesterday"}, "since is 'yesterday'; it must be seconds (600), a duration (10m,"),
-    "grep": ({"grep": "["}, "grep is '[', which is no regular expression"),
-    "tail": ({"tail": 0}, "tail is 0; it must be 1 or more, or -1 for all lines"),
-    "limit_bytes": ({"limit_bytes": 0}, "limit_bytes is 0; it must be 1 or more"),
-    "a directory": ({"dest": "/tmp"}, "dest /tmp is a directory"),
-    "no directory": ({"dest": "/no/such/x.log"}, "dest /no/such/x.log cannot be written: the directory /no/such does"),
+    "since": ({"since": "yesterday"}, "since: 'yesterday' is invalid. Give seconds (600), a duration (10m,"),
+    "grep": ({"grep": "["}, "grep: '[' is not a regular expression"),
+    "tail": ({"tail": 0}, "tail: 0 is too small. Give 1 or more, or -1 for all lines."),
+    "limit_bytes": ({"limit_bytes": 0}, "limit_bytes: 0 is too small. Give 1 or more."),
+    "a directory": ({"dest": "/tmp"}, "dest: /tmp is a directory"),
+    "no directory": (
+        {"dest": "/no/such/x.log"},
+        "dest: /no/such/x.log cannot be written. Create the directory /no/such",
+    ),
 }
 
 
@@ -232,7 +235,7 @@ def test_a_container_that_is_not_there_is_told_with_those_that_are(ansible: Ansi
     submit(ansible, namespace, compute())
     result = log(ansible, namespace, "web", container="sidecar")
     assert result.failed
-    assert result.message == (f"of the job web in namespace {namespace} there is no container sidecar, but main")
+    assert result.message == f"job web in namespace {namespace}: container sidecar not found. Containers: main."
 
 
 def test_the_playbook_shows_the_lines(ansible: Ansible, api: Api, namespace: str):

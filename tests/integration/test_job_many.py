@@ -83,10 +83,13 @@ def test_one_bad_job_stops_none_of_the_others(
     result = ansible.job(definition=jobs, namespace=namespace, continue_on_error=True, check=check)
     assert result.failed
     assert result.changed
-    assert f"compute taken in namespace {namespace}: Deployment taken exists there" in result.message
+    assert (
+        f"compute taken in namespace {namespace}: Deployment taken exists and is not managed by gpuctl"
+        in result.message
+    )
     assert f"training refused in namespace {namespace}: " in result.message
     assert "exceeded quota: q" in result.message
-    assert "Of 4 jobs 2 were done and 2 failed; 0 were not tried." in result.message
+    assert "Of 4 jobs 2 were applied and 2 failed; 0 were not tried." in result.message
     fates = [(entry["name"], entry["action"], bool(entry["error"])) for entry in result.result["results"]]
     assert fates == [
         ("taken", "unchanged", True),
@@ -111,7 +114,7 @@ def test_the_jobs_that_were_done_are_waited_for(ansible: Ansible, namespace: str
         definition=jobs, namespace=namespace, continue_on_error=True, wait=True, wait_for="scheduled", wait_timeout=60
     )
     assert result.failed
-    assert "gpuctl-nowhere does not exist" in result.message
+    assert "namespace gpuctl-nowhere not found" in result.message
     assert result.jobs["runs"]["error"] is None
     assert result.jobs["runs"]["status"] in ("Running", "Pending", "Succeeded")
     assert "not scheduled" not in result.message
@@ -141,7 +144,7 @@ def test_a_deletion_leaves_what_is_not_ours_and_takes_the_rest(ansible: Ansible,
     jobs = [idle("theirs"), idle("ours")]
     result = ansible.job(definition=jobs, namespace=namespace, state="absent", continue_on_error=True)
     assert result.failed
-    assert "Deployment theirs exists there and does not belong to gpuctl" in result.message
+    assert "Deployment theirs exists and is not managed by gpuctl" in result.message
     assert (result.jobs["theirs"]["action"], result.jobs["ours"]["action"]) == ("unchanged", "delete")
     assert api.get("deployment", "theirs", namespace)
     assert eventually(lambda: api.get("deployment", "ours", namespace) is None)

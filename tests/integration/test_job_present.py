@@ -190,7 +190,7 @@ def test_an_object_of_somebody_else_is_never_touched(ansible: Ansible, api: Api,
         result = ansible.job(definition=compute(), namespace=namespace, state=state)
         assert result.failed
         assert "Deployment web" in result.message
-        assert "does not belong to gpuctl" in result.message
+        assert "is not managed by gpuctl" in result.message
         assert "force_conflicts" not in result.message, "that would not help"
         assert recorder.writes == []
     after = api.get("deployment", "web", namespace)
@@ -407,7 +407,7 @@ def test_a_job_that_no_node_can_hold_says_why(ansible: Ansible, namespace: str):
         wait_timeout=5,
     )
     assert result.failed
-    assert "cannot be placed" in result.message
+    assert "cannot be scheduled" in result.message
     assert "Insufficient nvidia.com/gpu" in result.message
     assert result.jobs["train"]["status"] == "Pending"
     assert "Insufficient nvidia.com/gpu" in result.jobs["train"]["reason"]
@@ -429,7 +429,7 @@ def test_what_was_done_before_a_refusal_is_told(ansible: Ansible, api: Api, name
     assert result.failed
     assert "compute web in namespace" in result.message
     assert "exceeded quota" in result.message
-    assert "Of 2 jobs 1 were done and 1 failed; 0 were not tried." in result.message
+    assert "Of 2 jobs 1 were applied and 1 failed; 0 were not tried." in result.message
     assert result.changed
     assert [resource["kind"] for resource in result.jobs["web"]["resources"]][-1] == "Deployment"
     assert api.get("deployment", "web", namespace)

@@ -98,7 +98,7 @@ def test_a_check_run_trusts_an_earlier_task_to_make_the_namespace_and_warns(ansi
     result = ansible.job(definition=training(), namespace="gpuctl-nowhere", check=True)
     assert result.jobs["train"]["action"] == "create"
     shown = " ".join(result.screen.split())
-    assert 'not validated by the server, namespaces "gpuctl-nowhere" not found' in shown
+    assert 'not validated by the server: namespaces "gpuctl-nowhere" not found' in shown
     assert recorder.writes == []
 
 
@@ -150,5 +150,5 @@ def test_a_secret_of_a_refused_definition_never_shows(ansible: Ansible, environm
     task = {"definition": yaml.safe_dump(definition) if as_text else definition}
     run = ansible.play([{"name": "job", "runwhere.gpuctl.gpuctl_job": task}], arguments=("-vvv",))
     assert run.tasks[0].failed
-    assert "did you mean image" in run.tasks[0].message
+    assert "Did you mean image" in run.tasks[0].message
     assert SECRET not in run.output

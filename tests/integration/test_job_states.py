@@ -334,7 +334,7 @@ SCALING = {"min_replicas": 1, "max_replicas": 2, "metric": "cpu", "target": 70}
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "jobs that are not there, all at once": (
         {"definition": [training("a"), compute("b"), compute("web")], "state": "paused"},
-        ["training a in namespace", "compute b in namespace", "no such job"],
+        ["training a in namespace", "compute b in namespace", "job not found"],
     ),
     "a job of another kind": ({"name": "web", "kind": "training", "state": "restarted"}, ["of kind compute"]),
     "copies of a training": ({"name": "train", "replicas": 2}, ["resources.node_count"]),
@@ -343,11 +343,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"definition": inference(autoscaling=SCALING), "replicas": 2},
         ["autoscaling.max_replicas"],
     ),
-    "copies in another state": ({"name": "web", "replicas": 2, "state": "paused"}, ["not with state=paused"]),
-    "a negative number of copies": ({"name": "web", "replicas": -1}, ["replicas is -1; give 0 or more"]),
+    "copies in another state": ({"name": "web", "replicas": 2, "state": "paused"}, ["state is paused"]),
+    "a negative number of copies": ({"name": "web", "replicas": -1}, ["replicas: -1 is negative. Give 0 or more."]),
     "less than no time": (
         {"name": "web", "state": "paused", "wait_timeout": -1},
-        ["wait_timeout is -1; give 0 or more"],
+        ["wait_timeout: -1 is negative. Give 0 or more."],
     ),
     "a name without anything to do": ({"name": "web"}, ["src", "definition", "replicas"]),
 }
@@ -391,7 +391,7 @@ def test_what_somebody_else_made_is_not_paused(ansible: Ansible, api: Api, recor
     recorder.clear()
     result = ansible.job(name="web", namespace=namespace, state="paused")
     assert result.failed
-    assert "does not belong to gpuctl" in result.message
+    assert "is not managed by gpuctl" in result.message
     assert recorder.writes == []
 
 
@@ -461,5 +461,5 @@ def test_a_queue_of_kueue_without_kueue_is_told(ansible: Ansible, api: Api, reco
     recorder.clear()
     result = ansible.job(name="train", namespace=namespace, state="paused")
     assert result.failed
-    assert "there is no Kueue in this cluster" in result.message
+    assert "Kueue is not installed" in result.message
     assert recorder.writes == []

@@ -43,7 +43,7 @@ def test_labels_are_set_with_one_patch_for_each_node_that_changes(ansible: Ansib
     assert not ansible.module("gpuctl_node_label", **options, check=True).changed
 
 
-def test_by_default_nothing_happens_when_something_is_in_the_way(ansible: Ansible, field: Field, recorder: Recorder):
+def test_by_default_a_conflict_changes_nothing(ansible: Ansible, field: Field, recorder: Recorder):
     one, two, three = field.nodes[:3]
     field.set_labels(one, {GPU_TYPE: "A10"})
     field.set_labels(two, {GPU_TYPE: "T4"})
@@ -53,9 +53,9 @@ def test_by_default_nothing_happens_when_something_is_in_the_way(ansible: Ansibl
     )
     assert result.failed
     assert result.message.splitlines() == [
-        f"{one} has {GPU_TYPE}=A10 already; set overwrite to true to change that.",
-        f"{two} has {GPU_TYPE}=T4 already; set overwrite to true to change that.",
-        "the cluster has no node nowhere; kubectl get nodes lists the names.",
+        f"{one} already has {GPU_TYPE}=A10. Set overwrite to true to change that.",
+        f"{two} already has {GPU_TYPE}=T4. Set overwrite to true to change that.",
+        "node nowhere not found. List the nodes: kubectl get nodes",
         "Nothing was changed.",
     ]
     assert [(row["node_name"], row["error"]) for row in result.result["failed_nodes"]] == [
@@ -67,7 +67,7 @@ def test_by_default_nothing_happens_when_something_is_in_the_way(ansible: Ansibl
     assert recorder.writes == []
 
 
-def test_on_request_the_rest_is_done_and_the_task_fails_after_it(ansible: Ansible, field: Field):
+def test_with_continue_on_error_other_nodes_change_and_the_task_fails(ansible: Ansible, field: Field):
     one, two, three = field.nodes[:3]
     field.set_labels(one, {GPU_TYPE: "A10"})
     result = ansible.module(
@@ -102,7 +102,7 @@ def test_overwriting_and_removing(ansible: Ansible, field: Field):
     assert not ansible.module("gpuctl_node_label", nodes=[one], keys=["gpu-type"], state="absent").changed
 
 
-def test_nodes_are_chosen_by_pool_or_selector(ansible: Ansible, field: Field):
+def test_nodes_are_selected_by_pool_or_selector(ansible: Ansible, field: Field):
     one, two, three = field.nodes[:3]
     ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[one, two])
     by_pool = ansible.module("gpuctl_node_label", pool=field.pool("a"), labels={"rack": "1"})
@@ -113,7 +113,7 @@ def test_nodes_are_chosen_by_pool_or_selector(ansible: Ansible, field: Field):
     nobody = ansible.module("gpuctl_node_label", pool=field.pool("b"), labels={"rack": "1"})
     assert not nobody.failed
     assert not nobody.changed
-    assert f"no node is chosen by pool {field.pool('b')}" in " ".join(nobody.screen.split())
+    assert f"no node found for pool {field.pool('b')}" in " ".join(nobody.screen.split())
 
 
 def test_the_pool_label_moves_a_node_and_the_declarations_follow(ansible: Ansible, field: Field):
@@ -124,7 +124,7 @@ def test_the_pool_label_moves_a_node_and_the_declarations_follow(ansible: Ansibl
     ]
     ansible.module("gpuctl_pool", definition=pools)
     refused = ansible.module("gpuctl_node_label", nodes=[two], labels={"pool": field.pool("b")})
-    assert f"{POOL}={field.pool('a')} already" in refused.message
+    assert f"{two} already has {POOL}={field.pool('a')}" in refused.message
     moved = ansible.module("gpuctl_node_label", nodes=[two], labels={"pool": field.pool("b")}, overwrite=True)
     assert moved.changed, moved.message
     assert (field.members("a"), field.members("b")) == ({one}, {two, three})
@@ -136,9 +136,7 @@ def test_the_pool_label_moves_a_node_and_the_declarations_follow(ansible: Ansibl
     assert not ansible.module("gpuctl_pool", name=field.pool("b"), nodes=[two]).changed
 
 
-def test_a_declaration_that_a_killed_run_left_behind_is_brought_in_line(
-    ansible: Ansible, field: Field, recorder: Recorder
-):
+def test_an_outdated_declaration_is_updated(ansible: Ansible, field: Field, recorder: Recorder):
     one, two = field.nodes[:2]
     ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[one, two])
     field.set_labels(two, {POOL: None})
@@ -153,7 +151,7 @@ def test_a_declaration_that_a_killed_run_left_behind_is_brought_in_line(
     assert recorder.writes == []
 
 
-def test_a_refused_write_takes_the_others_back(ansible: Ansible, field: Field, recorder: Recorder):
+def test_a_rejected_write_rolls_back_the_others(ansible: Ansible, field: Field, recorder: Recorder):
     one, two, three = field.nodes[:3]
 
     def interfere(request: Any) -> None:
@@ -170,7 +168,7 @@ def test_a_refused_write_takes_the_others_back(ansible: Ansible, field: Field, r
     assert field.labels(two) == {"runwhere.ai/rack": "theirs"}
 
 
-def test_who_may_not_is_told(ansible: Ansible, field: Field, recorder: Recorder):
+def test_a_missing_permission(ansible: Ansible, field: Field, recorder: Recorder):
     result = ansible.module(
         "gpuctl_node_label", nodes=[field.nodes[0]], labels={"a": "1"}, impersonate_user="gpuctl-test-nobody"
     )
@@ -179,13 +177,13 @@ def test_who_may_not_is_told(ansible: Ansible, field: Field, recorder: Recorder)
     assert recorder.writes == []
 
 
-def test_a_selector_that_is_none_is_named(ansible: Ansible, recorder: Recorder):
+def test_an_invalid_selector(ansible: Ansible, recorder: Recorder):
     result = ansible.module("gpuctl_node_label", selector="a=b=c", labels={"x": "1"})
-    assert "selector a=b=c is not a label selector: " in result.message
+    assert "invalid label selector a=b=c: " in result.message
     assert recorder.writes == []
 
 
-def test_all_bad_labels_are_told_without_a_request(ansible: Ansible, recorder: Recorder):
+def test_all_invalid_labels_are_reported_without_a_request(ansible: Ansible, recorder: Recorder):
     result = ansible.module(
         "gpuctl_node_label",
         nodes=["a"],

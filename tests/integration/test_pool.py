@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gpuctl_pool: what an administrator who declares pools gets."""
+"""gpuctl_pool: declare, change and delete pools."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_check_mode_predicts_the_same_and_writes_nothing(ansible: Ansible, field
     assert recorder.writes == recorder.dry_runs == []
 
 
-def test_a_pool_has_exactly_the_declared_nodes_and_those_that_leave_lose_their_type(ansible: Ansible, field: Field):
+def test_a_pool_has_exactly_the_declared_nodes_and_removed_ones_lose_their_type(ansible: Ansible, field: Field):
     one, two, three = field.nodes[:3]
     field.set_labels(three, {GPU_TYPE: "set-by-hand"})
     pools(ansible, manifest(field.pool("a"), {one: {"gpu-type": "T4"}, two: {"gpu-type": "T4"}, three: None}))
@@ -128,7 +128,7 @@ def test_a_node_moves_between_two_pools_of_one_task(ansible: Ansible, field: Fie
     assert field.members("b") == {two}
 
 
-def test_obstacles_are_told_all_at_once_and_nothing_changes(ansible: Ansible, field: Field, recorder: Recorder):
+def test_all_blockers_are_reported_and_nothing_changes(ansible: Ansible, field: Field, recorder: Recorder):
     one, two, three = field.nodes[:3]
     pools(ansible, manifest(field.pool("a"), [one, two]))
     recorder.clear()
@@ -137,18 +137,18 @@ def test_obstacles_are_told_all_at_once_and_nothing_changes(ansible: Ansible, fi
     )
     assert result.failed
     assert result.message.splitlines() == [
-        f"pool {field.pool('b')}: the cluster has no node {three}x; did you mean {three}?",
-        f"pool {field.pool('c')}: the cluster has no node qq; kubectl get nodes lists the names.",
-        f"pool {field.pool('b')}: {one} is in pool {field.pool('a')}; "
-        "take it out there, or set force to true to move it.",
-        f"pool {field.pool('b')}: {two} is in pool {field.pool('a')}; "
-        "take it out there, or set force to true to move it.",
+        f"pool {field.pool('b')}: node {three}x not found. Did you mean {three}?",
+        f"pool {field.pool('c')}: node qq not found. List the nodes: kubectl get nodes",
+        f"pool {field.pool('b')}: node {one} is in pool {field.pool('a')}. "
+        "Remove it from that pool, or set force to true to move it.",
+        f"pool {field.pool('b')}: node {two} is in pool {field.pool('a')}. "
+        "Remove it from that pool, or set force to true to move it.",
         "Nothing was changed.",
     ]
     assert recorder.writes == []
 
 
-def test_force_takes_nodes_over_and_the_other_declaration_stays_true(ansible: Ansible, field: Field):
+def test_force_moves_nodes_and_updates_the_other_declaration(ansible: Ansible, field: Field):
     one, two = field.nodes[:2]
     pools(ansible, manifest(field.pool("a"), {one: {"gpu-type": "T4"}, two: {"gpu-type": "T4"}}))
     forced = pools(ansible, manifest(field.pool("b"), [two]), force=True)
@@ -159,7 +159,7 @@ def test_force_takes_nodes_over_and_the_other_declaration_stays_true(ansible: An
     assert not pools(ansible, manifest(field.pool("a"), {one: {"gpu-type": "T4"}})).changed
 
 
-def test_labels_that_somebody_removed_come_back(ansible: Ansible, field: Field, recorder: Recorder):
+def test_removed_labels_are_restored(ansible: Ansible, field: Field, recorder: Recorder):
     one, two = field.nodes[:2]
     declared = manifest(field.pool("a"), {one: {"gpu-type": "T4"}, two: {"gpu-type": "T4"}})
     pools(ansible, declared)
@@ -185,7 +185,7 @@ def test_deleting_a_pool_frees_its_nodes(ansible: Ansible, field: Field, recorde
     assert recorder.writes == []
 
 
-def test_a_pool_that_jobs_use_is_only_deleted_by_force_and_its_jobs_go_on(
+def test_a_pool_in_use_is_only_deleted_by_force_and_its_jobs_continue(
     ansible: Ansible, api: Api, field: Field, namespace: str
 ):
     one, name = field.nodes[0], field.pool("a")
@@ -208,18 +208,18 @@ def test_a_pool_that_jobs_use_is_only_deleted_by_force_and_its_jobs_go_on(
 REFUSED = {
     "a reserved name": ({"name": "default", "nodes": []}, ["default", "stands for the nodes that are in no pool"]),
     "another reserved name": ({"name": "none"}, ["none", "reads as if there were no pool"]),
-    "a name that is none": ({"name": "Pool_A"}, ['pool.name: "Pool_A" is not a valid name']),
-    "a name of nothing": ({"name": "", "nodes": ["node-1"]}, ["pool.name"]),
-    "a type that no label can hold": (
+    "an invalid name": ({"name": "Pool_A"}, ['pool.name: invalid name: "Pool_A"']),
+    "an empty name": ({"name": "", "nodes": ["node-1"]}, ["pool.name"]),
+    "an invalid label value": (
         {"name": "a", "nodes": {"node-1": {"gpu-type": "A100 80G"}}},
-        ['nodes.node-1.gpu-type: "A100 80G"', "letters"],
+        ['nodes.node-1.gpu-type: invalid label value: "A100 80G"', "letters"],
     ),
-    "a type of 64 characters": ({"name": "a", "nodes": {"n": {"gpu-type": "x" * 64}}}, ["has 64 characters", "63"]),
+    "a type of 64 characters": ({"name": "a", "nodes": {"n": {"gpu-type": "x" * 64}}}, ["too long (64", "63"]),
     "an unknown key": ({"name": "a", "nodes": {"node-1": {"gputype": "A"}}}, ["gputype", "gpu-type"]),
-    "no pool at all": ({}, ["src", "definition", "name"]),
+    "no input": ({}, ["src", "definition", "name"]),
     "nodes without a pool": ({"definition": {}, "nodes": ["a"]}, ["name"]),
-    "only a job": ({"definition": training()}, ["there is no pool", "training"]),
-    "nobody to write": ({"name": "a", "concurrency": 0}, ["concurrency is 0"]),
+    "only a job": ({"definition": training()}, ["no pool found", "training"]),
+    "no concurrency": ({"name": "a", "concurrency": 0}, ["concurrency is too small: 0"]),
 }
 
 
@@ -235,10 +235,10 @@ def test_bad_input_is_one_clear_message(ansible: Ansible, recorder: Recorder, op
 def test_a_node_twice_in_the_pool_and_in_remove_nodes(ansible: Ansible, field: Field):
     one = field.nodes[0]
     result = ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[one], remove_nodes=[one])
-    assert f"{one} is both in nodes and in remove_nodes" in result.message
+    assert f"{one} is in both nodes and remove_nodes" in result.message
 
 
-def test_a_config_map_of_somebody_else_is_not_touched(ansible: Ansible, api: Api, field: Field, recorder: Recorder):
+def test_an_unmanaged_config_map_is_not_changed(ansible: Ansible, api: Api, field: Field, recorder: Recorder):
     pools(ansible, manifest(field.pool("other"), [field.nodes[0]]))  # so that the namespace is there
     name = f"pool-{field.pool('a')}"
     api.create("configmap", {"metadata": {"name": name}, "data": {"theirs": "yes"}}, SYSTEM)
@@ -250,17 +250,17 @@ def test_a_config_map_of_somebody_else_is_not_touched(ansible: Ansible, api: Api
     assert api.get("configmap", name, SYSTEM)["data"] == {"theirs": "yes"}
 
 
-def test_who_may_not_is_told_which_rights_it_takes(ansible: Ansible, field: Field, recorder: Recorder):
+def test_a_missing_permission_is_named(ansible: Ansible, field: Field, recorder: Recorder):
     result = ansible.module(
         "gpuctl_pool", name=field.pool("a"), nodes=[field.nodes[0]], impersonate_user="gpuctl-test-nobody"
     )
     assert result.failed
     assert "forbidden" in result.message
-    assert "needs the rights to list, get and patch nodes" in result.message
+    assert "requires permission to list, get and patch nodes" in result.message
     assert recorder.writes == []
 
 
-def test_who_may_only_read_gets_the_plan_and_a_warning(
+def test_check_mode_with_read_permissions_warns(
     ansible: Ansible, api: Api, field: Field, recorder: Recorder, reader: str
 ):
     options = {"name": field.pool("a"), "nodes": [field.nodes[0]], "impersonate_user": reader}
@@ -272,25 +272,25 @@ def test_who_may_only_read_gets_the_plan_and_a_warning(
     refused = ansible.module("gpuctl_pool", **options)
     assert refused.failed
     assert "cannot patch resource" in refused.message
-    assert "needs the rights to list, get and patch nodes" in refused.message
+    assert "requires permission to list, get and patch nodes" in refused.message
     assert recorder.writes != [], "only the attempt to take the Lease"
     assert field.members("a") == set()
 
 
-def test_without_the_right_to_list_jobs_a_pool_is_only_deleted_by_force(
+def test_without_permission_to_list_jobs_a_pool_is_only_deleted_by_force(
     ansible: Ansible, field: Field, recorder: Recorder, reader: str
 ):
     ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[field.nodes[0]])
     recorder.clear()
     result = ansible.module("gpuctl_pool", name=field.pool("a"), state="absent", impersonate_user=reader)
     assert result.failed
-    assert f"whether jobs use the pool {field.pool('a')} cannot be told" in result.message
+    assert f"cannot check whether jobs use the pool {field.pool('a')}" in result.message
     assert recorder.writes == []
 
 
 @pytest.fixture
 def reader(api: Api, field: Field) -> Iterator[str]:
-    """A user who may read nodes and what declares pools, and nothing else."""
+    """A user with permission to read nodes and declarations, and nothing else."""
     name = f"gpuctl-test-{field.prefix}"
     rules = [
         {"apiGroups": [""], "resources": ["nodes", "configmaps", "namespaces"], "verbs": ["get", "list"]},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gpuctl_pool while others write: two hosts at the same time, a person with kubectl, a run that is killed."""
+"""gpuctl_pool with concurrent writes: by another host, by a person with kubectl, or after a killed run."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def at_the_same_time(ansible: Ansible, field: Field, both: Iterable[Wanted]) -> 
         return list(pool.map(provision, (1, 2), both))
 
 
-def hold_back_until_both_write(recorder: Recorder) -> None:
-    """Each process has read everything before either writes: the worst moment."""
+def start_writes_together(recorder: Recorder) -> None:
+    """Each process has read everything before either writes: the worst case."""
     both = threading.Barrier(2)
     writes = itertools.count()
 
@@ -84,7 +84,7 @@ def overlapping(field: Field) -> dict[str, tuple[Wanted, Wanted]]:
 @pytest.mark.parametrize(
     "case", ["the same pools with other nodes", "other pools with a node in common", "in another order"]
 )
-def test_of_two_hosts_that_have_read_the_same_one_wins_and_the_other_is_told(
+def test_one_of_two_conflicting_hosts_wins_and_the_other_fails(
     ansible: Ansible, api: Api, field: Field, recorder: Recorder, case: str, lease: str
 ):
     if lease == "the very first run":
@@ -92,7 +92,7 @@ def test_of_two_hosts_that_have_read_the_same_one_wins_and_the_other_is_told(
     else:
         ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
     both = overlapping(field)[case]
-    hold_back_until_both_write(recorder)
+    start_writes_together(recorder)
     results = at_the_same_time(ansible, field, both)
 
     assert [result.failed for result in results].count(True) == 1, [result.message for result in results]
@@ -100,36 +100,36 @@ def test_of_two_hosts_that_have_read_the_same_one_wins_and_the_other_is_told(
     (loser,) = [result for result in results if result.failed]
     assert state(field, {name for wanted in both for name in wanted}) == winner
     assert "another run changed the pools at the same time: process " in loser.message
-    assert "changed nothing" in loser.message or "Nothing was changed" in loser.message
+    assert "Nothing was changed" in loser.message
 
 
-def test_who_was_faster_is_known_also_when_it_was_after_the_lease_was_made(
+def test_a_conflict_right_after_the_lease_was_created_names_the_other_run(
     ansible: Ansible, api: Api, field: Field, recorder: Recorder
 ):
-    """The very first run makes the Lease and reads everything again; the other one comes in just before that."""
+    """The very first run creates the Lease and reads everything again; the other one writes just before that."""
     one, two, three = field.nodes[:3]
     api.call("DELETE", LEASE)
     readings = itertools.count(1)
     others: list[TaskResult] = []
 
-    def come_in_between(request: Request) -> None:
+    def interfere(request: Request) -> None:
         if (request.method, request.path) == ("GET", "/api/v1/nodes") and next(readings) == 2:
             others.extend(at_the_same_time(ansible, field, [{"q": (two, three)}]))
 
-    recorder.before = come_in_between
+    recorder.before = interfere
     result = ansible.module("gpuctl_pool", name=field.pool("p"), nodes=[one, two])
     assert [(other.failed, other.changed) for other in others] == [(False, True)]
     assert result.failed
     assert "another run changed the pools at the same time: process " in result.message
-    assert "changed nothing" in result.message or "Nothing was changed" in result.message
+    assert "Nothing was changed" in result.message
     assert state(field, ("p", "q")) == {"q": (two, three)}
 
 
-def test_two_hosts_that_want_the_same_both_succeed(ansible: Ansible, field: Field, recorder: Recorder):
+def test_two_hosts_with_the_same_pools_both_succeed(ansible: Ansible, field: Field, recorder: Recorder):
     one, two, three = field.nodes[:3]
     ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
     wanted = {"train": (one, two), "infer": (three,)}
-    hold_back_until_both_write(recorder)
+    start_writes_together(recorder)
     results = at_the_same_time(ansible, field, (wanted, wanted))
     assert [result.message for result in results if result.failed] == []
     assert sorted(result.changed for result in results) == [False, True]
@@ -139,7 +139,7 @@ def test_two_hosts_with_nothing_in_common_both_succeed(ansible: Ansible, field: 
     one, two, three = field.nodes[:3]
     ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
     both: tuple[Wanted, Wanted] = ({"train": (one, two)}, {"infer": (three,)})
-    hold_back_until_both_write(recorder)
+    start_writes_together(recorder)
     results = at_the_same_time(ansible, field, both)
     assert [(result.failed, result.changed) for result in results] == [(False, True)] * 2
     assert (field.members("train"), field.members("infer")) == ({one, two}, {three})
@@ -147,7 +147,7 @@ def test_two_hosts_with_nothing_in_common_both_succeed(ansible: Ansible, field: 
 
 def test_two_hosts_that_label_other_nodes_with_a_pool_both_succeed(ansible: Ansible, field: Field, recorder: Recorder):
     ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
-    hold_back_until_both_write(recorder)
+    start_writes_together(recorder)
 
     def label(node: str) -> TaskResult:
         directory = ansible.directory / node
@@ -163,7 +163,7 @@ def test_two_hosts_that_label_other_nodes_with_a_pool_both_succeed(ansible: Ansi
     assert field.declared("first") == "".join(f"{node}:\n" for node in sorted(both))
 
 
-def test_two_hosts_without_any_order_never_mix(ansible: Ansible, field: Field):
+def test_unsynchronized_hosts_never_mix(ansible: Ansible, field: Field):
     both = overlapping(field)["the same pools with other nodes"]
     for _round in range(3):
         results = at_the_same_time(ansible, field, both)
@@ -172,9 +172,7 @@ def test_two_hosts_without_any_order_never_mix(ansible: Ansible, field: Field):
         assert not results[both.index(found)].failed
 
 
-def test_what_a_person_changes_meanwhile_is_kept_and_everything_else_taken_back(
-    ansible: Ansible, field: Field, recorder: Recorder
-):
+def test_a_manual_change_is_kept_and_everything_else_rolled_back(ansible: Ansible, field: Field, recorder: Recorder):
     one, two, three = field.nodes[:3]
     ansible.module("gpuctl_pool", name=field.pool("a"), nodes={one: {"gpu-type": "T4"}})
     before = {node: field.labels(node) for node in (one, three)}
@@ -189,7 +187,7 @@ def test_what_a_person_changes_meanwhile_is_kept_and_everything_else_taken_back(
         "gpuctl_pool", name=field.pool("a"), nodes={node: {"gpu-type": "L4"} for node in (one, two, three)}
     )
     assert result.failed
-    assert f"{two}: somebody else changed its labels, {POOL} is by-hand now and was not set when" in result.message
+    assert f"{two}: someone else changed its labels: {POOL} is now by-hand and was not set when" in result.message
     assert result.message.endswith("Nothing was changed.")
     assert {node: field.labels(node) for node in (one, three)} == before
     assert field.labels(two) == {POOL: "by-hand"}
@@ -211,10 +209,8 @@ def test_other_writes_to_a_node_are_no_conflict(ansible: Ansible, field: Field, 
     assert field.members("a") == {one}
 
 
-def test_what_a_killed_run_leaves_is_completed_by_the_next(
-    ansible: Ansible, api: Api, field: Field, recorder: Recorder
-):
-    """It dies with the Lease in its hands and one of two nodes labelled."""
+def test_the_next_run_completes_a_killed_one(ansible: Ansible, api: Api, field: Field, recorder: Recorder):
+    """It is killed while it holds the Lease, with one of two nodes labelled."""
     one, two = field.nodes[:2]
     definition: list[dict[str, Any]] = [manifest(field.pool("a"), [one, two])]
     pids: list[int] = []
@@ -226,7 +222,7 @@ def test_what_a_killed_run_leaves_is_completed_by_the_next(
 
     ansible.module("gpuctl_pool", name=field.pool("first"), nodes=[])
     recorder.before = kill
-    # On the fast path it is a worker of Ansible's that is killed, which tells of no result.
+    # On the fast path, a worker of Ansible is killed, which leaves no result.
     killed = ansible.play([{"runwhere.gpuctl.gpuctl_pool": {"definition": definition, "concurrency": 1}}])
     assert pids
     assert all(task.failed for task in killed.tasks)
@@ -236,7 +232,7 @@ def test_what_a_killed_run_leaves_is_completed_by_the_next(
     finished = ansible.module("gpuctl_pool", definition=definition)
     assert not finished.failed, finished.message
     assert field.members("a") == {one, two}
-    assert "has not finished its change of the pools" in " ".join(finished.screen.split())
+    assert "stopped renewing the Lease for pools" in " ".join(finished.screen.split())
 
 
 def _pid_of_holder(api: Api) -> int:

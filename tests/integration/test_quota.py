@@ -115,7 +115,7 @@ def test_amounts_are_compared_by_value(ansible: Ansible, recorder: Recorder, nam
     assert recorder.writes == recorder.dry_runs == []
 
 
-def test_what_is_no_longer_limited_is_free_again(ansible: Ansible, api: Api, namespace: str, quota: str):
+def test_a_removed_limit_no_longer_applies(ansible: Ansible, api: Api, namespace: str, quota: str):
     run(ansible, definition=manifest(quota, {namespace: {"cpu": 4, "memory": "8Gi"}}))
     result = run(ansible, definition=manifest(quota, {namespace: {"cpu": 4, "gpu": 1}}))
     assert rows(result)[namespace]["action"] == "update"
@@ -142,10 +142,10 @@ def test_a_job_over_quota_says_which_quota_is_exhausted_and_by_how_much(ansible:
     ansible.job(definition=job, namespace=namespace)
     reason = eventually(lambda: ansible.job(definition=job, namespace=namespace).jobs["train"]["reason"])
     assert f"quota {quota}-{namespace}" in reason
-    assert "nvidia.com/gpu: 2 more asked for, 0 of 1 in use" in reason
+    assert "nvidia.com/gpu: 2 requested, 0 of 1 used" in reason
 
 
-def test_lowering_below_use_is_allowed_and_told(ansible: Ansible, namespace: str, quota: str):
+def test_a_limit_below_the_usage_is_applied_with_a_warning(ansible: Ansible, namespace: str, quota: str):
     run(ansible, definition=manifest(quota, {namespace: {"cpu": 8, "memory": "8Gi"}}))
     web = compute(resources={"cpu": "200m", "memory": "64Mi"})
     assert not ansible.job(definition=web, namespace=namespace, wait=True, wait_timeout=90).failed
@@ -182,12 +182,12 @@ def test_the_unenforced_gpu_key_is_migrated(ansible: Ansible, api: Api, recorder
     predicted, result = run(ansible, definition=declared, check=True), run(ansible, definition=declared)
     for each in (predicted, result):
         assert rows(each)[namespace]["action"] == "update"
-        assert "nvidia.com/gpu limits nothing" in said(each)
+        assert "Kubernetes does not enforce nvidia.com/gpu" in said(each)
     assert hard(api, quota, namespace) == {"requests.nvidia.com/gpu": "4"}
     recorder.clear()
     again = run(ansible, definition=declared)
     assert not again.changed
-    assert "limits nothing" not in said(again)
+    assert "does not enforce" not in said(again)
     assert recorder.writes == []
 
 
@@ -211,12 +211,12 @@ def test_two_quotas_cannot_claim_one_namespace_but_it_can_move(
     recorder.clear()
     refused = run(ansible, definition=manifest(other, {namespace: {"cpu": 8}}))
     assert refused.failed
-    assert f"quota {other}: the namespace {namespace} is limited by the quota {quota} already" in refused.message
+    assert f"quota {other}: the namespace {namespace} already belongs to the quota {quota}." in refused.message
     together = [manifest(quota, {namespace: {"cpu": 4}}), manifest(other, {namespace: {"cpu": 8}})]
     refused = run(ansible, definition=together)
     assert refused.failed
-    assert f"quota {other} limits this namespace" in refused.message
-    assert f"in quota {quota}, document 1" in refused.message
+    assert f"namespace in several quotas: in {other}" in refused.message
+    assert f"also in {quota}, document 1" in refused.message
     assert recorder.writes == []
 
     moved = run(ansible, definition=[manifest(quota, {}), manifest(other, {namespace: {"cpu": 8}})])
@@ -249,17 +249,17 @@ def test_two_hosts_that_claim_a_namespace_at_the_same_time(
             assert len(api.list("resourcequota", user)) == 1 or f"the namespace {user} to the quota" in told
 
 
-def test_the_quota_of_somebody_else_is_reported_and_not_touched(ansible: Ansible, api: Api, namespace: str, quota: str):
+def test_an_unmanaged_quota_is_reported_and_not_changed(ansible: Ansible, api: Api, namespace: str, quota: str):
     theirs = api.create("resourcequota", {"metadata": {"name": "theirs"}, "spec": {"hard": {"pods": "9"}}}, namespace)
     result = run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}))
     assert rows(result)[namespace]["other_quotas"] == ["theirs"]
-    assert f"the namespace {namespace} has other quotas" in said(result)
+    assert f"namespace {namespace} is also limited by quotas that do not belong to gpuctl" in said(result)
     run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}), state="absent")
     assert api.get("resourcequota", "theirs", namespace)["metadata"]["uid"] == theirs["metadata"]["uid"]
 
 
 @pytest.mark.parametrize("state", ["present", "absent"])
-def test_all_obstacles_are_told_together_before_anything_is_written(
+def test_all_blockers_are_reported_before_anything_is_written(
     ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str, users: list[str], state: str
 ):
     for kind, spec in {"resourcequota": {"hard": {"pods": "9"}}, "limitrange": {"limits": [{"type": "Pod"}]}}.items():
@@ -268,13 +268,13 @@ def test_all_obstacles_are_told_together_before_anything_is_written(
     result = run(ansible, definition=declared, state=state)
     assert result.failed
     for kind in ("ResourceQuota", "LimitRange"):
-        assert f"{kind} {quota}-{namespace} exists there and does not belong to gpuctl" in result.message
+        assert f"{kind} {quota}-{namespace} exists and does not belong to gpuctl" in result.message
     assert "Nothing was changed." in result.message
     assert recorder.writes == []
     assert api.get("namespace", users[0]) is None
 
 
-def test_a_limit_that_somebody_edited_is_a_conflict_until_forced(
+def test_a_manually_edited_limit_is_a_conflict_unless_forced(
     ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str, users: list[str]
 ):
     declared = manifest(quota, {users[0]: {"pods": 1}, namespace: {"pods": 5}})
@@ -317,7 +317,7 @@ def test_only_namespaces_that_we_made_are_deleted(
     result = run(ansible, **options)
     for each in (predicted, result):
         assert {name: row["action"] for name, row in rows(each).items()} == {users[0]: "delete", namespace: "delete"}
-        assert rows(each)[namespace]["reason"] == "gpuctl did not make it"
+        assert rows(each)[namespace]["reason"] == "not created by gpuctl"
         assert f"namespace {namespace} is kept" in said(each)
     assert api.get("namespace", users[0]) is None
     assert api.get("namespace", namespace)["status"]["phase"] == "Active"
@@ -329,7 +329,7 @@ def test_a_shared_namespace_is_never_deleted(ansible: Ansible, api: Api, recorde
     options = {"namespaces": ["default", "kube-system"], "state": "absent", "delete_namespaces": True, "force": True}
     result = run(ansible, **options)
     assert not result.changed, result.message
-    assert {row["reason"] for row in rows(result).values()} == {"it is never deleted"}
+    assert {row["reason"] for row in rows(result).values()} == {"protected namespace"}
     assert recorder.writes == []
 
 
@@ -346,8 +346,8 @@ def test_a_namespace_with_pods_or_claims_needs_force(
     recorder.clear()
     refused = run(ansible, **options)
     assert refused.failed
-    assert f"namespace {busy} would be deleted with what is in it: pods web-" in refused.message
-    assert f"namespace {storing} would be deleted with what is in it: claims models" in refused.message
+    assert f"namespace {busy}: its deletion would also delete pods web-" in refused.message
+    assert f"namespace {storing}: its deletion would also delete claims models" in refused.message
     assert idle not in refused.message
     assert recorder.writes == []
 
@@ -355,7 +355,7 @@ def test_a_namespace_with_pods_or_claims_needs_force(
     assert not any(api.get("namespace", user) for user in users)
 
 
-def test_a_namespace_on_its_way_out_is_made_anew(ansible: Ansible, api: Api, quota: str, users: list[str]):
+def test_a_terminating_namespace_is_created_again(ansible: Ansible, api: Api, quota: str, users: list[str]):
     declared = manifest(quota, {users[0]: {"pods": 4}})
     run(ansible, definition=declared)
     uid = api.get("namespace", users[0])["metadata"]["uid"]
@@ -399,7 +399,7 @@ def test_info_filters_and_takes_one_request(
     assert run(ansible, INFO, name="a b").result["results"] == []
 
 
-def test_who_may_only_look_into_a_namespace(ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str):
+def test_permission_for_one_namespace_only(ansible: Ansible, api: Api, recorder: Recorder, namespace: str, quota: str):
     run(ansible, definition=manifest(quota, {namespace: {"cpu": 4}}))
     rule = {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["get", "list"]}
     api.create("role", {"metadata": {"name": "reader"}, "rules": [rule]}, namespace)
@@ -419,7 +419,7 @@ def test_who_may_only_look_into_a_namespace(ansible: Ansible, api: Api, recorder
     recorder.clear()
     write = run(ansible, definition=manifest(quota, {namespace: {"cpu": 5}}), **someone)
     assert write.failed
-    assert "administrator" in write.message
+    assert "Managing quotas requires permission" in write.message
     assert recorder.writes == []
 
 
@@ -441,7 +441,7 @@ def auditor(api: Api) -> Iterator[str]:
     api.delete("clusterrole", name)
 
 
-def test_who_may_only_read_gets_the_plan_and_a_warning(
+def test_check_mode_with_read_permissions_warns(
     ansible: Ansible, recorder: Recorder, namespace: str, quota: str, users: list[str], auditor: str
 ):
     declared = manifest(quota, {users[0]: {"cpu": 4}, namespace: {"cpu": 4}})
@@ -461,11 +461,11 @@ BAD = {
     "a negative amount": ({"team": {"cpu": -1}}, ["users.team.cpu", "-1", "0 or more"]),
     "nonsense": ({"team": {"memory": "20GB"}}, ["users.team.memory", "20GB", "20G"]),
     "a fraction of a GPU": ({"team": {"gpu": 0.5}}, ["users.team.gpu", "0.5", "whole number"]),
-    "an unknown resource": ({"team": {"gpus": 4}}, ["users.team.gpus", "did you mean gpu"]),
-    "Kubernetes' words": ({"team": {"nvidia.com/gpu": 4}}, ["nvidia.com/gpu", "the keys here are cpu"]),
+    "an unknown resource": ({"team": {"gpus": 4}}, ["users.team.gpus", "Did you mean gpu"]),
+    "Kubernetes' words": ({"team": {"nvidia.com/gpu": 4}}, ["nvidia.com/gpu", "Valid keys: cpu"]),
     "a namespace of Kubernetes": ({"kube-system": {"cpu": 1}}, ["users.kube-system", "Kubernetes itself"]),
     "our namespace": ({"gpuctl-system": {"cpu": 1}}, ["users.gpuctl-system", "gpuctl itself"]),
-    "no name for a namespace": ({"Elon_Musk": {"cpu": 1}}, ["users.Elon_Musk", "not a valid name"]),
+    "an invalid namespace name": ({"Elon_Musk": {"cpu": 1}}, ["users.Elon_Musk", "invalid name"]),
 }
 
 
@@ -480,7 +480,10 @@ def test_bad_input(ansible: Ansible, recorder: Recorder, users: dict[str, Any], 
 
 
 OPTIONS = {
-    "less than no time": ({"name": "q", "state": "absent", "wait_timeout": -1}, ["wait_timeout is -1; give 0 or more"]),
+    "a negative timeout": (
+        {"name": "q", "state": "absent", "wait_timeout": -1},
+        ["wait_timeout: -1 is negative. Give 0 or more."],
+    ),
     "no input": ({}, ["src", "definition", "name", "namespaces"]),
     "names do not create": ({"namespaces": ["team"]}, ["state is present", "src"]),
     "two inputs": ({"name": "q", "definition": manifest("q", {})}, ["mutually exclusive"]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gpuctl_rbac: accounts and what they may do; and that the levels allow what the modules do, and no more."""
+"""gpuctl_rbac: the access of accounts, and that the levels allow exactly what the modules need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .ansible import Ansible, TaskResult
 from .api import Api, eventually
 from .manifests import compute, inference, notebook, training
 from .pools import LEASE, Field
-from .recorder import Recorder, Right
+from .recorder import Permission, Recorder
 
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
 RBAC = "runwhere.gpuctl.gpuctl_rbac"
@@ -107,7 +107,7 @@ def test_an_account_has_what_the_last_task_said_and_no_more(
     assert not grant(ansible, robot, state="absent").changed
 
 
-def test_an_account_that_somebody_else_made_is_bound_and_not_touched(
+def test_an_unmanaged_account_is_bound_and_not_changed(
     ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]
 ):
     made = api.create("serviceaccount", {"metadata": {"name": robot["name"]}}, namespace)
@@ -127,7 +127,7 @@ def test_a_role_that_was_changed_by_hand_is_put_right(ansible: Ansible, api: Api
     assert api.get("clusterrole", "gpuctl-read")["rules"] != everything
 
 
-def test_a_binding_of_somebody_else_is_not_touched(ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]):
+def test_an_unmanaged_binding_is_not_changed(ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]):
     name = f"gpuctl-read:{namespace}:{robot['name']}"
     ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     api.create("rolebinding", {"metadata": {"name": name}, "roleRef": ref, "subjects": []}, namespace)
@@ -142,12 +142,15 @@ def test_a_binding_of_somebody_else_is_not_touched(ansible: Ansible, api: Api, n
     [
         ({"name": "a"}, ["state is present but all of the following are missing: level"]),
         ({"name": "a", "level": "submit"}, ["level is submit but all of the following are missing: namespaces"]),
-        ({"name": "a", "level": "read", "namespaces": []}, ["namespaces is empty"]),
-        ({"name": "a", "level": "administer", "namespaces": ["b"]}, ["administer is for the whole cluster"]),
-        ({"name": "A_b", "namespace": "C", "level": "read"}, ["name 'A_b' cannot be", "namespace 'C' cannot be"]),
+        ({"name": "a", "level": "read", "namespaces": []}, ["namespaces: must not be empty"]),
+        ({"name": "a", "level": "administer", "namespaces": ["b"]}, ["not allowed with level administer"]),
+        (
+            {"name": "A_b", "namespace": "C", "level": "read"},
+            ["name: invalid name 'A_b'", "namespace: invalid name 'C'"],
+        ),
         (
             {"name": "a", "namespace": "default", "level": "submit", "namespaces": ["gpuctl-nowhere", "default"]},
-            ["there is no namespace gpuctl-nowhere", "kubectl create namespace"],
+            ["namespace gpuctl-nowhere not found", "kubectl create namespace"],
         ),
     ],
 )
@@ -169,9 +172,9 @@ def test_nobody_grants_more_than_they_hold(ansible: Ansible, submitter: Api, rec
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
 # Only sent when somebody else writes, or deletes, at the same moment (the object is read anew), or has changed a job.
-IN_RACES: set[Right] = {
-    ("get", "", "nodes"),  # pools/node_writer.py
-    ("get", "", "resourcequotas"),  # quotas/steps.py
+IN_RACES: set[Permission] = {
+    ("get", "", "nodes"),  # engine/node_writer.py
+    ("get", "", "resourcequotas"),  # quotas/quota_apply.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
     ("get", "autoscaling", "horizontalpodautoscalers"),
     ("delete", "", "pods"),  # jobs/transitions.py, of a notebook whose pods somebody wants to be replaced by hand
@@ -189,12 +192,14 @@ def acting(api: Api, recorder: Recorder, level: str, namespaces: list[str] | Non
         for obj in api.list("priorityclass", labels=OURS):  # the first job makes them anew
             api.delete("priorityclass", obj["metadata"]["name"])
         yield
-        used: set[Right] = set().union(*(request.rights for request in recorder.requests if request.status != 403))
+        used: set[Permission] = set().union(
+            *(request.permissions for request in recorder.requests if request.status != 403)
+        )
         assert sorted(used - allowed(level)) == []
         assert sorted(allowed(level) - used - IN_RACES) == []
 
 
-def allowed(level: str) -> set[Right]:
+def allowed(level: str) -> set[Permission]:
     """Verb, group and resource of everything that a level's roles allow.
 
     Without ``bind``, which is no request of its own, and without what only clusters with Kueue have.

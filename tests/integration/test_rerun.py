@@ -164,7 +164,7 @@ def test_a_running_training_is_not_interrupted_by_a_version_that_builds_it_other
     result = ansible.job(**options)
     assert not result.changed
     assert recorder.writes == recorder.dry_runs == []
-    assert "It runs on as it was submitted: its manifest is the same" in result.jobs["train"]["reason"]
+    assert "It keeps running as it was submitted: its manifest is the same" in result.jobs["train"]["reason"]
     assert "spec.template.spec.terminationGracePeriodSeconds" in result.jobs["train"]["reason"]
     changed = {**options, "definition": training(environment=OTHER_IMAGE)}
     assert ansible.job(**changed).jobs["train"]["action"] == "recreate"
@@ -285,7 +285,7 @@ def test_who_may_not_write_the_ledger_is_warned(ansible: Ansible, api: Api, name
     result = eventually(lambda: _done(ansible.job(definition=training(), **options)))
     assert result.jobs["train"]["action"] == "create"
     assert "finished trainings" in " ".join(result.screen.split())
-    assert "Allow get, create and patch of configmaps" in " ".join(result.screen.split())
+    assert "Grant get, create and patch on configmaps" in " ".join(result.screen.split())
 
 
 def _done(result: TaskResult) -> TaskResult | None:

@@ -16,7 +16,7 @@ import kubesim
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.doc_fragments.connection import ModuleDocFragment
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     ENVIRONMENT,
     PROXY_HEADERS,
     connection_argument_spec,
@@ -30,7 +30,10 @@ PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
 CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
-OPTIONAL_FRAGMENTS = [f"{COLLECTION}.{name}" for name in ("manifests", "concurrency", "attributes.write_module")]
+OPTIONAL_FRAGMENTS = [
+    f"{COLLECTION}.{name}"
+    for name in ("manifests", "manifests.conflicts", "connection.concurrency", "attributes.write_module")
+]
 INFO_FRAGMENTS = ["connection", "attributes", "attributes.info_module", "attributes.actiongroup_gpuctl"]
 
 
@@ -146,7 +149,7 @@ def test_a_proxy_header_names_its_environment_variable(option: str) -> None:
 
 
 def _variables(option: dict[str, Any]) -> set[str]:
-    return set(re.findall(r"E\((K8S_AUTH_\w+)\)", " ".join(option["description"])))
+    return set(re.findall(r"E\((K8S_AUTH_\w+)\)", str(option["description"])))
 
 
 # ---- The simulator

@@ -95,3 +95,12 @@ def test_links_within_the_readme_lead_to_a_heading() -> None:
     headings = re.findall(r"^#+ (.+)$", README, re.MULTILINE)
     anchors = {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings}
     assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= anchors
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_files_that_developers_are_sent_to_exist(name: str) -> None:
+    """Paths in the architecture page may start at module_utils."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    paths = re.findall(r"(?<![\w/])((?:\w[\w-]*/)+[\w-]+\.(?:py|yml|yaml|rst|md))(?![\w/])", text)
+    tops = (ROOT, ROOT / "plugins" / "module_utils")
+    assert [path for path in paths if not any((top / path).exists() for top in tops)] == []

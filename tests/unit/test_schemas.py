@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The JSON Schemas say what the models say: generated from them, they take what loads and refuse what does not."""
+"""The JSON Schemas are generated from the models: they accept what loads and reject what does not."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import jsonschema
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validation import KIND_ALIASES
 from outside_packages import imported
 from referencing import Registry, Resource
 
@@ -22,12 +24,18 @@ TABLES = ROOT / "tests" / "unit" / "plugins" / "module_utils" / "manifest"
 GENERATED = imported(ROOT / "tools" / "generate_schemas.py").schemas()
 CASES = imported(TABLES / "manifest_cases.py")
 STORED = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(SCHEMAS.glob("*.json"))}
-VALIDATOR = jsonschema.Draft202012Validator(
-    STORED["manifest.schema.json"],
-    registry=Registry().with_resources(
-        (name, Resource.from_contents(schema)) for name, schema in STORED.items() if name != "manifest.schema.json"
-    ),
+# As an editor has them: each under its address, from which relative references lead to the others.
+FOLDER = "https://raw.example.com/runwhere/schemas"
+REGISTRY = Registry().with_resources(
+    (f"{FOLDER}/{name}", Resource.from_contents(schema)) for name, schema in STORED.items()
 )
+
+
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator({"$ref": f"{FOLDER}/{name}"}, registry=REGISTRY)
+
+
+VALIDATOR = validator("manifest.schema.json")
 
 
 def documents(text: str) -> list[Any]:
@@ -39,8 +47,8 @@ def test_the_stored_schemas_are_those_of_the_models() -> None:
     assert STORED == GENERATED, "run `make schemas`"
 
 
-@pytest.mark.parametrize("name", ["manifest.schema.json", *(f"{kind}.schema.json" for kind in KINDS)])
-def test_a_schema_is_a_schema(name: str) -> None:
+@pytest.mark.parametrize("name", STORED)
+def test_a_schema_is_valid(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(STORED[name])
 
 
@@ -51,6 +59,29 @@ EXAMPLES = sorted([*(ROOT / "examples" / "manifests").iterdir(), *CASES.FIXTURES
 def test_an_example_is_valid(file: Path) -> None:
     for document in documents(file.read_text(encoding="utf-8")):
         VALIDATOR.validate(document)
+        validator(f"{KIND_ALIASES.get(document['kind'], document['kind'])}.schema.json").validate(document)
+
+
+def references(schema: Any) -> Iterator[str]:
+    """Every $ref in a schema."""
+    if isinstance(schema, dict):
+        yield from ([schema["$ref"]] if isinstance(schema.get("$ref"), str) else [])
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from references(part)
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_references_lead_to_files_in_the_same_folder(name: str) -> None:
+    resolver = REGISTRY.resolver(f"{FOLDER}/{name}")
+    found = set(references(STORED[name]))
+    assert {reference.partition("#")[0] for reference in found} <= {"", *STORED}
+    for reference in found:
+        assert resolver.lookup(reference).contents
+
+
+def test_every_definition_is_used() -> None:
+    used = {reference.rpartition("/$defs/")[2] for schema in STORED.values() for reference in references(schema)}
+    assert set(STORED["definitions.schema.json"]["$defs"]) - used == set()
 
 
 @pytest.mark.parametrize("case", CASES.table("accepted"), ids=lambda case: case["name"])
@@ -68,18 +99,18 @@ BEYOND_SCHEMAS = {
     "a GPU number that YAML would read as sexagesimal",
     "an environment variable twice",
     "an environment variable with two sources",
-    "an environment variable from nowhere",
+    "an environment variable without a source",
     "a pull secret twice",
     "the root as a workdir",
     "a workdir twice",
     "a claim with a type",
     "shared memory twice",
-    "autoscaling from many to few",
-    "autoscaling by a metric of one's own needs a target",
+    "autoscaling with min_replicas above max_replicas",
+    "autoscaling by a custom metric needs a target",
     "autoscaling by cpu to a fraction of a per cent",
     "kueue needs a queue",
     "a queue needs a backend",
-    "a pool with the name for no pool",
+    "a pool with a reserved name",
     "a pool named twice",
     "a node twice in a list",
     "a node twice in a map",
@@ -87,7 +118,7 @@ BEYOND_SCHEMAS = {
     "a quota's default twice",
     "a placeholder without a matrix",
     "a misspelled parameter",
-    "a placeholder that is like no parameter",
+    "a placeholder without a similar parameter",
     "a parameter that is not used",
     "a parameter without values",
     "a value twice",
@@ -101,10 +132,9 @@ def test_what_does_not_load_is_invalid_as_far_as_a_schema_can_say(case: dict[str
     assert valid == (case["name"] in BEYOND_SCHEMAS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_key_is_described(kind: str) -> None:
-    schema = STORED[f"{kind}.schema.json"]
-    for block in [schema, *schema["$defs"].values()]:
-        assert block["description"]
-        for name, key in block["properties"].items():
+def test_every_key_is_described() -> None:
+    shared = STORED["definitions.schema.json"]["$defs"]
+    for block in [*shared.values(), *(STORED[f"{kind}.schema.json"] for kind in KINDS)]:
+        assert block.get("description") or "properties" not in block
+        for name, key in block.get("properties", {}).items():
             assert key.get("description") or key.get("$ref"), name

@@ -10,18 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kubesim.clock import ManualClock
     from kubesim.cluster import LAB_USER_TOKEN, Cluster
     from kubesim.faults import Fault
     from kubesim.request_info import RequestInfo, parse_request
 
-__all__ = ["LAB_USER_TOKEN", "Cluster", "Fault", "ManualClock", "RequestInfo", "parse_request"]
+__all__ = ["LAB_USER_TOKEN", "Cluster", "Fault", "RequestInfo", "parse_request"]
 
 _MODULES = {
     "LAB_USER_TOKEN": "cluster",
     "Cluster": "cluster",
     "Fault": "faults",
-    "ManualClock": "clock",
     "RequestInfo": "request_info",
     "parse_request": "request_info",
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who is asking, and whether they may.
+"""Authentication and authorization.
 
 Source: apiserver pkg/authentication (bearer tokens, anonymous), pkg/endpoints/filters/{impersonation,authorization}.go,
 plugin/pkg/auth/authorizer/rbac, pkg/registry/rbac/validation/rule.go.

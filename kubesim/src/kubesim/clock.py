@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The time of a cluster: the real one, or one that a test moves."""
+"""The time of a cluster. Tests of controllers put a clock in its place that they move themselves."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Protocol
 
 
@@ -27,63 +25,6 @@ class Clock:
     def call_later(self, seconds: float, fn: Callable[[], object]) -> Handle:
         loop = self.loop or asyncio.get_running_loop()
         return loop.call_later(max(0.0, seconds), fn)
-
-
-class _Timer:
-    def __init__(self, fn: Callable[[], object]) -> None:
-        self.fn: Callable[[], object] | None = fn
-
-    def cancel(self) -> None:
-        self.fn = None
-
-
-class ManualClock(Clock):
-    """Stands still until advance(); due callbacks run in the order of their time, each at its own time.
-
-    The callbacks run on the caller's thread: call advance() on the cluster's loop (Cluster.advance does that)."""
-
-    def __init__(self, start: datetime | None = None) -> None:
-        super().__init__()
-        self._now = start or datetime(2026, 1, 1, tzinfo=timezone.utc)
-        self._timers: list[tuple[datetime, int, _Timer]] = []
-        self._order = itertools.count()
-
-    def now(self) -> datetime:
-        return self._now
-
-    def call_later(self, seconds: float, fn: Callable[[], object]) -> Handle:
-        timer = _Timer(fn)
-        heapq.heappush(self._timers, (self._now + timedelta(seconds=max(0.0, seconds)), next(self._order), timer))
-        return timer
-
-    def next_due(self, limit: datetime) -> bool:
-        """Move to the next timer not after `limit` and run it; False when there is none (time is `limit` then)."""
-        if not self._timers or self._timers[0][0] > limit:
-            self._now = max(self._now, limit)
-            return False
-        due, _, timer = heapq.heappop(self._timers)
-        self._now = max(self._now, due)
-        if timer.fn is not None:
-            timer.fn()
-        return True
-
-    async def advance_slowly(self, seconds: float) -> None:
-        """advance(), with the loop's turn after each timer: what the timer set off is done before the next one."""
-        limit = self._now + timedelta(seconds=seconds)
-        await _settle()
-        while self.next_due(limit):
-            await _settle()
-
-    def advance(self, seconds: float) -> None:
-        limit = self._now + timedelta(seconds=seconds)
-        while self.next_due(limit):
-            pass
-
-
-async def _settle(turns: int = 20) -> None:
-    """Let callbacks run that were put on the loop, and those that they put there."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
 
 
 def rfc3339(moment: datetime) -> str:

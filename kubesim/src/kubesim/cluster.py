@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 from kubesim import admission, bootstrap_rbac, controllers, kinds, resources, schema
 from kubesim.auth import AUTHENTICATED, MASTERS, Authenticator, Authorizer, User
-from kubesim.clock import Clock, ManualClock, rfc3339
-from kubesim.control import Control
+from kubesim.clock import Clock, rfc3339
 from kubesim.faults import Faults
 from kubesim.http import Server
 from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
@@ -49,21 +48,19 @@ PATIENCE = 60
 class Cluster:
     """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
-    `clock`: a ManualClock stands still until advance(). `tls`: serve https (kubectl sends its token only then).
-    `controllers=False`: an API server by itself, nothing happens to what is stored. `addons`: what it has beside
-    Kubernetes; "kueue" is known."""
+    `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
+    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" is known."""
 
     def __init__(
         self,
         nodes: int = 4,
         *,
-        clock: Clock | None = None,
         pod_start_seconds: float = 0.05,
         tls: bool = False,
         controllers: bool = True,
         addons: Collection[str] = (),
     ) -> None:
-        self.clock = clock or Clock()
+        self.clock = Clock()
         self.token = secrets.token_urlsafe(24)
         self.authenticator = Authenticator({self.token: ADMIN, LAB_USER_TOKEN: LAB_USER})
         self.store = Store()
@@ -76,7 +73,7 @@ class Cluster:
         self.addons = addons
         self.url = ""
         self.ca: bytes | None = None
-        self._server = Server(self, Control(self))
+        self._server = Server(self)
         self._nodes, self._start_seconds = nodes, pod_start_seconds
         self._tls, self._with_controllers = tls, controllers
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -162,18 +159,6 @@ class Cluster:
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
 
-    def advance(self, seconds: float) -> None:
-        """Let time pass on a ManualClock, and everything that is due happen, controllers included."""
-        clock = self.clock
-        if not isinstance(clock, ManualClock):
-            raise TypeError("only a cluster with a ManualClock can be advanced")
-
-        async def run() -> None:
-            await clock.advance_slowly(seconds)
-
-        assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
-
     def load(self, objects: Iterable[Object]) -> int:
         """Store objects as they are, without admission, defaults or checks: for large clusters. How many there were.
 
@@ -213,7 +198,7 @@ class Cluster:
         fresh = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
         fresh.touch(0o600)
         fresh.write_text(json.dumps(content, indent=2) + "\n")  # JSON is YAML
-        return fresh.replace(target)  # in one step: who waits for the file reads it as soon as it is there
+        return fresh.replace(target)  # in one step: a program may be waiting for the file
 
 
 def _complete(obj: Object, moment: str) -> Object:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Faults that a test orders: slow answers, refusals, broken connections, stale watches."""
+"""Faults that a test injects: slow answers, refusals, broken connections, stale watches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fault:
     kind: latency (`seconds`, then answered as usual), busy (429 with Retry-After `seconds`), error (500), unavailable
     (503), timeout (504), conflict (409), expired (410; a watch gets it within its stream), reset
     (the connection breaks before the request is looked at). verb and path are patterns (fnmatch): `patch`, `*/jobs/*`.
-    The first `skip` requests that match are spared, then `count` are struck (None: all)."""
+    The first `skip` requests that match pass, then `count` fail (None: all of them)."""
 
     kind: str
     verb: str = "*"
@@ -41,22 +41,22 @@ class Fault:
     skip: int = 0
     seconds: float = 0.0
     number: int = field(default=0)
-    struck: int = field(default=0)
+    hits: int = field(default=0)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"unknown fault {self.kind!r}: one of {', '.join(KINDS)}")
 
     def takes(self, info: RequestInfo) -> bool:
-        """Whether this request is struck; counts it."""
+        """Whether this request fails; counts it."""
         if not (fnmatch.fnmatchcase(info.verb, self.verb) and fnmatch.fnmatchcase(info.path, self.path)):
             return False
         if self.skip:
             self.skip -= 1
             return False
-        if self.count is not None and self.struck >= self.count:
+        if self.count is not None and self.hits >= self.count:
             return False
-        self.struck += 1
+        self.hits += 1
         return True
 
 
@@ -79,7 +79,7 @@ class Faults:
     def clear(self) -> None:
         self.active.clear()
 
-    async def strike(self, info: RequestInfo) -> None:
+    async def inject(self, info: RequestInfo) -> None:
         """Delay, refuse (ApiError) or break (ConnectionBroken) a request."""
         for fault in list(self.active):
             if not fault.takes(info):

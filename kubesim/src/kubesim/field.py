@@ -47,10 +47,6 @@ def invalid_omitting_value(field: str, detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", field, _with_detail("Invalid value", detail))
 
 
-def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError("FieldValueTypeInvalid", field, _with_detail(f"Invalid value: {go_value(value)}", detail))
-
-
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     """The caller gives the supported values in the order Kubernetes lists them (sorted, where it keeps a set)."""
     values = ", ".join(go_quote(item) for item in supported)

@@ -8,16 +8,13 @@ Source of the order: apiserver pkg/server/config.go (DefaultBuildHandlerChain).
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from kubesim import auth, discovery, errors, media, resources
+from kubesim import auth, control, discovery, errors, media, resources
 from kubesim.calls import Answer, Call
-from kubesim.control import PREFIX, Control
 from kubesim.faults import ConnectionBroken
 from kubesim.field import go_quote
 from kubesim.media import Form
@@ -38,8 +35,8 @@ CLIENT_CHECK_SECONDS = 0.2
 class Server:
     """Answers requests for a cluster. start(host, port) gives the port; stop() ends open watches."""
 
-    def __init__(self, cluster: Cluster, control: Control) -> None:
-        self.cluster, self.control = cluster, control
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
         self.watches: set[Watch] = set()
         self._runner: web.AppRunner | None = None
 
@@ -63,11 +60,11 @@ class Server:
         """One request, from its arrival to the last byte of its answer."""
         query = parse_qs(request.query_string, keep_blank_values=True)
         info = parse_request(request.method, request.path, {k: v[0] for k, v in query.items()})
-        if request.path.startswith(PREFIX):
-            return await self.control.answer(request)
+        if request.path.startswith(control.PREFIX):
+            return control.answer(request, self.cluster.requests)
         user = ""
         try:
-            await self.cluster.faults.strike(info)
+            await self.cluster.faults.inject(info)
             identity = self.cluster.authenticator.identify(request.headers)
             identity = self.cluster.authorizer.impersonate(identity, request.headers)
             user = identity.name
@@ -85,8 +82,6 @@ class Server:
         self._log(request, info, query, user, response.status)
         if isinstance(response, _Stream):
             return await response.send(request, self.watches)
-        if isinstance(response, _Log):
-            return await response.send(request)
         return response
 
     async def _dispatch(
@@ -133,8 +128,6 @@ def _respond(answer: Answer, form: Form) -> web.StreamResponse:
     response: web.StreamResponse
     if isinstance(answer.body, Watch):
         response = _Stream(answer.body, answer.watch_seconds)
-    elif isinstance(answer.body, AsyncIterator):
-        response = _Log(answer.body)
     elif answer.content_type:
         response = web.Response(body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type})
     else:
@@ -190,19 +183,3 @@ class _Stream(web.StreamResponse):
         while request.transport is not None and not request.transport.is_closing():
             await asyncio.sleep(CLIENT_CHECK_SECONDS)
         self.watch.break_off()
-
-
-class _Log(web.StreamResponse):
-    """A log that is followed."""
-
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        super().__init__(headers={"Content-Type": "text/plain"})
-        self.pieces = pieces
-
-    async def send(self, request: web.Request) -> web.StreamResponse:
-        with contextlib.suppress(ConnectionResetError):
-            await self.prepare(request)
-            async for piece in self.pieces:
-                await self.write(piece)
-            await self.write_eof()
-        return self

@@ -63,10 +63,6 @@ apps.DeploymentStrategy type=1
 batch.Job metadata=1 spec=2 status=3
 batch.JobSpec parallelism=1 completions=2 activeDeadlineSeconds=3 selector=4 manualSelector=5 template=6 backoffLimit=7
 batch.JobSpec ttlSecondsAfterFinished=8 completionMode=9 suspend=10
-batch.CronJob metadata=1 spec=2 status=3
-batch.CronJobSpec schedule=1 startingDeadlineSeconds=2 concurrencyPolicy=3 suspend=4 jobTemplate=5
-batch.CronJobSpec successfulJobsHistoryLimit=6 failedJobsHistoryLimit=7 timeZone=8
-batch.JobTemplateSpec metadata=1 spec=2
 policy.PodDisruptionBudget metadata=1 spec=2 status=3
 policy.PodDisruptionBudgetSpec minAvailable=1 selector=2 maxUnavailable=3 unhealthyPodEvictionPolicy=4
 policy.Eviction metadata=1 deleteOptions=2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The road every write takes, whoever writes: HTTP requests, controllers, tests.
+"""The path of every write, from HTTP requests, controllers and tests alike.
 
 decode -> default -> field managers -> mutating admission -> prepare -> validate -> validating admission -> store.
 Source: apiserver pkg/endpoints/handlers/{create,update,patch,delete}.go, pkg/registry/generic/registry/store.go,
@@ -38,7 +38,7 @@ NAME_ATTEMPTS = 8
 
 @dataclass
 class Write:
-    """Who writes and how; `resource` as it was asked for (its version may differ from the stored one)."""
+    """The author and the options of a write."""
 
     resource: Resource
     user: User = SYSTEM
@@ -75,10 +75,10 @@ class Registry:
     def subscribe(self, fn: Callable[[str, str, Object, Object | None], None]) -> Callable[[], None]:
         """fn(event type, kind, object, old object) after each write; gives the function that ends it."""
 
-        def told(event: Event) -> None:
+        def notify(event: Event) -> None:
             fn(event.type, event.kind, event.new.obj, event.old.obj if event.old else None)
 
-        return self.store.subscribe(told)
+        return self.store.subscribe(notify)
 
     def require(self, resource: Resource, namespace: str | None, name: str) -> Stored:
         """The stored object; 404 when there is none."""

@@ -46,16 +46,9 @@ class RequestLog:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
 
-    def __len__(self) -> int:
-        return len(self.entries)
-
     def counts(self) -> dict[str, int]:
         """How often what was done: {"list pods": 2, "patch deployments/scale": 1, "get /version": 1}."""
         return dict(Counter(_label(entry) for entry in self.entries))
-
-    def counts_by_path(self) -> dict[str, int]:
-        """The same by method and path, without queries: {"GET /api/v1/nodes": 2}."""
-        return dict(Counter(f"{entry.method} {entry.path}" for entry in self.entries))
 
     def writes(self) -> list[Entry]:
         """The requests that may have changed something: no reads, no dry runs."""
@@ -63,7 +56,7 @@ class RequestLog:
 
     def report(self) -> dict[str, Any]:
         requests = [asdict(entry) for entry in self.entries]
-        return {"counts": self.counts(), "paths": self.counts_by_path(), "requests": requests}
+        return {"counts": self.counts(), "requests": requests}
 
 
 def _label(entry: Entry) -> str:

@@ -45,8 +45,6 @@ class Resource:
     deprecated: str = ""
     #: The part beside Kubernetes that serves it, where a cluster has that.
     addon: str = ""
-    #: Stored in another version of the kind (which then has the same kind name): see conversion.py.
-    hub: bool = True
 
     @property
     def api_version(self) -> str:
@@ -82,7 +80,6 @@ def _core(plural: str, kind: str, **more: object) -> Resource:
 
 
 _POD_SUBRESOURCES = (
-    Subresource("binding", "Binding", CREATE_ONLY),
     Subresource("eviction", "Eviction", CREATE_ONLY, "policy", "v1"),
     Subresource("log", "Pod", ("get",)),
     STATUS,
@@ -106,13 +103,6 @@ _EVENT_FIELDS = {
     "source": "source.component",
     "type": "type",
 }  # fmt: skip
-_NEW_EVENT_FIELDS = {
-    **{f"regarding.{name}": f"involvedObject.{name}" for name in
-       ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")},
-    "reason": "reason",
-    "reportingController": "reportingComponent",
-    "type": "type",
-}  # fmt: skip
 
 RESOURCES: tuple[Resource, ...] = (
     _core("configmaps", "ConfigMap", short_names=("cm",)),
@@ -131,11 +121,8 @@ RESOURCES: tuple[Resource, ...] = (
     ),
     _core("persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",), subresources=(STATUS,),
           returns_deleted=True),
-    _core("persistentvolumes", "PersistentVolume", namespaced=False, short_names=("pv",), subresources=(STATUS,),
-          returns_deleted=True),
     _core("pods", "Pod", short_names=("po",), categories=_ALL, subresources=_POD_SUBRESOURCES, field_labels=_POD_FIELDS,
           returns_deleted=True),
-    _core("podtemplates", "PodTemplate", returns_deleted=True),
     _core("resourcequotas", "ResourceQuota", short_names=("quota",), subresources=(STATUS,), create_on_update=True,
           returns_deleted=True),
     _core("secrets", "Secret", field_labels={"type": "type"}),
@@ -147,7 +134,6 @@ RESOURCES: tuple[Resource, ...] = (
         field_labels={"spec.clusterIP": "spec.clusterIP", "spec.type": "spec.type"},
     ),
     Resource("apps", "v1", "controllerrevisions", "ControllerRevision"),
-    Resource("apps", "v1", "daemonsets", "DaemonSet", short_names=("ds",), categories=_ALL, subresources=(STATUS,)),
     Resource("apps", "v1", "deployments", "Deployment", short_names=("deploy",), categories=_ALL,
              subresources=(SCALE, STATUS)),
     Resource("apps", "v1", "replicasets", "ReplicaSet", short_names=("rs",), categories=_ALL,
@@ -164,17 +150,10 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, verbs=CREATE_ONLY),
     Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", short_names=("hpa",),
              categories=_ALL, subresources=(STATUS,)),
-    Resource("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler", short_names=("hpa",),
-             categories=_ALL, subresources=(STATUS,), hub=False),
-    Resource("batch", "v1", "cronjobs", "CronJob", short_names=("cj",), categories=_ALL, subresources=(STATUS,)),
     Resource("batch", "v1", "jobs", "Job", categories=_ALL, subresources=(STATUS,),
              field_labels={"status.successful": "status.succeeded"}),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
-    Resource("events.k8s.io", "v1", "events", "Event", short_names=("ev",), field_labels=_NEW_EVENT_FIELDS,
-             create_on_update=True, hub=False),
-    Resource("networking.k8s.io", "v1", "ingresses", "Ingress", short_names=("ing",), subresources=(STATUS,),
-             create_on_update=False),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",),
              subresources=(STATUS,)),
     Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False,
@@ -184,8 +163,6 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", create_on_update=True),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, short_names=("pc",),
              create_on_update=True),
-    Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, short_names=("sc",),
-             create_on_update=True, returns_deleted=True),
 )  # fmt: skip
 
 #: What only clusters with more than Kubernetes serve.
@@ -196,7 +173,7 @@ ADDED: tuple[Resource, ...] = (
 
 _ALL_RESOURCES = (*RESOURCES, *ADDED)
 _BY_PATH = {(r.group, r.version, r.plural): r for r in _ALL_RESOURCES}
-_BY_KIND = {r.kind: r for r in _ALL_RESOURCES if r.hub}
+_BY_KIND = {r.kind: r for r in _ALL_RESOURCES}
 
 #: Group versions that every cluster serves, preferred version of a group first.
 GROUP_VERSIONS: tuple[tuple[str, str], ...] = tuple(dict.fromkeys((r.group, r.version) for r in RESOURCES))
@@ -218,4 +195,4 @@ def by_kind(kind: str) -> Resource:
 
 def stored_kinds() -> list[str]:
     """The kinds that have objects."""
-    return [r.kind for r in _ALL_RESOURCES if r.hub and "list" in r.verbs]
+    return [r.kind for r in _ALL_RESOURCES if "list" in r.verbs]

@@ -14,7 +14,6 @@ from kubesim.apply import server_side
 from kubesim.auth import Attributes, Authenticator, Authorizer
 from kubesim.calls import Answer, Call
 from kubesim.clock import rfc3339
-from kubesim.conversion import from_hub, to_hub
 from kubesim.options import ListOptions, read_delete_options, read_list_options, read_write_options
 from kubesim.patch import patched
 from kubesim.registry import Registry, Write
@@ -72,9 +71,9 @@ class Rest:
         stored = self.registry.require(call.resource, call.info.namespace, call.info.name)
         if call.form.kind:
             return Answer(self._other_form(call, [stored], {"resourceVersion": str(stored.rv)}, single=True))
-        if call.resource.hub and call.form.media == media.JSON:
+        if call.form.media == media.JSON:
             return Answer(stored.json)
-        return Answer(from_hub(stored.obj, call.resource))
+        return Answer(stored.obj)
 
     def list(self, call: Call) -> Answer:
         options = read_list_options(call.query, watch=False)
@@ -84,10 +83,10 @@ class Rest:
         if call.form.kind:
             return Answer(self._other_form(call, page.items, page.metadata))
         head = {"kind": call.resource.list_kind, "apiVersion": call.resource.api_version, "metadata": page.metadata}
-        if call.resource.hub and call.form.media == media.JSON:
+        if call.form.media == media.JSON:
             items = b",".join([stored.item for stored in page.items])
             return Answer(encode(head)[:-1] + b',"items":[' + items + b"]}")
-        return Answer({**head, "items": [_item(from_hub(s.obj, call.resource)) for s in page.items]})
+        return Answer({**head, "items": [_item(s.obj) for s in page.items]})
 
     def watch(self, call: Call) -> Answer:
         options = read_list_options(call.query, watch=True)
@@ -117,7 +116,7 @@ class Rest:
         if call.form.kind:
             meta = {"resourceVersion": str(stored.rv)}
             return encode(self._other_form(call, [stored], meta, single=True))
-        return stored.json if call.resource.hub else encode(from_hub(stored.obj, call.resource))
+        return stored.json
 
     def _selected(self, call: Call, options: ListOptions) -> Callable[[Stored], bool] | None:
         labels = selectors.parse_labels(options.label_selector) if options.label_selector else None
@@ -157,25 +156,24 @@ class Rest:
             return Answer(reviews.answer(self, call, obj), 201)
         _match_namespace(obj, call)
         write = Write(resource, call.user, options.manager, "", options.dry_run, call.warnings)
-        return self._written(call, self.registry.admit_new(to_hub(obj, resource), write), 201)
+        return self._written(call, self.registry.admit_new(obj, write), 201)
 
     def update(self, call: Call) -> Answer:
         options = read_write_options(call.query, "UpdateOptions", call.user_agent)
         resource, info = call.resource, call.info
         obj = self._read_body(call, options.validation)
         _match_name(obj, call)
-        new = to_hub(obj, resource)
         write = Write(resource, call.user, options.manager, info.subresource, options.dry_run, call.warnings)
         stored = self.store.get(resource.kind, info.namespace if resource.namespaced else None, info.name)
         if stored is None:
-            if resource.create_on_update and not info.subresource and not new["metadata"].get("uid"):
+            if resource.create_on_update and not info.subresource and not obj["metadata"].get("uid"):
                 write.may_create = lambda: self._require_create(call)
-                return self._written(call, self.registry.admit_new(new, write), 201)
+                return self._written(call, self.registry.admit_new(obj, write), 201)
             raise errors.not_found(resource.group, resource.plural, info.name)
-        uid = new["metadata"].get("uid")
+        uid = obj["metadata"].get("uid")
         if uid and uid != stored.obj["metadata"]["uid"]:
             raise _wrong_uid(resource, stored, uid)
-        return self._written(call, self.registry.admit_change(new, stored.obj, write))
+        return self._written(call, self.registry.admit_change(obj, stored.obj, write))
 
     def patch(self, call: Call) -> Answer:
         kind = media.PATCH_TYPES.get(call.content_type.partition(";")[0].strip())
@@ -187,10 +185,10 @@ class Rest:
         if kind == "apply":
             return self._apply(call, write, options.force)
         stored = self.registry.require(resource, info.namespace, info.name)
-        new, problems = patched(from_hub(stored.obj, resource), kind, call.body, options.validation)
+        new, problems = patched(stored.obj, kind, call.body, options.validation)
         call.warnings += problems
         _match_name(new, call)
-        return self._written(call, self.registry.admit_change(to_hub(new, resource), stored.obj, write))
+        return self._written(call, self.registry.admit_change(new, stored.obj, write))
 
     def _apply(self, call: Call, write: Write, force: bool) -> Answer:
         resource, info = call.resource, call.info
@@ -206,7 +204,7 @@ class Rest:
             raise errors.conflict(resource.group, resource.plural, info.name, why)
         live = stored.obj if stored else None
         now = rfc3339(self.registry.clock.now())
-        new = server_side.apply(live, to_hub(config, resource), write.manager, force, now, write.subresource)
+        new = server_side.apply(live, config, write.manager, force, now, write.subresource)
         if stored is None:
             write.may_create = lambda: self._require_create(call)
             return self._written(call, self.registry.admit_new(new, write, tracked=True), 201)
@@ -238,7 +236,7 @@ class Rest:
             self.registry.delete_stored(stored, options, write)
         head = {"kind": call.resource.list_kind, "apiVersion": call.resource.api_version}
         meta = {"resourceVersion": str(self.store.version)}
-        items = [_item(from_hub(stored.obj, call.resource)) for stored in page.items]
+        items = [_item(stored.obj) for stored in page.items]
         return Answer({**head, "metadata": meta, "items": items})
 
     # --- parts ---
@@ -262,7 +260,7 @@ class Rest:
             stored = Stored("", obj, 0)
             meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             return Answer(self._other_form(call, [stored], meta, single=True), status)
-        return Answer(from_hub(obj, call.resource), status)
+        return Answer(obj, status)
 
 
 def _fits_path(call: Call) -> bool:

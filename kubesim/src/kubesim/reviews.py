@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Questions asked by POST that store nothing: who am I, may I, may they.
+"""Reviews: POST requests that store nothing and answer what a user is or may do.
 
 Source: pkg/registry/authorization/*/rest.go, pkg/registry/authentication/*/storage.go,
 pkg/apis/authorization/validation.

@@ -361,9 +361,6 @@ apps.StatefulSetStatus collisionCount
 apps.DeploymentSpec replicas revisionHistoryLimit progressDeadlineSeconds
 apps.RollingUpdateDeployment maxUnavailable maxSurge
 apps.DeploymentStatus terminatingReplicas collisionCount
-apps.RollingUpdateDaemonSet maxUnavailable maxSurge
-apps.DaemonSetSpec revisionHistoryLimit
-apps.DaemonSetStatus collisionCount
 apps.ReplicaSetSpec replicas
 apps.ReplicaSetStatus terminatingReplicas
 batch.PodFailurePolicyOnExitCodesRequirement containerName
@@ -371,7 +368,6 @@ batch.SuccessPolicyRule succeededIndexes succeededCount
 batch.JobSpec parallelism completions activeDeadlineSeconds backoffLimit backoffLimitPerIndex maxFailedIndexes
 batch.JobSpec manualSelector ttlSecondsAfterFinished completionMode suspend podReplacementPolicy managedBy
 batch.JobStatus terminating failedIndexes ready
-batch.CronJobSpec timeZone startingDeadlineSeconds suspend successfulJobsHistoryLimit failedJobsHistoryLimit
 autoscaling.HorizontalPodAutoscalerSpec minReplicas targetCPUUtilizationPercentage
 autoscaling.HorizontalPodAutoscalerStatus observedGeneration currentCPUUtilizationPercentage
 autoscaling.HPAScalingRules stabilizationWindowSeconds selectPolicy
@@ -383,10 +379,6 @@ coordination.LeaseSpec holderIdentity leaseDurationSeconds leaseTransitions stra
 discovery.Endpoint hostname nodeName zone
 discovery.EndpointConditions ready serving terminating
 discovery.EndpointPort name protocol port appProtocol
-networking.NetworkPolicyPort protocol port endPort
-networking.IngressSpec ingressClassName
-networking.HTTPIngressPath pathType
-storage.StorageClass reclaimPolicy allowVolumeExpansion volumeBindingMode
 meta.OwnerReference controller blockOwnerDeletion
 meta.ObjectMeta deletionGracePeriodSeconds
 """
@@ -418,8 +410,6 @@ apps.StatefulSetStatus availableReplicas
 apps.StatefulSetCondition lastTransitionTime
 apps.DeploymentSpec strategy
 apps.DeploymentCondition lastUpdateTime lastTransitionTime
-apps.DaemonSetSpec updateStrategy
-apps.DaemonSetCondition lastTransitionTime
 apps.ReplicaSetSpec template
 apps.ReplicaSetCondition lastTransitionTime
 apps.ControllerRevision data
@@ -434,15 +424,10 @@ rbac.ClusterRole rules
 scheduling.PriorityClass value
 discovery.Endpoint conditions
 discovery.EndpointSlice endpoints ports
-events.Event regarding deprecatedSource deprecatedFirstTimestamp deprecatedLastTimestamp
-networking.IngressStatus loadBalancer
-networking.IngressServiceBackend port
-networking.NetworkPolicySpec podSelector
 """
 
 #: Required, but a pointer in Go: null when not given.
 _NIL = {("DeploymentSpec", "selector"), ("ReplicaSetSpec", "selector"), ("StatefulSetSpec", "selector")}
-_NIL |= {("DaemonSetSpec", "selector")}
 
 
 def _table(text: str) -> dict[str, set[str]]:

@@ -169,13 +169,13 @@ class Store:
         if len(self._history) > self._limit:
             self.oldest = self._history.popleft().rv
         self._pending.append(event)
-        if self._notifying:  # a subscriber wrote: its event comes after the one being told
+        if self._notifying:  # a subscriber wrote: its event comes after the one that is being delivered
             return
         self._notifying = True
         try:
             while self._pending:
-                told = self._pending.popleft()
+                event = self._pending.popleft()
                 for fn in list(self._subscribers):
-                    fn(told)
+                    fn(event)
         finally:
             self._notifying = False

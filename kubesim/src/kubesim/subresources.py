@@ -7,14 +7,12 @@ Source: pkg/registry/apps/*/storage (ScaleREST), pkg/registry/core/pod/rest/log.
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kubesim import deletion, errors, media
-from kubesim.apply import server_side
 from kubesim.auth import service_account
 from kubesim.calls import Answer, Call
 from kubesim.clock import parse_time, rfc3339
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 SCALE_RESOURCE = Resource("autoscaling", "v1", "scales", "Scale")
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-#: Seconds between two looks at a log that is followed.
-FOLLOW_SECONDS = 0.1
 
 
 def handle(rest: Rest, call: Call) -> Answer | None:
@@ -68,13 +64,11 @@ def _scale(rest: Rest, call: Call) -> Answer:
     if info.verb == "get":
         return Answer(current)
     kind = media.PATCH_TYPES.get(call.content_type.partition(";")[0].strip()) if info.verb == "patch" else "put"
-    if kind is None:
+    if kind is None or kind == "apply":
         raise errors.ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     options_kind = "UpdateOptions" if kind == "put" else "PatchOptions"
-    options = read_write_options(call.query, options_kind, call.user_agent, apply=kind == "apply")
+    options = read_write_options(call.query, options_kind, call.user_agent)
     write = Write(resource, call.user, options.manager, "scale", options.dry_run, call.warnings)
-    if kind == "apply":
-        return _apply_scale(rest, call, stored.obj, write, options.force)
     if kind == "put":
         new, problems = media.read_object(
             call.body, call.content_type, SCALE_RESOURCE, "Scale", "autoscaling/v1", options.validation
@@ -99,20 +93,6 @@ def _checked_replicas(scale: Object, name: str) -> int:
     return replicas
 
 
-def _apply_scale(rest: Rest, call: Call, live: Object, write: Write, force: bool) -> Answer:
-    """An applied Scale owns spec.replicas of the workload, through the subresource."""
-    config = server_side.read_configuration(call.body, SCALE_RESOURCE)
-    workload = {
-        "apiVersion": live["apiVersion"],
-        "kind": live["kind"],
-        "metadata": {"name": call.info.name, "namespace": call.info.namespace},
-        "spec": {"replicas": _checked_replicas(config, call.info.name)},
-    }
-    now = rfc3339(rest.registry.clock.now())
-    new = server_side.apply(live, workload, write.manager, force, now, "scale")
-    return Answer(scale_of(rest.registry.admit_change(new, live, write, tracked=True)))
-
-
 # --- log --------------------------------------------------------------------------------------------------------------
 
 
@@ -131,42 +111,16 @@ def _log(rest: Rest, call: Call) -> Answer:
         since = rest.registry.clock.now() - timedelta(seconds=numbers["sinceSeconds"])
     elif query.text("sinceTime"):
         since = parse_time(query.text("sinceTime"))
-    kubelet, follow = rest.kubelet(), query.flag("follow")
-
-    def read(tail: int | None, after: datetime | None) -> str:
-        text: str = kubelet.logs(
-            pod,
-            container,
-            previous=query.flag("previous"),
-            tail=tail,
-            since=after,
-            timestamps=query.flag("timestamps"),
-            limit_bytes=numbers["limitBytes"],
-        )
-        return text
-
-    first = read(numbers["tailLines"], since)
-    if not follow:
-        return Answer(first.encode(), content_type="text/plain")
-    return Answer(_followed(rest, pod, first, lambda: read(None, None)), content_type="text/plain")
-
-
-async def _followed(rest: Rest, pod: Object, first: str, read: Callable[[], str]) -> AsyncIterator[bytes]:
-    """The log so far, then what comes, until the pod has ended or is gone."""
-    meta = pod["metadata"]
-    seen = len(read())
-    yield first.encode()
-    while True:
-        current = rest.registry.get("Pod", meta["namespace"], meta["name"])
-        gone = current is None or current["metadata"]["uid"] != meta["uid"]
-        if not gone:
-            whole = read()
-            if len(whole) > seen:
-                yield whole[seen:].encode()
-                seen = len(whole)
-        if gone or (current or {}).get("status", {}).get("phase") in ("Succeeded", "Failed"):
-            return
-        await asyncio.sleep(FOLLOW_SECONDS)
+    text: str = rest.kubelet().logs(
+        pod,
+        container,
+        previous=query.flag("previous"),
+        tail=numbers["tailLines"],
+        since=since,
+        timestamps=query.flag("timestamps"),
+        limit_bytes=numbers["limitBytes"],
+    )
+    return Answer(text.encode(), content_type="text/plain")
 
 
 def _log_errors(numbers: dict[str, int | None], since_time: str) -> list[FieldError]:
@@ -295,24 +249,6 @@ def _is_ready(pod: Object) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def _binding(rest: Rest, call: Call) -> Answer:
-    options = read_write_options(call.query, "CreateOptions", call.user_agent)
-    binding, _ = media.read_object(
-        call.body, call.content_type, Resource("", "v1", "bindings", "Binding"), "Binding", "v1", options.validation
-    )
-    stored = rest.registry.require(call.resource, call.info.namespace, call.info.name)
-    node = binding.get("target", {}).get("name", "")
-    bound = stored.obj["spec"].get("nodeName")
-    if bound:
-        why = f'pod {call.info.name} is already assigned to node "{bound}"'
-        raise errors.conflict("", "pods/binding", call.info.name, why)
-    changed = copy.deepcopy(stored.obj)
-    changed["spec"]["nodeName"] = node
-    write = Write(call.resource, call.user, options.manager, "binding", options.dry_run)
-    rest.registry.admit_change(changed, stored.obj, write)
-    return Answer(dict(SUCCESS), 201)
-
-
 def _token(rest: Rest, call: Call) -> Answer:
     request = media.load(call.body, call.content_type) if call.body else {}
     meta = rest.registry.require(call.resource, call.info.namespace, call.info.name).obj["metadata"]
@@ -334,6 +270,5 @@ _HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
     "scale": _scale,
     "log": _log,
     "eviction": _eviction,
-    "binding": _binding,
     "token": _token,
 }

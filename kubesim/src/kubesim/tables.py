@@ -197,27 +197,6 @@ def _service_ports(obj: Object, _: datetime) -> str:
     return ",".join(shown) or NONE
 
 
-def _endpoints(obj: Object, _: datetime) -> str:
-    shown = []
-    for subset in obj.get("subsets") or ():
-        ports = [f":{p['port']}" for p in subset.get("ports") or ()] or [""]
-        shown += [f"{a['ip']}{port}" for port in ports for a in subset.get("addresses") or ()]
-    if len(shown) > 3:
-        return f"{','.join(shown[:3])} + {len(shown) - 3} more..."
-    return ",".join(shown) or NONE
-
-
-def _slice_ports(obj: Object, _: datetime) -> str:
-    return ",".join(str(p.get("port", "*")) for p in obj.get("ports") or ()) or UNSET
-
-
-def _slice_addresses(obj: Object, _: datetime) -> str:
-    shown = [a for endpoint in obj.get("endpoints") or () for a in endpoint.get("addresses") or ()]
-    if len(shown) > 3:
-        return f"{','.join(shown[:3])} + {len(shown) - 3} more..."
-    return ",".join(shown) or UNSET
-
-
 def _event_seen(field: str, instead: str) -> Cell:
     def cell(obj: Object, now: datetime) -> str:
         return _since(obj.get(field) or obj.get(instead) or obj["metadata"].get("creationTimestamp"), now)
@@ -270,33 +249,6 @@ def _quota(prefix: str) -> Cell:
     return cell
 
 
-def _access_modes(obj: Object, _: datetime) -> str:
-    short = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-    given = obj.get("status", {}).get("accessModes") if obj.get("spec", {}).get("volumeName") else None
-    return ",".join(short.get(mode, mode) for mode in given or ())
-
-
-def _subjects(kind: str) -> Cell:
-    def cell(obj: Object, _: datetime) -> str:
-        found = [s for s in obj.get("subjects") or () if s["kind"] == kind]
-        return ", ".join(f"{s['namespace']}/{s['name']}" if s.get("namespace") else s["name"] for s in found)
-
-    return cell
-
-
-def _role(obj: Object, _: datetime) -> str:
-    return f"{obj['roleRef']['kind']}/{obj['roleRef']['name']}"
-
-
-def _controller(obj: Object, _: datetime) -> str:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    owner = next((o for o in owners if o.get("controller")), None)
-    if owner is None:
-        return NONE
-    group = owner["apiVersion"].rpartition("/")[0]
-    return f"{owner['kind'].lower()}{'.' + group if group else ''}/{owner['name']}"
-
-
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
@@ -312,14 +264,6 @@ _NAME, _AGE = _text("Name", _at("metadata.name")), _text("Age", _age)
 _CREATED = ("Created At", "date", False, _at("metadata.creationTimestamp"))
 _TEMPLATE = (_text("Containers", _containers("name"), True), _text("Images", _containers("image"), True))
 _WITH_SELECTOR = (*_TEMPLATE, _text("Selector", _selector, True))
-_BINDING = (
-    _NAME,
-    _text("Role", _role),
-    _AGE,
-    _text("Users", _subjects("User"), True),
-    _text("Groups", _subjects("Group"), True),
-    _text("ServiceAccounts", _subjects("ServiceAccount"), True),
-)
 
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "Pod": (
@@ -358,14 +302,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _AGE,
         _text("Selector", lambda obj, _: _labels_text(obj["spec"].get("selector")), True),
     ),
-    "Endpoints": (_NAME, _text("Endpoints", _endpoints), _AGE),
-    "EndpointSlice": (
-        _NAME,
-        _text("AddressType", _at("addressType")),
-        _text("Ports", _slice_ports),
-        _text("Endpoints", _slice_addresses),
-        _AGE,
-    ),
     "Job": (
         _NAME,
         _text("Status", _job_status),
@@ -373,19 +309,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _text("Duration", _job_duration),
         _AGE,
         *_WITH_SELECTOR,
-    ),
-    "CronJob": (
-        _NAME,
-        _text("Schedule", _at("spec.schedule")),
-        _text("Timezone", _at("spec.timeZone", NONE)),
-        ("Suspend", "boolean", False, lambda obj, _: str(obj["spec"].get("suspend", False))),
-        ("Active", "integer", False, _count("status.active")),
-        _text(
-            "Last Schedule",
-            lambda obj, now: _since(obj.get("status", {}).get("lastScheduleTime"), now).replace(UNKNOWN, NONE),
-        ),
-        _AGE,
-        *_TEMPLATE,
     ),
     "Deployment": (
         _NAME,
@@ -404,18 +327,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         *_WITH_SELECTOR,
     ),
     "StatefulSet": (_NAME, _text("Ready", _fraction("status.readyReplicas", "spec.replicas")), _AGE, *_TEMPLATE),
-    "DaemonSet": (
-        _NAME,
-        _number("Desired", "status.desiredNumberScheduled"),
-        _number("Current", "status.currentNumberScheduled"),
-        _number("Ready", "status.numberReady"),
-        _number("Up-to-date", "status.updatedNumberScheduled"),
-        _number("Available", "status.numberAvailable"),
-        _text("Node Selector", lambda obj, _: _labels_text(obj["spec"]["template"]["spec"].get("nodeSelector"))),
-        _AGE,
-        *_WITH_SELECTOR,
-    ),
-    "ControllerRevision": (_NAME, _text("Controller", _controller), _number("Revision", "revision"), _AGE),
     "HorizontalPodAutoscaler": (
         _NAME,
         _text("Reference", _hpa_reference),
@@ -439,22 +350,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "ResourceQuota": (_NAME, _text("Request", _quota("")), _text("Limit", _quota("limits.")), _AGE),
     "LimitRange": (_NAME, _CREATED),
-    "PersistentVolumeClaim": (
-        _NAME,
-        _text(
-            "Status",
-            lambda obj, _: (
-                "Terminating" if obj["metadata"].get("deletionTimestamp") else obj["status"].get("phase", "")
-            ),
-        ),
-        _text("Volume", _at("spec.volumeName")),
-        _text("Capacity", _at("status.capacity.storage")),
-        _text("Access Modes", _access_modes),
-        _text("StorageClass", _at("spec.storageClassName")),
-        _text("VolumeAttributesClass", _at("spec.volumeAttributesClassName", UNSET)),
-        _AGE,
-        _text("VolumeMode", _at("spec.volumeMode", UNSET), True),
-    ),
     "PriorityClass": (
         _NAME,
         _number("Value", "value"),
@@ -463,13 +358,4 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _text("PreemptionPolicy", _at("preemptionPolicy")),
     ),
     "Lease": (_NAME, _text("Holder", _at("spec.holderIdentity")), _AGE),
-    "PodDisruptionBudget": (
-        _NAME,
-        _text("Min Available", lambda obj, _: str(obj["spec"].get("minAvailable", "N/A"))),
-        _text("Max Unavailable", lambda obj, _: str(obj["spec"].get("maxUnavailable", "N/A"))),
-        _number("Allowed Disruptions", "status.disruptionsAllowed"),
-        _AGE,
-    ),
-    "RoleBinding": _BINDING,
-    "ClusterRoleBinding": _BINDING,
 }

@@ -1,34 +1,36 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where the services of a job answer, and the token that a notebook asks for. Pure."""
+"""The URLs of a job's Services, and the token of a notebook. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
-from .template import main_container
+from .related import main_container
 
 _TOKEN_VARIABLE = "JUPYTER_TOKEN"
-# The spelling of Jupyter Server 2, of 1, and of the classic notebook; Jupyter still reads all three.
+# Jupyter Server 2, Jupyter Server 1 and the classic notebook; Jupyter still reads all three.
 _TOKEN_FLAG = r"--(?:IdentityProvider|ServerApp|NotebookApp)\.token"
 _REFERENCE = r"\$(?:\((?P<kubernetes>\w+)\)|\{(?P<braces>\w+)\}|(?P<shell>\w+))"
 
 
-class SecretKey(NamedTuple):
-    """Where in a namespace's Secrets a value is kept."""
+@dataclass(frozen=True)
+class SecretKey:
+    """A value in a Secret."""
 
     name: str
     key: str
 
 
 def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None, token: str | None = None) -> list[str]:
-    """Where the Services among the objects answer: load balancer first, then node port, then the name in the cluster.
+    """The URLs of the Services among the objects: by load balancer, by node port, and by name within the cluster.
 
-    With ``token``, as links that sign in to Jupyter.
+    With ``token``, they sign in to Jupyter.
     """
     path = f"/?token={quote(token, safe='')}" if token else ""
     urls = []
@@ -47,28 +49,28 @@ def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None, 
 
 
 def notebook_token(workload: Mapping[str, Any]) -> str | SecretKey | None:
-    """The token of the Jupyter that a workload runs, or the Secret that holds it; None where none can be seen.
+    """The token of a workload's Jupyter, or the Secret that holds it; None where there is none to be found.
 
-    A flag of the command line counts before the variable JUPYTER_TOKEN, which is only the flag's default (in Jupyter
-    Server, ``IdentityProvider._token_default``). An empty token means that none is asked for.
+    The command line wins over the variable JUPYTER_TOKEN, which is only the default (Jupyter Server,
+    ``IdentityProvider._token_default``). With an empty token, Jupyter asks for none.
     """
     container = main_container(workload["spec"]["template"]["spec"]["containers"])
     variables = {variable["name"]: variable for variable in container.get("env") or ()}
-    on_the_line = _flag_value([*(container.get("command") or ()), *(container.get("args") or ())])
-    if on_the_line is None:
+    argument = _flag_value([*(container.get("command") or ()), *(container.get("args") or ())])
+    if argument is None:
         return _value(variables.get(_TOKEN_VARIABLE))
-    reference = re.fullmatch(_REFERENCE, on_the_line)
-    return _value(variables.get(reference[reference.lastgroup or 0])) if reference else on_the_line or None
+    reference = re.fullmatch(_REFERENCE, argument)
+    return _value(variables.get(reference[reference.lastgroup or 0])) if reference else argument or None
 
 
 def _flag_value(line: Sequence[str]) -> str | None:
-    """What the last flag for the token says, in ``--flag=value`` or ``--flag value``, also in a line for a shell."""
+    """The value of the last token flag, ``--flag=value`` or ``--flag value``, also within a shell command."""
     words = [word.strip("'\"") for argument in line for word in (argument.split() or [""])]
     found = None
-    for word, cache in pairwise([*words, ""]):
+    for word, following in pairwise([*words, ""]):
         flag, joined, value = word.partition("=")
         if re.fullmatch(_TOKEN_FLAG, flag):
-            found = value.strip("'\"") if joined else cache
+            found = value.strip("'\"") if joined else following
     return found
 
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Nodes and pods, reduced to what accounting needs, and the sums over them. Pure."""
+"""Nodes and pods reduced to what accounting needs, and their sums. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from ..accelerators import ACCELERATORS, whole_devices
 from ..labels import (
     DEFAULT_POOL,
-    GPU,
-    GPU_MEMORY,
     GPU_PRODUCT,
     GPU_TYPE,
     GPU_TYPE_INTERNAL,
@@ -23,28 +22,32 @@ from ..labels import (
 )
 from .pod_requests import Amounts, amount_of, pod_requests
 
-COUNTED = (GPU, GPU_MEMORY, "cpu", "memory")
-
 ACTIVE, MAINTAINING, FAULTY = "active", "maintaining", "faulty"
 
 
+def counted_resources() -> tuple[str, ...]:
+    """The resources that nodes and pods are compared by, the scarcest first."""
+    return (*ACCELERATORS, "cpu", "memory")
+
+
 class PodUse(NamedTuple):
-    """What is kept of a pod that is not finished: whose it is, where it is (or waits), and what it takes there."""
+    """An unfinished pod: whose it is, where it runs (or waits), and what it requests."""
 
     namespace: str
     job: str | None
     job_kind: str | None
-    pool: str | None  # the one that it asked for
+    pool: str | None  # the one it asks for
     node: str | None
-    requests: tuple[int, ...]  # in the order of COUNTED
+    requests: tuple[int, ...]  # in the order of counted_resources
 
     @property
     def gpu(self) -> int:
-        return self.requests[0]
+        return whole_devices(dict(zip(counted_resources(), self.requests, strict=True)))
 
 
-class Taint(NamedTuple):
-    """A mark that keeps pods away which do not tolerate it."""
+@dataclass(frozen=True)
+class Taint:
+    """Keeps off pods that do not tolerate it."""
 
     key: str
     value: str
@@ -53,7 +56,7 @@ class Taint(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """What is kept of a node. ``allocatable`` and ``used`` are in the units of ``Amounts``."""
+    """A node. ``allocatable`` and ``used`` are in the units of ``Amounts``."""
 
     name: str
     status: str
@@ -61,37 +64,48 @@ class Node:
     allocatable: Amounts
     created_at: str
     last_updated_at: str | None = None
-    address: str | None = None  # the external one, or else the internal
+    address: str | None = None  # external if there is one, else internal
     internal_address: str | None = None
     taints: tuple[Taint, ...] = ()
     used: Amounts = field(default_factory=dict)
 
     @property
     def pool(self) -> str:
-        """The pool that it is in; nodes without the label are the default pool."""
+        """Its pool; nodes without the label form the default pool."""
         return self.labels.get(POOL) or DEFAULT_POOL
 
     @property
     def gpu_type(self) -> str | None:
-        """The type that a user gave it, else the one that the pool did, else what NVIDIA's discovery found."""
+        """The type that a user set, else the pool's, else the one that NVIDIA's feature discovery found."""
         return next(
             (self.labels[key] for key in (GPU_TYPE, GPU_TYPE_INTERNAL, GPU_PRODUCT) if self.labels.get(key)), None
         )
 
     @property
     def has_gpus(self) -> bool:
-        """Also one whose GPUs are shared, and one that should have some but whose driver or device plugin is gone."""
-        return any(self.allocatable.get(resource) for resource in (GPU, GPU_MEMORY)) or self.gpu_type is not None
+        """Also true for shared GPUs, and for a node with a GPU type whose driver or device plugin is down."""
+        return any(self.allocatable.get(resource) for resource in ACCELERATORS) or self.gpu_type is not None
+
+    @property
+    def gpu_total(self) -> int:
+        return whole_devices(self.allocatable)
+
+    @property
+    def gpu_used(self) -> int:
+        return whole_devices(self.used)
+
+    @property
+    def gpu_free(self) -> int:
+        return whole_devices({resource: self.free(resource) for resource in ACCELERATORS})
 
     def free(self, resource: str) -> int:
-        """What a new pod could get: nothing on a node that takes none. Allocatable counts, not capacity."""
+        """What a new pod could get, of what is allocatable; nothing on a node that accepts no pods."""
         if self.status != ACTIVE:
             return 0
         return max(0, self.allocatable.get(resource, 0) - self.used.get(resource, 0))
 
 
 def slim_pod(pod: Mapping[str, Any]) -> PodUse:
-    """A pod as accounting sees it."""
     labels = pod["metadata"].get("labels") or {}
     return PodUse(
         pod["metadata"]["namespace"],
@@ -99,12 +113,11 @@ def slim_pod(pod: Mapping[str, Any]) -> PodUse:
         labels.get(JOB_TYPE),
         labels.get(POOL),
         pod["spec"].get("nodeName"),
-        tuple(pod_requests(pod, COUNTED).values()),
+        tuple(pod_requests(pod, counted_resources()).values()),
     )
 
 
 def slim_node(node: Mapping[str, Any]) -> Node:
-    """A node as accounting sees it."""
     status = node.get("status", {})
     allocatable = status.get("allocatable") or {}
     addresses = {entry["type"]: entry["address"] for entry in status.get("addresses") or ()}
@@ -113,7 +126,7 @@ def slim_node(node: Mapping[str, Any]) -> Node:
         name=node["metadata"]["name"],
         status=node_status(node),
         labels=node["metadata"].get("labels") or {},
-        allocatable={resource: amount_of(resource, allocatable.get(resource)) for resource in COUNTED},
+        allocatable={resource: amount_of(resource, allocatable.get(resource)) for resource in counted_resources()},
         created_at=node["metadata"]["creationTimestamp"],
         last_updated_at=max(filter(None, heartbeats), default=None),
         address=addresses.get("ExternalIP") or addresses.get("InternalIP"),
@@ -134,25 +147,26 @@ def node_status(node: Mapping[str, Any]) -> str:
 
 
 def with_use(nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[Node]:
-    """The nodes with what their pods take of them. Pods of nodes that are gone take nothing from anybody."""
-    taken: dict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTED))
+    """The nodes with their usage. Pods on deleted nodes do not count."""
+    resources = counted_resources()
+    taken: dict[str, list[int]] = defaultdict(lambda: [0] * len(resources))
     for use in uses:
         if use.node:
             taken[use.node] = [sum(pair) for pair in zip(taken[use.node], use.requests, strict=True)]
-    return [replace(node, used=dict(zip(COUNTED, taken[node.name], strict=True))) for node in nodes]
+    return [replace(node, used=dict(zip(resources, taken[node.name], strict=True))) for node in nodes]
 
 
 def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:
-    """A node as gpuctl_node_info returns it, with the given labels or else all of ours."""
+    """A node as gpuctl_node_info returns it, with the given labels or else all under our prefix."""
     keys = (
         node.labels.keys() & set(label_keys) if label_keys else [key for key in node.labels if key.startswith(PREFIX)]
     )
     return {
         "node_name": node.name,
         "status": node.status,
-        "gpu_total": node.allocatable[GPU],
-        "gpu_used": node.used.get(GPU, 0),
-        "gpu_free": node.free(GPU),
+        "gpu_total": node.gpu_total,
+        "gpu_used": node.gpu_used,
+        "gpu_free": node.gpu_free,
         "gpu_type": node.gpu_type,
         "bound_pools": [node.pool],
         "cpu": cores(node.allocatable["cpu"]),

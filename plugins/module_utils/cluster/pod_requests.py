@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a pod takes from its node, by Kubernetes' own rule. Pure.
+"""What a pod requests from its node, by Kubernetes' own rule. Pure.
 
 The rule is that of component-helpers' ``resource.PodRequests`` as the scheduler calls it (resource/helpers.go).
 """
@@ -20,17 +20,15 @@ Amounts = dict[str, int]
 _Container = Mapping[str, Any]
 _Requests = Callable[[_Container], Mapping[str, Any]]
 
-# What may be requested for the pod as a whole (beside huge pages); the pod's value then replaces the containers' sum.
-_POD_LEVEL = ("cpu", "memory")
+_POD_LEVEL = ("cpu", "memory")  # may be requested for the pod as a whole, which replaces the sum of the containers
 
 
 def pod_requests(pod: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
     """What a pod requests of each of the resources.
 
-    Containers and sidecars (init containers that restart always) run side by side; every other init container runs
-    alone with the sidecars started before it, so the larger of the two counts. Requests of the pod as a whole take the
-    place of that. While a pod is being resized, the largest of what is wanted, granted and in force counts. The pod's
-    overhead comes on top.
+    Containers and sidecars (init containers that always restart) run at the same time; any other init container runs
+    alone with the sidecars started before it: the larger sum counts. Requests of the pod as a whole replace it. During
+    a resize, the largest of what is wanted, granted and in force counts. The pod's overhead is added.
     """
     spec = pod["spec"]
     for_the_pod = (spec.get("resources") or {}).get("requests") or {}
@@ -71,14 +69,11 @@ def _of_containers(spec: Mapping[str, Any], resource: str, requests: _Requests) 
 
 
 def _views(pod: Mapping[str, Any]) -> list[_Requests]:
-    """What to take for a container's requests; more than one answer once the kubelet has told what it grants."""
+    """Ways to read a container's requests; more than one once the kubelet reports what it has granted."""
     status = pod.get("status", {})
-    told: dict[str, Mapping[str, Any]] = {
-        entry["name"]: entry
-        for entry in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
-        if "allocatedResources" in entry or "resources" in entry
-    }
-    if not told:
+    entries = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    granting = {entry["name"]: entry for entry in entries if "allocatedResources" in entry or "resources" in entry}
+    if not granting:
         return [_wanted]
     infeasible = any(
         condition["type"] == "PodResizePending" and condition.get("reason") == "Infeasible"
@@ -86,11 +81,11 @@ def _views(pod: Mapping[str, Any]) -> list[_Requests]:
     )
 
     def granted(container: _Container) -> Mapping[str, Any]:
-        found: Mapping[str, Any] | None = told.get(container["name"], {}).get("allocatedResources")
+        found: Mapping[str, Any] | None = granting.get(container["name"], {}).get("allocatedResources")
         return found if found is not None else ({} if infeasible else _wanted(container))
 
     def in_force(container: _Container) -> Mapping[str, Any]:
-        found: Mapping[str, Any] | None = (told.get(container["name"], {}).get("resources") or {}).get("requests")
+        found: Mapping[str, Any] | None = (granting.get(container["name"], {}).get("resources") or {}).get("requests")
         return found if found is not None else granted(container)
 
     return [granted, in_force] if infeasible else [_wanted, granted, in_force]

@@ -1,64 +1,125 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read what the answers of this package are made from: a fixed number of lists, whatever the size of the cluster."""
+"""Read the cluster, and why jobs are not running: a fixed number of lists, however many jobs and nodes."""
 
 from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, product
 from typing import Any, TypeVar
 
 from ..kube.client import Client
-from ..kube.errors import ApiError
-from ..kube.resources import NODE, POD, SECRET
+from ..kube.concurrency import run_concurrently
+from ..kube.errors import ApiError, if_allowed
+from ..kube.resources import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    EVENT,
+    HORIZONTAL_POD_AUTOSCALER,
+    JOB,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    SECRET,
+    SERVICE,
+    STATEFUL_SET,
+    Resource,
+)
+from ..labels import APP, OURS, job_name_of
 from .endpoints import SecretKey
-from .live_jobs import JobId, read_events, read_pods
 from .nodes import Node, PodUse, slim_node, slim_pod, with_use
+from .reason import reason_for
 
-Job = TypeVar("Job")
+Object = Mapping[str, Any]
+JobId = tuple[str, str]  # namespace, name
+ByJob = dict[JobId, list[dict[str, Any]]]
+K = TypeVar("K")
 
-# What is finished holds nothing any more.
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+WORKLOADS = (JOB, DEPLOYMENT, STATEFUL_SET)
+OWNED = (*WORKLOADS, SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # Finished pods hold no resources.
+
+_NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects of all jobs are read.
+
+
+def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resource] = OWNED) -> ByJob:
+    """The objects of the given jobs, by job; a job without any has an empty list."""
+    names: dict[str, set[str]] = defaultdict(set)
+    wanted = set(jobs)
+    for namespace, name in wanted:
+        names[namespace].add(name)
+
+    def read(query: tuple[str, Resource]) -> list[dict[str, Any]]:
+        namespace, resource = query
+        return client.list_objects(resource, namespace, labels=selector_of(names[namespace]))
+
+    found: ByJob = {job: [] for job in wanted}
+    for objects in run_concurrently(read, product(sorted(names), resources), client.concurrency):
+        for obj in objects:
+            found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
+    return found
+
+
+def read_pods(client: Client, jobs: Iterable[JobId]) -> ByJob:
+    """Their pods, by job."""
+    return read_jobs(client, jobs, (POD,))
+
+
+def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
+    """The warnings of the given namespaces, oldest first."""
+    found = (client.list_objects(EVENT, namespace, fields="type=Warning") for namespace in sorted(set(namespaces)))
+    return by_time(chain.from_iterable(found))
+
+
+def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events, the one last seen at the end."""
+    return sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def existing_priority_classes(client: Client) -> set[str] | None:
+    """The names of all PriorityClasses; None if we may not list them."""
+    found = if_allowed(lambda: client.list_objects(PRIORITY_CLASS, metadata_only=True), None)
+    return None if found is None else {obj["metadata"]["name"] for obj in found}
+
+
+def selector_of(names: set[str]) -> str:
+    """The label selector of the named jobs' objects; of many jobs, that of all jobs' objects."""
+    if len(names) > _NAMED_IN_SELECTOR:
+        return OURS
+    return f"{OURS},{APP} in ({','.join(sorted(names))})"
 
 
 def read_nodes_with_usage(
     client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node
 ) -> tuple[list[Node], list[PodUse]]:
-    """All nodes with what is used of them, and the unfinished pods that use it or wait: two lists, in pages."""
-    uses = client.select_as(POD, slim_pod, fields=UNFINISHED)
-    return with_use(client.select_as(NODE, slim), uses), uses
+    """All nodes with their usage, and all unfinished pods: two lists, in pages."""
+    uses = client.list_slim(POD, slim_pod, fields=UNFINISHED)
+    return with_use(client.list_slim(NODE, slim), uses), uses
 
 
-def read_reasons(client: Client, workloads: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, str]:
-    """Why the given workloads do not run, for those where something is known.
+def read_reasons(client: Client, workloads: Mapping[JobId, Object]) -> dict[JobId, str]:
+    """Why the given workloads are not running, where a reason is known.
 
-    Three lists per namespace and, when a pod finds no node, those of ``read_nodes``. Who may submit jobs need not be
-    allowed to look at all of that: what cannot be read is left out of the explanation.
+    Two lists per namespace and, if a pod has no node, those of ``read_nodes_with_usage``. What we may not read, the
+    reasons do without.
     """
     if not workloads:
         return {}
-    try:
-        pods = read_pods(client, workloads)
-        events = read_events(client, {namespace for namespace, dummy in workloads})
-    except ApiError as error:
-        if error.is_forbidden:
-            return {}
-        raise
-    return reasons_of(client, workloads, pods, events)
+    namespaces = {namespace for namespace, dummy in workloads}
+    found = if_allowed(lambda: (read_pods(client, workloads), read_events(client, namespaces)), None)
+    return reasons_of(client, workloads, *found) if found else {}
 
 
 def reasons_of(
-    client: Client,
-    workloads: Mapping[Job, Mapping[str, Any]],
-    pods: Mapping[Job, Sequence[Mapping[str, Any]]],
-    events: Sequence[Mapping[str, Any]],
-) -> dict[Job, str]:
-    """The same from pods and events that were read already; jobs by whatever tells them apart."""
-    from .reason import reason_for  # Here: in most tasks nothing is stuck.
-
-    nodes = _nodes_if_needed(client, [pod for job in workloads for pod in pods.get(job, ())])
-    here: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]], events: Sequence[Object]
+) -> dict[K, str]:
+    """The same from pods and events that were read already; the keys can be any."""
+    nodes = None
+    if not all(pod["spec"].get("nodeName") for job in workloads for pod in pods.get(job, ())):
+        nodes = if_allowed(lambda: read_nodes_with_usage(client)[0], None)
+    here: dict[str, list[Object]] = defaultdict(list)
     for event in events:
         here[event["metadata"]["namespace"]].append(event)
     found = {
@@ -69,38 +130,21 @@ def reasons_of(
 
 
 def node_address(client: Client) -> str | None:
-    """An address at which node ports answer: any node's will do. None for who may not look at nodes."""
-    try:
-        nodes = [slim_node(node) for node in client.first(NODE, limit=5)]
-    except ApiError as error:
-        if error.is_forbidden:
-            return None
-        raise
+    """The address of any node, for node ports; None if we may not list nodes."""
+    nodes = map(slim_node, if_allowed(lambda: client.list_first(NODE, limit=5), None) or ())
     return next((node.address for node in nodes if node.address), None)
 
 
 def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str | None, str]:
-    """A value that a Secret holds, or None and why there is none for us."""
-    where = f"key {place.key} of the Secret {place.name}"
+    """The value; or None, and why."""
+    where = f"key {place.key} of Secret {place.name}"
     try:
         secret = client.get(SECRET, namespace, place.name)
     except ApiError as error:
         if error.is_forbidden:
-            return None, f"it is in {where}, which you may not read"
+            return None, f"reading {where} is forbidden"
         raise
     data = (secret or {}).get("data") or {}
     if place.key not in data:
-        return None, f"it should be in {where}, which is not there"
+        return None, f"{where} not found"
     return base64.b64decode(data[place.key]).decode(errors="replace").strip(), f"{where} is empty"
-
-
-def _nodes_if_needed(client: Client, pods: Sequence[Mapping[str, Any]]) -> list[Node] | None:
-    """Only a pod without a node makes it worthwhile to look at all of them."""
-    if all(pod["spec"].get("nodeName") for pod in pods):
-        return None
-    try:
-        return read_nodes_with_usage(client)[0]
-    except ApiError as error:
-        if error.is_forbidden:
-            return None
-        raise

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What state a job is in: one status word from its workload, and the questions that waiting asks. Pure.
+"""The status of a job, from its workload, the predicates that waiting needs, and what a pause is. Pure.
 
-The status always comes from the owner object, never from pods: counting pods cannot tell a finished training from one
-whose pods were removed.
+The status never comes from the pods: counting them cannot distinguish a finished training from one whose pods
+were removed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-STUCK = ("Pending", "Partially Running", "Paused", "Failed")
-"""The words that ask for a reason."""
+from ..labels import KUEUE_QUEUE, PAUSED_REPLICAS
 
-# FailureTarget (since 1.31) says it while the last pods still end, Failed when they have.
+STUCK = ("Pending", "Partially Running", "Paused", "Failed")  # the statuses that call for a reason
+
+# FailureTarget (since 1.31) is set while the last pods still terminate, Failed once they have.
 _FAILED = frozenset({"Failed", "FailureTarget"})
 
 
@@ -32,7 +33,7 @@ def status_of(workload: Mapping[str, Any]) -> str:
 
 
 def is_ready(workload: Mapping[str, Any]) -> bool:
-    """Every pod of the present generation runs and is ready; a training may also have finished."""
+    """Every pod of the current generation is ready; a training may also have succeeded."""
     status, spec = workload.get("status", {}), workload["spec"]
     if workload["kind"] == "Job":
         if _job_status(workload) == "Succeeded":
@@ -45,37 +46,39 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
         rolls = spec.get("updateStrategy", {}).get("type") != "OnDelete"
         current = not rolls or status.get("updateRevision") == status.get("currentRevision")
         return bool(current and status.get("readyReplicas", 0) == wanted)
-    # Old pods still count in ``replicas`` until the rollout has removed them.
+    # ``replicas`` counts old pods until the rollout has removed them.
     return all(status.get(count, 0) == wanted for count in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
+def is_terminating(obj: Mapping[str, Any]) -> bool:
+    """Whether an object was deleted and only waits for its finalizers, dependents or grace period."""
+    return "deletionTimestamp" in obj["metadata"]
+
+
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
-    """As many pods as wanted were made from the present template, ready or not. Of a Job all are."""
-    if workload["kind"] == "Job":
-        return True
+    """All wanted pods were created from the current template, ready or not; always true for a Job."""
     updated = workload.get("status", {}).get("updatedReplicas", 0)
-    return not _is_outdated(workload) and bool(updated >= pods_wanted(workload))
+    return workload["kind"] == "Job" or bool(not _is_outdated(workload) and updated >= pods_wanted(workload))
 
 
 def is_complete(workload: Mapping[str, Any]) -> bool:
-    """A training has finished well. Other kinds never finish: they count as complete when they are ready."""
+    """A training has succeeded. Other kinds never finish: they are complete when they are ready."""
     return _job_status(workload) == "Succeeded" if workload["kind"] == "Job" else is_ready(workload)
 
 
 def failure_of(workload: Mapping[str, Any]) -> str | None:
-    """Why the workload can never become ready any more, in the server's words; None while it still can."""
+    """The server's message why the workload will not become ready; None while it still may."""
     if _is_outdated(workload):
         return None
     for condition in workload.get("status", {}).get("conditions") or ():
         failed = condition["type"] in _FAILED and condition["status"] == "True"
-        late = condition["type"] == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded"
-        if failed or (late and condition["status"] == "False"):
+        timed_out = condition["type"] == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded"
+        if failed or (timed_out and condition["status"] == "False"):
             return str(condition.get("message") or condition.get("reason"))
     return None
 
 
 def pods_ready(workload: Mapping[str, Any]) -> int:
-    """The number of pods that are ready, as the workload counts them."""
     return int(workload.get("status", {}).get("ready" if workload["kind"] == "Job" else "readyReplicas", 0))
 
 
@@ -85,12 +88,64 @@ def pods_wanted(workload: Mapping[str, Any]) -> int:
     return int(spec.get("parallelism", 1) if workload["kind"] == "Job" else spec.get("replicas", 1))
 
 
+# A training is paused by ``suspend`` of its Job. Deployments and StatefulSets have no such field: they are scaled to
+# zero, and an annotation keeps the number of replicas to resume with. An autoscaler ignores a workload without replicas
+# (pkg/controller/podautoscaler/horizontal.go, ScalingDisabled), so it can stay. ``suspend`` of a Job in a Kueue queue
+# belongs to Kueue; such a job is paused by ``spec.active`` of its Kueue Workload.
+
+
+def is_paused(workload: Mapping[str, Any]) -> bool:
+    """Whether the workload is to have no pods though it has not ended; false for a Job that Kueue admits."""
+    return status_of(workload) == "Paused" and not is_admitted_by_kueue(workload)
+
+
+def is_held(workload: Mapping[str, Any]) -> bool:
+    """Whether the workload stays paused until it is resumed.
+
+    One that was scaled to zero without the annotation was not paused by us: its manifest decides.
+    """
+    return is_paused(workload) and (workload["kind"] == "Job" or kept_replicas(workload) is not None)
+
+
+def is_admitted_by_kueue(workload: Mapping[str, Any]) -> bool:
+    """Whether Kueue decides by ``suspend`` when the workload runs.
+
+    For Deployments and StatefulSets, Kueue gates the pods instead and lets them be scaled to zero and back (kueue
+    pkg/controller/jobs/statefulset, ValidateUpdate).
+    """
+    return workload["kind"] == "Job" and KUEUE_QUEUE in (workload["metadata"].get("labels") or {})
+
+
+def kept_replicas(workload: Mapping[str, Any]) -> int | None:
+    """The number of replicas to resume with; None if the annotation is missing or not a number."""
+    text = (workload["metadata"].get("annotations") or {}).get(PAUSED_REPLICAS, "")
+    return int(text) if text.isdecimal() else None
+
+
+def stay_paused(desired: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """The desired workload, paused if the live one is: applying a manifest does not resume a job.
+
+    The manifest's replicas are kept for the resumption.
+    """
+    desired = dict(desired)
+    if not is_held(live) or is_admitted_by_kueue(desired):
+        return desired
+    if desired["kind"] == "Job":
+        return {**desired, "spec": {**desired["spec"], "suspend": True}}
+    kept = kept_replicas(live)
+    replicas = desired["spec"].get("replicas", 1 if kept is None else kept)
+    annotations = {**desired["metadata"].get("annotations", {}), PAUSED_REPLICAS: str(replicas)}
+    return {
+        **desired,
+        "metadata": {**desired["metadata"], "annotations": annotations},
+        "spec": {**desired["spec"], "replicas": 0},
+    }
+
+
 def _is_outdated(workload: Mapping[str, Any]) -> bool:
-    """Whether the status still speaks of what a change has replaced; Jobs, which hardly change, do not tell."""
-    if workload["kind"] == "Job":
-        return False
+    """Whether the status is older than the last change of the spec. Jobs have no observedGeneration."""
     observed = workload.get("status", {}).get("observedGeneration", 0)
-    return bool(observed < workload["metadata"].get("generation", 0))
+    return workload["kind"] != "Job" and bool(observed < workload["metadata"].get("generation", 0))
 
 
 def _job_status(job: Mapping[str, Any]) -> str:
@@ -101,8 +156,8 @@ def _job_status(job: Mapping[str, Any]) -> str:
         return "Succeeded"
     if true & _FAILED:
         return "Failed"
-    # What is asked for: the condition Suspended follows when the controller has seen it.
+    # The spec, as the condition Suspended follows only when the controller has seen it.
     if job["spec"].get("suspend"):
         return "Paused"
-    # ``active`` counts pods that wait for a node as well; ``ready`` tells them apart (absent from old servers).
+    # ``active`` also counts pods without a node; ``ready`` does not (absent from old servers).
     return "Running" if status.get("active") and status.get("ready") != 0 else "Pending"

@@ -1,29 +1,29 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Put to the server what a plan cannot know by itself, before anything is written.
+"""Check with the server what a plan cannot know, before anything is written.
 
-Two questions: does an object that we are about to create exist already without being ours, and can an uncertain update
-be made in place. Everything that stands in the way is found at once.
+Does an object to be created already exist without being ours, and can an uncertain update be made in place? All
+blockers are found at once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
 
-from ..cluster.live_jobs import WORKLOADS
+from ..cluster.read import WORKLOADS
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
-from .hints import describe, with_hint
-from .plan import Action, Plan, Step, recreated
+from .plan import Action, Plan, Step, describe, recreated, with_hint
 
 
 class PlansRejected(KubeError):
-    """The plans cannot be carried out; nothing was written."""
+    """The plans cannot be applied; nothing was written."""
 
 
 Blocker = tuple[Plan, str]
@@ -38,159 +38,127 @@ def validate_by_dry_run(
     keep_going: bool,
     warn: Callable[[str], None],
 ) -> list[Plan]:
-    """The plans with every uncertain update settled as update or recreation.
+    """The plans with every uncertain update settled as an update or a recreation.
 
-    Obstacles are a foreign object of the same name, a namespace that is not there or closed to us, a change that needs
-    a recreation under ``on_immutable=fail``, a new object that the server would not accept. Raises Refused with one
-    line for each of them; told to keep going, it blocks the plans that they are in the way of.
+    Blockers are an unmanaged object of the same name, a namespace that is missing or forbidden, a change that needs a
+    recreation under ``on_immutable=fail``, and a new object that the server rejects. Raises PlansRejected with a line
+    for each of them; with ``keep_going``, only the plans that they concern are blocked.
     """
     plans = list(plans)
     blockers = _unmanaged_objects(plans, client)
-    # A check mode run sends every write as a dry run anyway, and one that keeps going has nothing to be spared.
+    # Not needed in check mode, which sends every write as a dry run, nor if each job may fail by itself.
     if not check_mode and not keep_going:
         taken = {(plan.namespace, plan.name) for plan, _text in blockers}
         blockers += _closed_namespaces((plan for plan in plans if (plan.namespace, plan.name) not in taken), client)
     settled = run_concurrently(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
-    for one in settled:
-        for warning in one.warnings:
+    for plan, blocker, warning in settled:
+        if blocker:
+            blockers.append((plan, blocker))
+        if warning:
             warn(warning)
-        blockers += [(one.plan, text) for text in one.blockers]
-    return block_plans([one.plan for one in settled], blockers, keep_going)
+    return block_plans([plan for plan, _blocker, _warning in settled], blockers, keep_going)
 
 
 def unmanaged_workloads(plans: Iterable[Plan], client: Client) -> list[Blocker]:
-    """Of jobs of which nothing is there that is ours: those whose name a workload of somebody else's has.
+    """The plans of jobs without any object of ours whose name an unmanaged workload has.
 
-    Without this a deletion of such a job would say "unchanged, absent" while it runs.
+    Without this, a deletion of such a job would report that it is absent while it runs.
     """
-    unknown: dict[str, dict[str, Plan]] = defaultdict(dict)
-    for plan in plans:
-        unknown[plan.namespace][plan.name] = plan
-    queries = [
-        (resource, namespace, {name: name for name in names})
-        for namespace, names in sorted(unknown.items())
-        for resource in WORKLOADS
-    ]
-    return [
-        (
-            unknown[namespace][name],
-            f"{resource.kind} {name} exists there and does not belong to gpuctl, so it was left alone. Only jobs that "
-            f"were submitted with gpuctl_job can be managed with it.",
-        )
-        for resource, namespace, name in _unmanaged_names(client, queries)
-    ]
+    names: Names = defaultdict(dict)
+    for plan in sorted(plans, key=lambda plan: plan.namespace):
+        for resource in WORKLOADS:
+            names[resource, plan.namespace][plan.name] = plan
+    return _taken(client, names, "Only jobs submitted with gpuctl_job can be managed with it.")
 
 
 def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool) -> list[Plan]:
-    """The plans, blocked where something is in the way. Raises Refused with all of it unless told to keep going."""
+    """The plans, blocked where there is a blocker. Raises PlansRejected with all blockers unless ``keep_going``."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for plan, text in blockers:
         found[plan.namespace, plan.name].append(text)
     if found and not keep_going:
-        told = [(plan, text) for plan in plans for text in found[plan.namespace, plan.name]]
-        raise PlansRejected("\n".join([*(f"{describe(plan)}: {text}" for plan, text in told), "Nothing was changed."]))
-    return [
-        plan.blocked_by(" ".join(found[plan.namespace, plan.name])) if (plan.namespace, plan.name) in found else plan
-        for plan in plans
-    ]
+        lines = [f"{describe(plan)}: {text}" for plan in plans for text in found[plan.namespace, plan.name]]
+        raise PlansRejected("\n".join([*lines, "Nothing was changed."]))
+    return [plan.blocked_by(" ".join(texts)) if (texts := found[plan.namespace, plan.name]) else plan for plan in plans]
 
 
-NameQuery = tuple[Resource, str, Mapping[str, str]]  # a kind, a namespace, and names with the job that wants each
+Names = dict[tuple[Resource, str], dict[str, Plan]]  # by kind and namespace: names, and the plan that wants each
 
 
-def _unmanaged_names(client: Client, queries: Sequence[NameQuery]) -> Iterator[tuple[Resource, str, str]]:
-    """Those of the names that an object has which does not belong to the job that wants it: kind, namespace, name.
+def _taken(client: Client, names: Names, hint: str) -> list[Blocker]:
+    """The plans whose names an object of no or another job has: one list per kind and namespace.
 
-    One list per question. An object that does belong to the job may have come since we looked: another run is at it.
+    An object of the same job may have appeared since the plan was made: another run creates it. ``hint`` may have the
+    fields ``{kind}``, ``{name}`` and ``{namespace}``.
     """
 
-    def ask(query: NameQuery) -> dict[str, Mapping[str, str]]:
-        resource, namespace, jobs = query
-        only = f"metadata.name={next(iter(jobs))}" if len(jobs) == 1 else ""
-        found = client.select(resource, namespace, fields=only, metadata_only=True)
+    def read(place: tuple[Resource, str]) -> dict[str, Mapping[str, str]]:
+        only = f"metadata.name={next(iter(names[place]))}" if len(names[place]) == 1 else ""
+        found = client.list_objects(*place, fields=only, metadata_only=True)
         return {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in found}
 
-    answers = run_concurrently(ask, queries, client.concurrency)
-    for (resource, namespace, jobs), present in zip(queries, answers, strict=True):
-        for name, job in jobs.items():
-            if name in present and not pod_selector(job).items() <= present[name].items():
-                yield resource, namespace, name
+    blockers = []
+    for place, present in zip(names, run_concurrently(read, names, client.concurrency), strict=True):
+        kind = place[0].kind
+        for name, plan in names[place].items():
+            if name in present and not pod_selector(plan.name).items() <= present[name].items():
+                text = f"{kind} {name} exists and is not managed by gpuctl; it was not changed. "
+                blockers.append((plan, text + hint.format(kind=kind.lower(), name=name, namespace=plan.namespace)))
+    return blockers
 
 
 def _unmanaged_objects(plans: list[Plan], client: Client) -> list[Blocker]:
-    """Names that a creation needs and that an object without our label holds; one list per kind and namespace."""
-    wanted: dict[tuple[Resource, str], dict[str, Plan]] = defaultdict(dict)
+    """The plans that create an object whose name an unmanaged object has."""
+    names: Names = defaultdict(dict)
     for plan in plans:
         for step in plan.steps:
-            renamed_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
-            if (step.action is Action.CREATE and not step.live) or renamed_kind:
-                wanted[resource_of(dict(step.identity)), plan.namespace][step.name] = plan
-    queries = [
-        (resource, namespace, {name: plan.name for name, plan in names.items()})
-        for (resource, namespace), names in wanted.items()
-    ]
-    return [
-        (
-            wanted[resource, namespace][name],
-            f"{resource.kind} {name} exists there and does not belong to gpuctl, so it was not touched. Give the job "
-            f"another name, or delete it with: kubectl delete {resource.kind.lower()} {name} -n {namespace}",
-        )
-        for resource, namespace, name in _unmanaged_names(client, queries)
-    ]
+            changes_kind = step.action is Action.RECREATE and step.live["kind"] != step.kind
+            if (step.action is Action.CREATE and not step.live) or changes_kind:
+                names[resource_of(dict(step.identity)), plan.namespace][step.name] = plan
+    delete = "kubectl delete {kind} {name} -n {namespace}"
+    return _taken(client, names, f"Give the job another name, or delete the object with: {delete}")
 
 
 def _closed_namespaces(plans: Iterable[Plan], client: Client) -> list[Blocker]:
-    """Namespaces in which nothing can be created (missing, terminating, forbidden), found by one dry run in each."""
+    """The plans in namespaces where nothing can be created (missing, terminating, forbidden): one dry run in each."""
     first: dict[str, Plan] = {}
     for plan in plans:
         if plan.steps and plan.steps[0].action is Action.CREATE and not plan.steps[0].live:
             first.setdefault(plan.namespace, plan)
 
-    def ask(plan: Plan) -> list[Blocker]:
+    def try_first_step(plan: Plan) -> list[Blocker]:
         try:
             client.apply(plan.steps[0].desired, dry_run=True)
         except ApiError as error:
             return [(plan, with_hint(error, plan))]
         return []
 
-    return [blocker for found in run_concurrently(ask, first.values(), client.concurrency) for blocker in found]
+    return list(chain.from_iterable(run_concurrently(try_first_step, first.values(), client.concurrency)))
 
 
-@dataclass
-class _Settled:
-    """A plan without uncertain steps, or what is in its way."""
-
-    plan: Plan
-    blockers: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
-def _settle(plan: Plan, client: Client, on_immutable: str, check_mode: bool) -> _Settled:
+def _settle(plan: Plan, client: Client, on_immutable: str, check_mode: bool) -> tuple[Plan, str | None, str | None]:
+    """The plan without uncertain steps, its blocker, and a warning."""
     try:
-        return _Settled(_with_what_it_owns(plan, [_settled_step(step, client, on_immutable) for step in plan.steps]))
+        return _with_owned(plan, [_settled_step(step, client, on_immutable) for step in plan.steps]), None, None
     except PlansRejected as problem:
-        return _Settled(plan, [str(problem)])
+        return plan, str(problem), None
     except ApiError as problem:
         if not (check_mode and problem.is_forbidden):
-            return _Settled(plan, [with_hint(problem, plan)])
-        # A dry run needs the right to write. Without it the worse of the two is predicted.
-        pessimistic = _with_what_it_owns(plan, [_pessimistic(step) for step in plan.steps])
-        return _Settled(pessimistic, [], [f"{describe(plan)}: not validated by the server, {problem.message}"])
+            return plan, with_hint(problem, plan), None
+        # A dry run needs the right to write. Without it, recreation is predicted.
+        steps = [replace(step, action=Action.RECREATE) if step.uncertain else step for step in plan.steps]
+        return _with_owned(plan, steps), None, f"{describe(plan)}: not validated by the server: {problem.message}"
 
 
-def _with_what_it_owns(plan: Plan, steps: list[Step]) -> Plan:
-    """The plan with these steps; where they recreate the workload, what it owns is made anew as well."""
+def _with_owned(plan: Plan, steps: list[Step]) -> Plan:
+    """The plan with these steps; if they recreate the workload, what it owns is created again as well."""
     settled = plan.with_steps(steps)
     return recreated(settled) if settled.action is Action.RECREATE else settled
 
 
-def _pessimistic(step: Step) -> Step:
-    return replace(step, action=Action.RECREATE) if step.uncertain else step
-
-
 def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
-    # As opposed to a training that has ended and is run again.
-    replacing_for_a_change = step.uncertain or step.live.get("kind", step.kind) != step.kind
+    # Not to be confused with a training that has ended and is run again.
+    replaced_for_a_change = step.uncertain or step.live.get("kind", step.kind) != step.kind
     if step.uncertain:
         try:
             client.apply(step.desired, dry_run=True, force=True)
@@ -199,11 +167,11 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
             if not refusal.is_immutable:
                 raise
         step = replace(step, action=Action.RECREATE)
-    if replacing_for_a_change and on_immutable == "fail":
+    if replaced_for_a_change and on_immutable == "fail":
         raise PlansRejected(
-            f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set on_immutable to "
-            f"recreate to have it deleted and created anew, or delete the job first."
+            f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set "
+            f"on_immutable=recreate to delete the job and create it again, or delete it first."
         )
     if step.replaces:
-        client.try_create(step.desired)
+        client.create(step.desired, dry_run=True)
     return step

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which fields differ: the desired object within the live one, by the rules of server-side apply. Pure.
+"""Which fields an apply would change, by the rules of server-side apply. Pure.
 
-A field counts as changed when the desired object gives it another value than it has, or when we applied it before and
-the desired object no longer names it (the server would remove it). What others set, and what the server filled in, is
-none of our business and never shows.
+A field changes if the desired object has another value for it, or if we applied it before and the desired object no
+longer has it (the server removes it then). What others set, and what the server filled in, is ignored.
 
 The rules are those of Kubernetes' structured merge: lists of objects merge by a key where the API declares one
 (``x-kubernetes-list-map-keys``), every other list is one value.
@@ -24,36 +23,37 @@ Path = tuple["str | Key", ...]
 
 
 class Change(NamedTuple):
-    """One field: where it is, what it was and what it becomes. ``ABSENT`` stands for "not there"."""
+    """One field, with its value before and after; ``ABSENT`` if there is none."""
 
     path: Path
     before: Any
     after: Any
 
     def __str__(self) -> str:
-        return path_text(self.path)
+        """``spec.template.spec.containers[main].image``; label keys are in brackets too."""
+        text = ""
+        for step in self.path:
+            if isinstance(step, tuple):
+                text += f"[{','.join(str(value) for dummy, value in step)}]"
+            elif "." in step or "/" in step:
+                text += f"[{step}]"
+            else:
+                text += f".{step}" if text else step
+        return text
 
 
-class _Absent:
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT = _Absent()
+ABSENT = object()
 
 
 def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -> tuple[Change, ...]:
-    """What an apply of ``desired`` by ``manager`` would change in ``live``, in the order of the desired object.
-
-    Both are plain data, as JSON has it.
-    """
+    """What an apply of ``desired`` by ``manager`` would change in ``live``, in the order of the desired object."""
     found = list(_differences(desired, live, ()))
     found += _dropped(owned_fields(live, manager), desired, live, ())
     return tuple(found)
 
 
 def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
-    """The ``fieldsV1`` tree that ``manager`` holds by server-side apply; empty when it never applied the object."""
+    """The ``fieldsV1`` tree that ``manager`` holds by server-side apply; empty if it never applied the object."""
     for entry in live.get("metadata", {}).get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             fields: dict[str, Any] = entry.get("fieldsV1") or {}
@@ -62,35 +62,26 @@ def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
 
 
 def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
-    """The object as ``manager`` last applied it: identity, and the values of the fields that it holds."""
-    identity = {name: live["metadata"][name] for name in ("name", "namespace") if name in live["metadata"]}
-    fields = _extract(owned_fields(live, manager), live)
-    metadata = {**identity, **fields.get("metadata", {})}
-    return {"apiVersion": live["apiVersion"], "kind": live["kind"], **fields, "metadata": metadata}
+    """The object as ``manager`` last applied it: its identity and the fields that the manager holds."""
+    identity, fields = identity_of(live), _extract(owned_fields(live, manager), live)
+    return {**identity, **fields, "metadata": {**identity["metadata"], **fields.get("metadata", {})}}
+
+
+def identity_of(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without anything but its kind, name and namespace."""
+    metadata = {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 
 def value_at(obj: Any, path: Path) -> Any:
-    """What an object has at a path of plain names; ABSENT where it has nothing."""
+    """The value at a path of plain names, or ABSENT."""
     for name in path:
         obj = obj.get(name, ABSENT) if isinstance(obj, dict) else ABSENT
     return obj
 
 
-def path_text(path: Path) -> str:
-    """``spec.template.spec.containers[main].image``; label keys and the like in brackets too."""
-    text = ""
-    for step in path:
-        if isinstance(step, tuple):
-            text += f"[{','.join(str(value) for dummy, value in step)}]"
-        elif "." in step or "/" in step:
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if text else step
-    return text
-
-
-# Lists that merge by key, by the name of their field (the names are unique among the kinds that we build, but for
-# ``ports``). Everything else is atomic: command, args, tolerations, metrics, rules ...
+# Lists that merge by key, by field name (unique among the kinds that we build, except ``ports``). All other lists are
+# atomic: command, args, tolerations, metrics, rules ...
 _MERGE_KEYS = {
     "containers": ("name",),
     "env": ("name",),
@@ -101,14 +92,14 @@ _MERGE_KEYS = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
-_KEY_DEFAULTS = {"protocol": "TCP"}  # A key that the server fills in before it merges.
-_FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # What the server fills into atomic maps: fieldRef, resourceFieldRef.
+_KEY_DEFAULTS = {"protocol": "TCP"}  # a key that the server fills in before it merges
+_FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the server: fieldRef, resourceFieldRef
 
-# Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing where we give both. What is
-# there and not named by us was named by us before; ``managedFields`` cannot tell, as the list is one value to it.
+# Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing if we set both. Further keys
+# are from an earlier apply of ours; ``managedFields`` does not show that, because it has the list as one value.
 _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 
-# Where values are quantities, "1" and "1000m" are the same.
+# Their values are quantities: "1" and "1000m" are equal.
 _QUANTITY_MAPS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
 
@@ -129,7 +120,7 @@ def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
     if isinstance(desired, dict) and isinstance(live, dict):
         for name, value in desired.items():
             theirs = live.get(name, ABSENT)
-            if not (isinstance(value, str) and value == theirs):  # Most of an object are texts that are the same.
+            if not (isinstance(value, str) and value == theirs):  # The common case: equal strings.
                 yield from _differences(value, theirs, (*path, name))
         if path and path[-1] in _COMPLETE_MAPS:
             yield from (Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys())
@@ -144,7 +135,7 @@ def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
 
 
 def _same(desired: Any, live: Any, path: Path) -> bool:
-    """One value, or one atomic list: what the server filled in within its entries is no difference."""
+    """Whether two values are equal, not counting what the server filled into the entries of an atomic list."""
     if live is ABSENT:
         # The server drops empty values when it decodes an object (Go's omitempty).
         return desired in (None, "", [], {}) or desired is False
@@ -154,14 +145,8 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
         )
     if desired == live and isinstance(desired, bool) == isinstance(live, bool):
         return True
-    return _holds_quantity(path) and _same_quantity(desired, live)
-
-
-def _holds_quantity(path: Path) -> bool:
-    return path[-1] in _QUANTITY_FIELDS or (len(path) > 1 and path[-2] in _QUANTITY_MAPS)
-
-
-def _same_quantity(desired: Any, live: Any) -> bool:
+    if path[-1] not in _QUANTITY_FIELDS and (len(path) < 2 or path[-2] not in _QUANTITY_MAPS):
+        return False
     try:
         return parse(desired) == parse(live)
     except QuantityError:
@@ -169,7 +154,7 @@ def _same_quantity(desired: Any, live: Any) -> bool:
 
 
 def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> Iterator[Change]:
-    """What we hold by an earlier apply and the desired object does not name any more."""
+    """What we hold by an earlier apply and the desired object no longer has."""
     held_keys = {key[0] for key in path[-1]} if path and isinstance(path[-1], tuple) else set()
     for step, below in fields.items():
         name, ours, theirs = _descend(step, desired, live)
@@ -180,34 +165,26 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
         elif below:
             yield from _dropped(below, ours, theirs, (*path, name))
         elif isinstance(ours, dict) and isinstance(theirs, dict):
-            yield from _dropped_from_atomic(ours, theirs, (*path, name))
-
-
-def _dropped_from_atomic(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: Path) -> Iterator[Change]:
-    """The same of a map that is one value to the server (``x-kubernetes-map-type: atomic``: nodeSelector,
-    secretKeyRef): who holds it, holds all that is in it. When somebody adds to it, it is no longer held by us."""
-    for name, value in theirs.items():
-        if name not in ours and _FILLED_IN.get(name) != value:
-            yield Change((*path, name), value, ABSENT)
+            # An atomic map (``x-kubernetes-map-type``: nodeSelector, secretKeyRef) is ours until others add to it.
+            for key, value in theirs.items():
+                if key not in ours and _FILLED_IN.get(key) != value:
+                    yield Change((*path, name, key), value, ABSENT)
 
 
 def _descend(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any, Any]:
-    """Follow one step of a ``fieldsV1`` tree: ``f:<field>`` or ``k:<key of an entry>`` (we apply no ``v:`` sets)."""
+    """Follow one step of a ``fieldsV1`` tree: ``f:<field>`` or ``k:<key of an entry>`` (we apply no sets, ``v:``)."""
     if step.startswith("f:"):
         name = step[2:]
-        ours = desired.get(name, ABSENT) if isinstance(desired, dict) else ABSENT
-        theirs = live.get(name, ABSENT) if isinstance(live, dict) else ABSENT
-        return name, ours, theirs
+        return name, value_at(desired, (name,)), value_at(live, (name,))
     if step.startswith("k:"):
         wanted = _key_of(step)
-        key = tuple(wanted.items())
-        return key, _entry(desired, wanted), _entry(live, wanted)
+        return tuple(wanted.items()), _entry(desired, wanted), _entry(live, wanted)
     return None, ABSENT, ABSENT
 
 
 @lru_cache(maxsize=1024)
 def _key_of(step: str) -> Mapping[str, Any]:
-    """``k:{"name":"main"}``, which every job has."""
+    """Cached, as every job has ``k:{"name":"main"}``."""
     key: dict[str, Any] = json.loads(step[2:])
     return key
 
@@ -221,12 +198,12 @@ def _has(item: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
 
 
 def _extract(fields: Mapping[str, Any], live: Any) -> Any:
-    """The part of ``live`` that a ``fieldsV1`` tree names."""
+    """The part of ``live`` that a ``fieldsV1`` tree selects."""
     below = {step: children for step, children in fields.items() if step != "."}
     if not below:
         return live
     if isinstance(live, list):
-        # In the order of the list, not of the tree: a variable may only refer to those before it.
+        # In the order of the list, not of the tree: a variable may only refer to earlier ones.
         held = [(_key_of(step), children) for step, children in below.items()]
         return [
             {**keys, **_extract(children, item)} if children else item

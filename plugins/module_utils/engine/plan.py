@@ -1,10 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What has to be done to get from what is live to what is wanted. Pure: data in, data out.
+"""The steps from the live objects to the desired ones. Pure: data in, data out.
 
-A plan is printed, compared and tested as data; nothing is sent while it is made. Whether Kubernetes can make a change
-in place is decided here by a table of what it allows everywhere; the rest is marked ``uncertain`` and put to the server
-(see ``prove``), because the answer depends on the version of the server and on the state of the object.
+Changes that Kubernetes always makes in place are in a table here. Others are ``uncertain``: whether they work depends
+on the server's version and the object's state, so a dry run decides (see dry_run.py).
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..cluster.status import is_terminating, stay_paused
+from ..kube.errors import ApiError
 from ..labels import FIELD_MANAGER
-from .fields import Change, changes, path_text
-from .pause import stay_paused
+from .fields import Change, changes
 
 
 class Action(str, Enum):
@@ -36,51 +36,26 @@ class Action(str, Enum):
         return self.value
 
 
-_PATCHING = (Action.PAUSE, Action.RESUME, Action.RESTART, Action.SCALE)
-
 WORKLOAD_KINDS = ("Job", "Deployment", "StatefulSet")
 
-# Everything of ``metadata`` that we set may change in place. Of the rest, these fields always may (KUBERNETES
-# validation: ValidateJobSpecUpdate, ValidateStatefulSetUpdate, ValidateDeploymentUpdate, ValidateServiceUpdate);
-# a kind that is not listed may change freely.
+# The fields of ``spec`` that may always change in place (Kubernetes validation: ValidateJobSpecUpdate,
+# ValidateStatefulSetUpdate, ValidateDeploymentUpdate, ValidateServiceUpdate). Other kinds may change freely.
 _MUTABLE_SPEC = {
-    "Job": {
-        "parallelism",
-        "suspend",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "maxFailedIndexes",
-        "podReplacementPolicy",
-    },
-    "StatefulSet": {
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    },
-    "Deployment": {
-        "replicas",
-        "template",
-        "strategy",
-        "minReadySeconds",
-        "revisionHistoryLimit",
-        "paused",
-        "progressDeadlineSeconds",
-    },
-    "Service": {"ports", "selector", "type", "sessionAffinity", "publishNotReadyAddresses", "externalTrafficPolicy"},
+    "Job": "parallelism suspend activeDeadlineSeconds backoffLimit ttlSecondsAfterFinished maxFailedIndexes "
+    "podReplacementPolicy",
+    "StatefulSet": "replicas ordinals template updateStrategy revisionHistoryLimit minReadySeconds "
+    "persistentVolumeClaimRetentionPolicy",
+    "Deployment": "replicas template strategy minReadySeconds revisionHistoryLimit paused progressDeadlineSeconds",
+    "Service": "ports selector type sessionAffinity publishNotReadyAddresses externalTrafficPolicy",
 }
 
 
 @dataclass(frozen=True)
 class Step:
-    """One object: what is done to it, and what it is made from.
+    """The action on one object.
 
-    ``desired`` is empty for a deletion and where the ``changes`` alone are written (see ``patches``), ``live`` for a
-    creation (unless the former object is still on its way out). ``owned`` asks for an owner reference to the job's
+    ``desired`` is empty for a deletion and for a patch of the ``changes`` alone (see ``patches``), ``live`` for a
+    creation (unless the former object is still terminating). ``owned`` asks for an owner reference to the job's
     workload, whose uid is only known once that exists.
     """
 
@@ -92,7 +67,7 @@ class Step:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The object that the step is about, wanted or live: for its kind, name and namespace."""
+        """The desired or else the live object, for its kind, name and namespace."""
         return self.desired or self.live
 
     @property
@@ -105,35 +80,34 @@ class Step:
 
     @property
     def immutable(self) -> tuple[str, ...]:
-        """The paths whose change Kubernetes does not allow in place on every version and in every state."""
+        """The changed paths that Kubernetes may not allow to change in place."""
         if self.live.get("kind", self.kind) != self.kind:
             return ("kind",)
-        allowed = _MUTABLE_SPEC.get(self.kind)
-        if allowed is None:
+        if self.kind not in _MUTABLE_SPEC:
             return ()
+        allowed = _MUTABLE_SPEC[self.kind].split()
         return tuple(
-            path_text(change.path)
+            str(change)
             for change in self.changes
             if change.path[0] == "spec" and (len(change.path) < 2 or change.path[1] not in allowed)
         )
 
     @property
     def replaces(self) -> bool:
-        """The live object is deleted, and a new one is made in its place."""
+        """Whether the live object is deleted and created again."""
         return self.action is Action.RECREATE or (self.action is Action.RESTART and bool(self.desired))
 
     @property
     def patches(self) -> bool:
-        """Just the changes are written into the live object, and no manifest is applied.
+        """Whether only the changes are patched into the live object.
 
-        What is written so is held as an update, not as something that we apply: the next apply of the manifest, which
-        does not name it, leaves it alone.
+        Our field manager then holds them by an Update, not an Apply, so the next apply of the manifest keeps them.
         """
-        return self.action in _PATCHING and not self.desired
+        return self.action in (Action.PAUSE, Action.RESUME, Action.RESTART, Action.SCALE) and not self.desired
 
     @property
     def uncertain(self) -> bool:
-        """An update of which only the server can say whether it works in place."""
+        """Whether the update works in place depends on the server."""
         return self.action is Action.UPDATE and bool(self.immutable)
 
     def __str__(self) -> str:
@@ -141,8 +115,9 @@ class Step:
         return f"{self.action} {self.kind} {self.name}{detail}"
 
 
-class Completion(NamedTuple):
-    """A job that has ended and is left so: its last status, None where nobody saw it, and why it is left."""
+@dataclass(frozen=True)
+class Completion:
+    """A training that has ended and is not run again: its last status (None if unknown), and why."""
 
     status: str | None = None
     reason: str = ""
@@ -150,13 +125,12 @@ class Completion(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps of one thing that a manifest declares, in the order in which they are carried out.
+    """All steps for one manifest, in order; for a job, the workload comes first.
 
-    Of a job the first step is the workload's. ``prerequisites`` come before the steps and are shared with other plans
-    (PriorityClasses). ``kind`` is the manifest's; unknown when a job is deleted by name and was not there. With an
-    ``obstacle``, a sentence that says why it cannot be carried out, there are no steps. ``held_gpus`` is the number of
-    GPUs that the job's pods hold, where that is of interest. ``manifest`` is the digest by which a training is
-    remembered. ``kept`` is why a run that would be built otherwise now goes on as it is.
+    ``prerequisites`` come before the steps and are shared with other plans (PriorityClasses). ``kind`` is the
+    manifest's; None if a job is deleted by name and does not exist. ``blocker`` says why the plan cannot be applied; it
+    then has no steps. ``held_gpus`` is the number of GPUs that the job's pods hold (for a pause). ``manifest`` is the
+    digest by which the ledger knows a training. ``kept`` says why a running training keeps an outdated spec.
     """
 
     name: str
@@ -172,16 +146,16 @@ class Plan:
 
     @property
     def action(self) -> Action:
-        """The fate of the first object; when that stays, whether anything around it changes."""
-        fate = self.steps[0].action if self.steps else Action.UNCHANGED
-        around = (*self.prerequisites, *self.steps)
-        if fate is Action.UNCHANGED and any(step.action is not Action.UNCHANGED for step in around):
+        """The action of the first step; UPDATE if that is unchanged and another is not."""
+        first = self.steps[0].action if self.steps else Action.UNCHANGED
+        everything = (*self.prerequisites, *self.steps)
+        if first is Action.UNCHANGED and any(step.action is not Action.UNCHANGED for step in everything):
             return Action.UPDATE
-        return fate
+        return first
 
     @property
     def released_gpus(self) -> int:
-        """GPUs that the job's pods give back, or have given back."""
+        """The number of GPUs that a pause releases."""
         return self.held_gpus if self.action is Action.PAUSE else 0
 
     @property
@@ -192,7 +166,6 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def blocked_by(self, blocker: str) -> Plan:
-        """The plan that does nothing, because of the obstacle."""
         return replace(self, steps=(), prerequisites=(), blocker=blocker)
 
     def __str__(self) -> str:
@@ -202,27 +175,23 @@ class Plan:
 
 
 def plan_job(
-    name: str,
-    namespace: str,
-    kind: str,
-    desired: Iterable[Mapping[str, Any]],
-    live: Iterable[dict[str, Any]],
+    name: str, namespace: str, kind: str, desired: Iterable[Mapping[str, Any]], live: Iterable[dict[str, Any]]
 ) -> Plan:
-    """The steps that make ``desired`` (the workload first) out of the job's ``live`` objects.
+    """The steps from the job's ``live`` objects to the ``desired`` ones (the workload first).
 
-    A live workload of another kind is replaced by the new one, and a paused one stays paused. Live objects that are not
-    wanted any more go last, so that nothing is missing in between.
+    A live workload of another kind is replaced, and a paused one stays paused. Objects that are no longer desired are
+    deleted last, so that nothing is missing in between.
     """
     workload, *dependents = desired
     live = list(live)
     by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
     former = by_identity.pop((workload["kind"], name), None)
     if former is None:
-        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not _is_terminating(obj)), None)
-    if former is not None and not _is_terminating(former):
+        former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not is_terminating(obj)), None)
+    if former is not None and not is_terminating(former):
         workload = stay_paused(workload, former)
     steps = [step_for(workload, former)]
-    # The garbage collector takes a training's services and files along when its TTL removes the Job.
+    # When the TTL of a Job ends, the garbage collector deletes the training's Services and ConfigMaps too.
     owned = workload["kind"] == "Job"
     owner_uid = former["metadata"]["uid"] if former and steps[0].action is not Action.RECREATE else None
     for obj in dependents:
@@ -230,10 +199,10 @@ def plan_job(
         wanted = with_owner(obj, workload, owner_uid) if owned and owner_uid else obj
         step = replace(step_for(wanted, present), owned=owned)
         if owned and not owner_uid and step.action is Action.UNCHANGED:
-            step = replace(step, action=Action.UPDATE)  # Its owner is yet to come.
+            step = replace(step, action=Action.UPDATE)  # The owner does not exist yet.
         steps.append(step)
     steps += [
-        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not _is_terminating(obj)
+        Step(Action.DELETE, {}, obj) for obj in by_identity.values() if obj is not former and not is_terminating(obj)
     ]
     return Plan(name, namespace, kind, tuple(steps))
 
@@ -244,16 +213,16 @@ def plan_deletion(name: str, namespace: str, kind: str | None, live: Iterable[di
 
 
 def recreated(plan: Plan) -> Plan:
-    """The plan, with a live workload deleted and made anew whatever differs."""
+    """The plan with the live workload recreated, whatever differs."""
     workload, *dependents = plan.steps
     if workload.action is Action.CREATE:
         return plan
-    # What the former workload owned goes with it.
-    around = [
+    # What the former workload owns is deleted with it.
+    dependents = [
         replace(step, action=Action.UPDATE) if step.owned and step.action is Action.UNCHANGED else step
         for step in dependents
     ]
-    return plan.with_steps([replace(workload, action=Action.RECREATE), *around])
+    return plan.with_steps([replace(workload, action=Action.RECREATE), *dependents])
 
 
 def unchanged(plan: Plan, live: Iterable[dict[str, Any]]) -> Plan:
@@ -262,24 +231,19 @@ def unchanged(plan: Plan, live: Iterable[dict[str, Any]]) -> Plan:
 
 
 def active_objects(live: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The objects of a job that are not about to go, the workload first."""
-    return sorted((obj for obj in live if not _is_terminating(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
+    """The objects of a job that are not terminating, the workload first."""
+    return sorted((obj for obj in live if not is_terminating(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
 
 
 def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:
-    """What one object needs: nothing, an update, a creation, or a recreation where the live one is of another kind."""
+    """The step for one object; a live object of another kind is recreated."""
     desired, live = dict(desired), dict(live or {})
-    if not live or (_is_terminating(live) and live["kind"] == desired["kind"]):
+    if not live or (is_terminating(live) and live["kind"] == desired["kind"]):
         return Step(Action.CREATE, desired, live)
     if live["kind"] != desired["kind"]:
         return Step(Action.RECREATE, desired, live)
     found = changes(desired, live, FIELD_MANAGER)
     return Step(Action.UPDATE if found else Action.UNCHANGED, desired, live, found)
-
-
-def plan_priority_class(desired: Mapping[str, Any]) -> Step:
-    """A PriorityClass is made when it is missing and never touched after: its value cannot change, others use it."""
-    return Step(Action.CREATE, dict(desired), {})
 
 
 def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) -> dict[str, Any]:
@@ -293,6 +257,25 @@ def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) ->
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
 
 
-def _is_terminating(obj: Mapping[str, Any]) -> bool:
-    """Deleted, but still there until its finalizers or dependents are done."""
-    return "deletionTimestamp" in obj["metadata"]
+def describe(plan: Plan) -> str:
+    """How messages name the subject of a plan."""
+    where = f" in namespace {plan.namespace}" if plan.namespace else ""
+    return f"{plan.kind or 'job'} {plan.name}{where}"
+
+
+def with_hint(error: ApiError, plan: Plan) -> str:
+    """The error of a request for the plan, with a hint where there is one."""
+    if error.is_field_conflict:
+        held = "; ".join(f"{cause.field.lstrip('.')} ({cause.message})" for cause in error.causes)
+        return (
+            f"fields of the manifest were changed by others to different values: {held}. "
+            f"Set force_conflicts to true to overwrite them, or copy their values into the manifest."
+        )
+    if error.is_missing_namespace:
+        return (
+            f"namespace {plan.namespace} not found. Create it (kubectl create namespace {plan.namespace}), or set "
+            f"job.namespace or the option namespace to another one."
+        )
+    if error.status == 403 and "priorityclasses" in error.message:
+        return f"{error}. An admin must create the PriorityClasses gpuctl-high, gpuctl-medium and gpuctl-low once."
+    return str(error)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a run says about itself: results for the next task to use, and diffs for a person to read. Pure."""
+"""The ``results``, ``diff`` and message of a task. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,68 +13,53 @@ from ..cluster.status import pods_ready, pods_wanted, status_of
 from ..kube.resources import resource_of
 from ..manifest.secrets import redact
 from .apply import ApplyResult
-from .fields import ABSENT, Change
+from .fields import ABSENT, Change, identity_of
 from .plan import Action, Completion, Plan, Step
 
 
 def result_of(
-    outcome: ApplyResult,
-    *,
-    reason: str | None = None,
-    log: Sequence[str] = (),
-    node_address: str | None = None,
-    check_mode: bool = False,
+    result: ApplyResult, *, reason: str | None, log: Sequence[str], node_address: str | None, check_mode: bool
 ) -> dict[str, Any]:
-    """One entry of ``results``: what happened to a job and where it stands."""
-    plan = outcome.plan
-    workload = outcome.workload
+    """One entry of ``results``: what was done to a job, and its status."""
+    plan = result.plan
     ended = plan.ended or Completion()
     predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
-    ports_are_real = not (check_mode and _adds_service(plan))
+    workload = None if predicted_only else result.workload
+    # The node port that a dry run returns is not the one that a new Service will get.
+    adds_service = any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
     return {
         "name": plan.name,
         "namespace": plan.namespace,
         "kind": plan.kind,
         "action": str(plan.action),
-        "error": outcome.error,
-        "status": status_of(workload) if workload and not predicted_only else ended.status,
+        "error": result.error,
+        "status": status_of(workload) if workload else ended.status,
         "reason": why(plan, reason),
         "log": list(log),
-        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload and not predicted_only else None,
+        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload else None,
         "released_gpus": plan.released_gpus,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
-        "access_urls": access_urls(outcome.objects.values(), node_address if ports_are_real else None),
-        "duration": round(outcome.seconds, 3),
+        "access_urls": access_urls(result.objects.values(), None if check_mode and adds_service else node_address),
+        "duration": round(result.seconds, 3),
     }
 
 
 def why(plan: Plan, reason: str | None) -> str | None:
-    """Why the job does not run, and of a training that is left as an earlier run of the task made it, why."""
+    """Why the job is not running, and why a training is not run again or keeps an outdated spec."""
     return " ".join(filter(None, (reason, (plan.ended or Completion()).reason, plan.kept))) or None
 
 
-def _adds_service(plan: Plan) -> bool:
-    """The node port that a dry run answers with is free again the moment after."""
-    return any(step.kind == "Service" and step.action is Action.CREATE for step in plan.steps)
-
-
 def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
-    """Ansible's ``diff`` entries: for each object that changes, the fields that change and nothing else."""
+    """Ansible's ``diff`` entries: for each object that changes, the fields that change."""
     secrets = tuple(secrets)
-    return [
-        _diff(step, plan, secrets)
-        for step in (*plan.prerequisites, *plan.steps)
-        if step.action is not Action.UNCHANGED and _shown(step)
-    ]
-
-
-def _shown(step: Step) -> bool:
-    """A dependent that only gets the uid of a recreated workload is our own bookkeeping."""
-    return step.action is not Action.UPDATE or any(_shown_changes(step))
+    changed = (step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED)
+    # Users need not see updates that only set the uid of a recreated workload.
+    shown = [step for step in changed if step.action is not Action.UPDATE or _shown_changes(step)]
+    return [_diff(step, plan, secrets) for step in shown]
 
 
 def _shown_changes(step: Step) -> list[Change]:
-    """The changes that people make: not the uid of an owner, nor the count that a pause puts aside."""
+    """The changes without our own bookkeeping: the uid of an owner, and the replicas that a pause keeps."""
     hidden = [("metadata", "ownerReferences")]
     if step.action in (Action.PAUSE, Action.RESUME):
         hidden.append(("metadata", "annotations"))
@@ -82,10 +68,10 @@ def _shown_changes(step: Step) -> list[Change]:
 
 def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
     metadata = step.identity["metadata"]
-    place = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
+    title = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
     before, after = "", ""
     if step.action is Action.DELETE:
-        before = _yaml(_identity(step.live), secrets)
+        before = _yaml(identity_of(step.live), secrets)
     elif step.action is Action.CREATE:
         after = _yaml(step.desired, secrets)
     elif step.changes:
@@ -93,28 +79,23 @@ def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
         before = _yaml(_tree((change.path, change.before) for change in shown), secrets)
         after = _yaml(_tree((change.path, _marked(change, secrets)) for change in shown), secrets)
     else:
-        before, after = _yaml(_identity(step.live), secrets), _yaml(step.desired, secrets)
+        before, after = _yaml(identity_of(step.live), secrets), _yaml(step.desired, secrets)
     return {
         "before": before,
         "after": after,
-        "before_header": f"{step.live.get('kind', step.kind)} {place}",
-        "after_header": f"{step.kind} {place} ({step.action})",
+        "before_header": f"{step.live.get('kind', step.kind)} {title}",
+        "after_header": f"{step.kind} {title} ({step.action})",
     }
 
 
 def _marked(change: Change, secrets: tuple[str, ...]) -> Any:
-    """The new value; where masking hides that a secret changed, say that it did."""
+    """The new value; marked if masking would hide that a secret changes."""
     masked = redact([change.before, change.after], secrets)
     return f"{masked[1]} (changed)" if masked[0] == masked[1] and isinstance(change.after, str) else change.after
 
 
-def _identity(obj: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
-
-
 def _tree(leaves: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-    """Nested data that holds just the given leaves; entries of keyed lists show their key."""
+    """Nested data with only the given leaves; entries of keyed lists show their key."""
     root: dict[str, Any] = {}
     for path, value in leaves:
         if value is ABSENT:
@@ -142,18 +123,35 @@ def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
 
     if not tree:
         return ""
-    # For hundreds of new objects: libyaml, where PyYAML was built with it, is ten times faster than Python.
+    # libyaml, if PyYAML was built with it, is ten times faster: that matters for hundreds of new objects.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return str(yaml.dump(redact(tree, secrets), Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000))
 
 
 def resource_result(step: Step) -> dict[str, Any]:
-    """One entry of ``results[].resources``: what happened to an object."""
-    resource = resource_of(dict(step.identity))
+    """One entry of ``results[].resources``: what was done to an object."""
     return {
-        "api_version": resource.api_version,
+        "api_version": resource_of(dict(step.identity)).api_version,
         "kind": step.kind,
         "name": step.name,
         "action": str(step.action),
         "changes": [str(change) for change in step.changes],
     }
+
+
+def action_summary(results: Sequence[Mapping[str, Any]], noun: str) -> str:
+    """The message of a task: ``3 pools: 2 create, 1 unchanged``."""
+    counts = Counter(result["action"] for result in results)
+    actions = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
+    return f"{len(results)} {noun if len(results) == 1 else noun + 's'}: {actions or 'nothing to do'}"
+
+
+def map_diff(header: str, before: Mapping[str, str | None], after: Mapping[str, str | None]) -> dict[str, str]:
+    """Ansible's ``diff`` entry for the keys that differ, a line each; None is a missing key."""
+
+    def lines(values: Mapping[str, str | None], others: Mapping[str, str | None]) -> str:
+        differing = ((key, value) for key, value in values.items() if value != others.get(key))
+        return "".join(f"{key}: {value}\n" for key, value in differing if value is not None)
+
+    texts = {"before": lines(before, after), "after": lines(after, before)}
+    return {**texts, "before_header": header, "after_header": header}

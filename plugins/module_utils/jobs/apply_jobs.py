@@ -1,73 +1,149 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Carry the plans of a task out, wait for what it asks for, and tell what became of each job."""
+"""Apply the plans of a task, wait for what it asks for, and report what became of each job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..cluster.read import JobId, node_address, read_reasons
+from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
-from ..engine.hints import describe
-from ..engine.plan import Completion, Plan
+from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
+from ..engine.results import action_summary, diffs_of, result_of, why
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
-from ..wait.wait_result import WaitResult
-from .job_results import report
+from ..wait.goals import DELETED, WaitResult
+from ..wait.job_wait import wait_for_jobs
+from ..wait.loop import WaitTarget
 from .ledger_store import LedgerStore
+from .states import GOALS
+
+if TYPE_CHECKING:
+    from .job import JobOptions
+    from .states import State
 
 
-def apply_jobs(task: Task, plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:
+def apply_jobs(task: Task[JobOptions], state: State, plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:
+    options = task.options
     executor = Executor(
         client=task.client(),
         check_mode=task.check_mode,
-        gone_timeout=task.params["wait_timeout"],
+        gone_timeout=options.wait_timeout,
         warn=task.warn,
-        force_conflicts=task.params["force_conflicts"],
-        grace_seconds=0 if task.params["force"] else None,
+        force_conflicts=options.force_conflicts,
+        grace_seconds=0 if options.force else None,
     )
-    keep_going = task.params["continue_on_error"]
-    begun = [outcome for outcome in executor.apply_plans(plans, keep_going=keep_going) if outcome]
-    failed = [outcome for outcome in begun if outcome.error is not None]
-    done = [outcome for outcome in begun if outcome.error is None]
-    problems = [_told(failed, len(done), len(plans))] if failed else []
-    if task.params["state"] == "absent":
-        ledger.forget(done)
-    else:
-        ledger.record(begun)  # before a long wait, which somebody may break off
+    results = [result for result in executor.apply_plans(plans, keep_going=options.continue_on_error) if result]
+    failed = [result for result in results if result.error is not None]
+    applied = [result for result in results if result.error is None]
+    problems = [_failure_summary(failed, len(applied), len(plans))] if failed else []
+    state.update_ledger(ledger, results)  # before a long wait, which may be interrupted
     wait_result = WaitResult()
-    if task.params["wait"] and not task.check_mode and done and (keep_going or not failed):
-        from ..wait.job_wait import wait_for
-
+    if options.wait and not task.check_mode and applied and (options.continue_on_error or not failed):
         try:
-            wait_result = wait_for(task, done)
-            ledger.record(done)
+            wait_result = _wait_for(task, state, applied)
+            state.update_ledger(ledger, applied)
         except KubeError as error:
-            problems.append(f"all else was done, but waiting for it failed: {error}")
+            problems.append(f"everything was applied, but waiting failed: {error}")
     if wait_result.problem:
         problems.append(wait_result.problem)
-    if task.params["wait"]:
-        for outcome, ended in _failed_long_ago(done):
-            outcome.error = ended.reason
-            problems.append(f"{describe(outcome.plan)}: {ended.reason}")
-    result = report(task, begun, wait_result)
+    if options.wait:
+        for result in applied:
+            ended = result.plan.ended
+            if ended and ended.status == "Failed" and result.workload is None:  # Kubernetes has removed it.
+                result.error = ended.reason
+                problems.append(f"{describe(result.plan)}: {ended.reason}")
+    report = _report(task, results, wait_result)
     if problems:
-        raise TaskFailed("\n".join(problems), **{name: result[name] for name in ("changed", "results", "diff")})
-    return result
+        raise TaskFailed("\n".join(problems), **{name: report[name] for name in ("changed", "results", "diff")})
+    return report
 
 
-def _failed_long_ago(outcomes: list[ApplyResult]) -> Iterator[tuple[ApplyResult, Completion]]:
-    """Trainings that waiting cannot find any more, because Kubernetes has removed them."""
-    for outcome in outcomes:
-        ended = outcome.plan.ended
-        if ended and ended.status == "Failed" and outcome.workload is None:
-            yield outcome, ended
-
-
-def _told(failed: list[ApplyResult], done: int, number: int) -> str:
-    """Which jobs failed and why, one a line, and how many others were done or not begun."""
-    lines = [f"{describe(outcome.plan)}: {outcome.error}" for outcome in failed]
+def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> str:
+    """The error of each failed job, one a line, and how many others were applied or not tried."""
+    lines = [f"{describe(result.plan)}: {result.error}" for result in failed]
     if number > 1:
-        untried = number - done - len(failed)
-        lines.append(f"Of {number} jobs {done} were done and {len(failed)} failed; {untried} were not tried.")
+        untried = number - applied - len(failed)
+        lines.append(f"Of {number} jobs {applied} were applied and {len(failed)} failed; {untried} were not tried.")
     return "\n".join(lines)
+
+
+def _wait_for(task: Task[JobOptions], state: State, results: list[ApplyResult]) -> WaitResult:
+    """Wait for the goal of the state. The results get the last workload seen, and the error. Raises KubeError."""
+    goal = state.goal(GOALS[task.options.wait_for])
+    # A training that has ended and was removed has nothing to wait for.
+    waiting = {
+        (result.plan.namespace, result.plan.name): result for result in results if goal is DELETED or result.workload
+    }
+    wait_result = wait_for_jobs(
+        task,
+        goal,
+        [_wait_target(result) for result in waiting.values()],
+        timeout=float(task.options.wait_timeout),
+        keep_going=task.options.continue_on_error,
+        new_nodes=task.options.wait_for_nodes,
+    )
+    for job, workload in wait_result.workloads.items():
+        waiting[job].objects[workload["kind"], workload["metadata"]["name"]] = workload
+    for job, error in wait_result.errors.items():
+        waiting[job].error = error
+    return wait_result
+
+
+def _wait_target(result: ApplyResult) -> WaitTarget:
+    plan = result.plan
+    steps = [step for step in plan.steps if step.kind in WORKLOAD_KINDS]
+    kind = result.workload["kind"] if result.workload else next((step.kind for step in steps), None)
+    fresh = any(step.action is Action.CREATE or step.replaces for step in steps)
+    return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), why(plan, None) or "")
+
+
+def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult) -> dict[str, Any]:
+    try:
+        reasons, address = _stuck_reasons(task, applied, wait_result), _node_address(task, applied)
+    except KubeError as error:  # The jobs were applied: report that.
+        task.warn(f"reasons and access_urls are incomplete: {error}")
+        reasons, address = dict(wait_result.reasons), None
+    results = [
+        result_of(
+            result,
+            reason=reasons.get((result.plan.namespace, result.plan.name)),
+            log=wait_result.logs.get((result.plan.namespace, result.plan.name), ()),
+            node_address=address,
+            check_mode=task.check_mode,
+        )
+        for result in applied
+    ]
+    message = action_summary(results, "job")
+    gpus = sum(result.plan.released_gpus for result in applied)
+    if gpus:
+        released = "would be released" if task.check_mode else "released"
+        message += f"; {gpus} {'GPU' if gpus == 1 else 'GPUs'} {released}"
+    return {
+        "changed": any(result.plan.changed for result in applied),
+        "results": results,
+        "diff": task.diff(lambda: (diff for result in applied for diff in diffs_of(result.plan, task.masked))),
+        "msg": message,
+    }
+
+
+def _stuck_reasons(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult) -> dict[JobId, str]:
+    """Why jobs are not running. It is too early to say for new jobs that were not waited for."""
+    stuck = {}
+    for result in applied:
+        job = result.plan.namespace, result.plan.name
+        settled = task.options.wait or result.plan.action is Action.UNCHANGED
+        if result.workload and settled and job not in wait_result.jobs and status_of(result.workload) in STUCK:
+            stuck[job] = result.workload
+    if not stuck:
+        return dict(wait_result.reasons)
+    return {**wait_result.reasons, **read_reasons(task.client(), stuck)}
+
+
+def _node_address(task: Task[JobOptions], applied: list[ApplyResult]) -> str | None:
+    """The address of node ports, if a job has one."""
+    services = [obj for result in applied for obj in result.objects.values() if obj["kind"] == "Service"]
+    if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
+        return None
+    return node_address(task.client())

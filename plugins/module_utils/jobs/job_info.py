@@ -1,15 +1,25 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The task behind gpuctl_job_info: which jobs there are, where they stand, and why some do not run."""
+"""gpuctl_job_info: list jobs with their status, and why some are not running."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..cluster.endpoints import SecretKey, access_urls, notebook_token
+from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
+from ..cluster.status import STUCK, status_of
+from ..kube.errors import ApiError, if_allowed
+from ..kube.resources import EVENT, POD, SERVICE
+from ..labels import APP, JOB_TYPE, POOL, job_name_of
+from ..manifest.secrets import live_secret_values, redact
+from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
+from .job_rows import event_rows, job_row, pod_row
 from .select import JOB_KINDS
 
 if TYPE_CHECKING:
@@ -17,170 +27,149 @@ if TYPE_CHECKING:
 
 STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", "Succeeded", "Failed")
 
-Objects = list[dict[str, Any]]
-Job = tuple[str, str, str]  # namespace, name, kind: while a job becomes another kind, it is there twice
+Object = dict[str, Any]
+Objects = list[Object]
+Job = tuple[str, str, str]  # namespace, name, kind: while a job changes its kind, it exists twice
 T = TypeVar("T")
 
 
-def job_info_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of gpuctl_job_info beside those of the connection."""
-    return {
-        "name": {"type": "str"},
-        "kind": {"type": "str", "choices": list(JOB_KINDS)},
-        "pool": {"type": "str"},
-        "status": {"type": "str"},
-        "namespaces": {"type": "list", "elements": "str", "aliases": ["namespace"]},
-        "label_selectors": {"type": "list", "elements": "str"},
-        "pods": {"type": "bool", "default": False},
-        "details": {"type": "bool", "default": False},
-        "full": {"type": "bool", "default": False},
-        "show_token": {"type": "bool", "default": False},
-    }
+@dataclass(frozen=True, kw_only=True)
+class JobInfoOptions(Options):
+    name: str | None = option("str")
+    kind: str | None = option("str", choices=list(JOB_KINDS))
+    pool: str | None = option("str")
+    status: str | None = option("str")
+    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    label_selectors: list[str] | None = option("list", elements="str")
+    pods: bool = option("bool", default=False)
+    details: bool = option("bool", default=False)
+    full: bool = option("bool", default=False)
+    show_token: bool = option("bool", default=False)
 
 
-def run(task: Task) -> dict[str, Any]:
-    """One list of requests per kind of object and scope (all namespaces at once, or each of those named).
+InfoTask = Task[JobInfoOptions]
 
-    Only the workloads' answers are indispensable, and the pods' where they were asked for. Who may not look at events,
-    services or nodes gets everything else.
+
+def run(task: InfoTask) -> dict[str, Any]:
+    """Lists each kind of object in all namespaces at once, or in each of those named.
+
+    Only workloads are indispensable, and pods where they were asked for: without the permission to read events,
+    services or nodes, everything else is returned.
     """
-    from ..cluster.status import STUCK, status_of
-    from ..manifest.secrets import redact
-    from .job_rows import event_rows, job_row
-
-    params, now = task.params, datetime.now(timezone.utc)
+    now = datetime.now(timezone.utc)
     workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
     tokens = _tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
     rows, pods = _pods(task, workloads, stuck, now)
     events = _events(task, stuck, workloads)
-    reasons = _reasons(task, stuck, pods, events)
+    reasons = reasons_of(task.client(), stuck, pods, events)
     urls = _access_urls(task, workloads, tokens)
     results = []
     for job, workload in workloads.items():
         row = {**job_row(workload, now), "reason": reasons.get(job)}
-        if params["details"]:
+        if task.options.details:
             pod_names = {pod["job_id"] for pod in rows[job]}
             row |= {"pods": rows[job], "events": event_rows(workload, pod_names, events, now)}
-        if params["full"]:
+        if task.options.full:
             row["object"] = workload
-        # The tokens that were asked for stand in the URLs and nowhere else.
+        # Requested tokens are shown in the URLs and nowhere else.
         results.append({**redact(row, tokens.values()), "access_urls": urls.get(job, [])})
-    in_order = [redact(pod, tokens.values()) for job in workloads for pod in rows[job]]
-    return {"changed": False, "results": results, **({"pods": in_order} if params["pods"] else {})}
+    pods_of_jobs = [redact(pod, tokens.values()) for job in workloads for pod in rows[job]]
+    return {"changed": False, "results": results, **({"pods": pods_of_jobs} if task.options.pods else {})}
 
 
-MODULE = ModuleSpec(job_info_argument_spec(), run)
+MODULE = ModuleSpec(JobInfoOptions, run)
 
 
-def _workloads(task: Task) -> Objects:
-    from ..cluster.live_jobs import WORKLOADS
-    from ..cluster.status import status_of
-    from ..kube.errors import ApiError
-
-    wanted = _status_word(task.params["status"])
-    by_name = f"metadata.name={task.params['name']}" if task.params["name"] else ""  # A workload is named as its job.
+def _workloads(task: InfoTask) -> Objects:
+    wanted = _status_word(task.options.status)
+    by_name = f"metadata.name={task.options.name}" if task.options.name else ""  # A workload is named as its job.
     try:
-        found = [
+        return [
             obj
             for resource in WORKLOADS
-            for obj in _select(task, resource, _without_bookkeeping, fields=by_name)
+            for obj in _select(task, resource, _without_managed_fields, fields=by_name)
             if wanted in (None, status_of(obj))
         ]
     except ApiError as error:
-        if error.is_forbidden and not task.params["namespaces"]:
-            raise TaskFailed(f"{error}. Name the namespaces that you may look at in the option namespaces.") from None
+        if error.is_forbidden and not task.options.namespaces:
+            raise TaskFailed(f"{error}. Name the namespaces that you may read in the option namespaces.") from None
         raise
-    return found
 
 
-def _tokens(task: Task, workloads: dict[Job, dict[str, Any]]) -> dict[Job, str]:
-    """The tokens of notebooks, where they are asked for. All other secrets of the workloads are hidden from here on."""
-    from ..cluster.endpoints import SecretKey, notebook_token
-    from ..cluster.read import secret_value
-    from ..labels import JOB_TYPE
-    from ..manifest.secrets import live_secret_values
-
-    tokens, kept = {}, {}
-    if task.params["show_token"]:
+def _tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
+    """The tokens of notebooks if ``show_token`` asks for them. All other secrets of the workloads are masked."""
+    tokens, references = {}, {}
+    if task.options.show_token:
         for job, workload in workloads.items():
             token = notebook_token(workload) if workload["metadata"]["labels"][JOB_TYPE] == "notebook" else None
             if isinstance(token, SecretKey):
-                kept[job] = token
+                references[job] = token
             elif token:
                 tokens[job] = token
     task.mask({value for obj in workloads.values() for value in live_secret_values(obj)} - set(tokens.values()))
-    for job, place in kept.items():
+    for job, key in references.items():
         namespace, name, _kind = job
-        value, problem = secret_value(task.client(), namespace, place)
+        value, problem = secret_value(task.client(), namespace, key)
         if value:
             tokens[job] = value
         else:
-            task.warn(f"access_urls of notebook {name} in namespace {namespace} are without its token: {problem}")
+            task.warn(f"access_urls of notebook {name} in namespace {namespace} lack its token: {problem}")
     return tokens
 
 
 def _status_word(status: str | None) -> str | None:
-    """Surveys and people write ``running`` too."""
+    """The status in its spelling: surveys and users write ``running`` too. Raises TaskFailed."""
     if not status:
         return None
     for word in STATUS_WORDS:
         if word.lower() == status.strip().lower():
             return word
-    raise TaskFailed(f"status is {status!r}; it must be one of {', '.join(STATUS_WORDS)}")
+    raise TaskFailed(f"status: {status!r} is unknown. Use one of {', '.join(STATUS_WORDS)}.")
 
 
 def _select(
-    task: Task, resource: Resource, slim: Callable[[dict[str, Any]], T], *, fields: str = "", labels: str = ""
+    task: InfoTask, resource: Resource, slim: Callable[[Object], T], *, fields: str = "", labels: str = ""
 ) -> list[T]:
-    """What ``shrink`` makes of the objects of the jobs that the filters choose; the server filters by label.
+    """``slim`` of each object of the jobs that the filters select; the server filters by label.
 
-    Jobs that the former gpuctl command line made carry the label of their kind, but not that of their manager: they use
-    GPUs too, so they are shown, and only ``managed`` tells them apart.
+    Jobs of the former gpuctl command line have the label of their kind, but not that of the collection. They use GPUs
+    too, so they are listed, with ``managed`` false.
     """
-    from ..labels import JOB_TYPE, POOL
-
-    filters = {JOB_TYPE: task.params["kind"], POOL: task.params["pool"]}
+    filters = {JOB_TYPE: task.options.kind, POOL: task.options.pool}
     chosen = [JOB_TYPE, *(f"{key}={value}" for key, value in filters.items() if value)]
-    selector = ",".join(filter(None, [*chosen, *(task.params["label_selectors"] or ()), labels]))
-    return _everywhere(task, resource, slim, labels=selector, fields=fields)
+    selector = ",".join(filter(None, [*chosen, *(task.options.label_selectors or ()), labels]))
+    return _list(task, resource, slim, labels=selector, fields=fields)
 
 
-def _everywhere(
-    task: Task, resource: Resource, slim: Callable[[dict[str, Any]], T], *, labels: str = "", fields: str = ""
+def _list(
+    task: InfoTask, resource: Resource, slim: Callable[[Object], T], *, labels: str = "", fields: str = ""
 ) -> list[T]:
-    namespaces: list[str | None] = list(dict.fromkeys(task.params["namespaces"] or ())) or [None]
+    namespaces: list[str | None] = list(dict.fromkeys(task.options.namespaces or ())) or [None]
     return [
         found
         for namespace in namespaces
-        for found in task.client().select_as(resource, slim, namespace, labels=labels, fields=fields)
+        for found in task.client().list_slim(resource, slim, namespace, labels=labels, fields=fields)
     ]
 
 
 def _pods(
-    task: Task, workloads: dict[Job, dict[str, Any]], stuck: dict[Job, dict[str, Any]], now: datetime
+    task: InfoTask, workloads: dict[Job, Object], stuck: dict[Job, Object], now: datetime
 ) -> tuple[dict[Job, Objects], dict[Job, Objects]]:
-    """A row for each pod of the jobs where rows were asked for, and the pods themselves of those that are stuck.
-
-    Nothing else is kept of a pod: there may be tens of thousands.
-    """
-    from ..kube.errors import ApiError
-    from ..kube.resources import POD
-    from .job_rows import pod_row
-
-    asked_for = task.params["pods"] or task.params["details"]
+    """Rows of the pods if they were asked for, and the whole pods of stuck jobs. Nothing else: there may be 10,000s."""
+    asked_for = task.options.pods or task.options.details
     rows: dict[Job, Objects] = defaultdict(list)
     whole: dict[Job, Objects] = defaultdict(list)
     if not (stuck or (asked_for and workloads)):
         return rows, whole
 
-    def slim(pod: dict[str, Any]) -> tuple[Job, dict[str, Any] | None, dict[str, Any] | None]:
+    def slim(pod: Object) -> tuple[Job, Object | None, Object | None]:
         job = _job_of(pod)
         row = pod_row(pod, now) if asked_for and job in workloads else None
-        return job, row, _without_bookkeeping(pod) if job in stuck else None
+        return job, row, _without_managed_fields(pod) if job in stuck else None
 
     try:
-        found = [pod for own in _labels_of_pods(task, workloads) for pod in _select(task, POD, slim, labels=own)]
+        found = [pod for own in _pod_selectors(task, workloads) for pod in _select(task, POD, slim, labels=own)]
     except ApiError as error:
         if error.is_forbidden and not asked_for:
             return rows, whole
@@ -193,72 +182,38 @@ def _pods(
     return rows, whole
 
 
-def _labels_of_pods(task: Task, workloads: dict[Job, dict[str, Any]]) -> set[str]:
-    """Selectors that keep other jobs' pods out of the answer, where one name was asked for (see ``job_name_of``)."""
-    from ..labels import APP
-
-    name = task.params["name"]
+def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
+    """Label selectors for the pods of the job that ``name`` names (see ``job_name_of``)."""
+    name = task.options.name
     if not name:
         return {""}
     return {f"{APP}={name}" if APP in obj["metadata"]["labels"] else f"job-name={name}" for obj in workloads.values()}
 
 
-def _events(task: Task, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
-    """The warnings, where something is to be explained or details are asked for; none for who may not read them."""
-    from ..cluster.live_jobs import by_time
-    from ..kube.errors import ApiError
-    from ..kube.resources import EVENT
-
-    if not stuck and not (task.params["details"] and workloads):
+def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
+    """Warnings, to explain stuck jobs and for ``details``; none without the permission to read them."""
+    if not stuck and not (task.options.details and workloads):
         return []
-    try:
-        return by_time(_everywhere(task, EVENT, _without_bookkeeping, fields="type=Warning"))
-    except ApiError as error:
-        if error.is_forbidden:
-            return []
-        raise
+    return by_time(if_allowed(lambda: _list(task, EVENT, _without_managed_fields, fields="type=Warning"), Objects()))
 
 
-def _reasons(task: Task, stuck: dict[Job, dict[str, Any]], pods: dict[Job, Objects], events: Objects) -> dict[Job, str]:
-    from ..cluster.read import reasons_of
-
-    return reasons_of(task.client(), stuck, pods, events)
-
-
-def _access_urls(task: Task, workloads: dict[Job, dict[str, Any]], tokens: dict[Job, str]) -> dict[Job, list[str]]:
-    from ..cluster.endpoints import access_urls
-    from ..cluster.read import node_address
-    from ..kube.errors import ApiError
-    from ..kube.resources import SERVICE
-
+def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job, str]) -> dict[Job, list[str]]:
     if all(obj["kind"] == "Job" for obj in workloads.values()):
         return {}
-    try:
-        services = _by_job(_select(task, SERVICE, _without_bookkeeping))
-    except ApiError as error:
-        if error.is_forbidden:
-            return {}
-        raise
+    services: dict[Job, Objects] = defaultdict(list)
+    for obj in if_allowed(lambda: _select(task, SERVICE, _without_managed_fields), Objects()):
+        services[_job_of(obj)].append(obj)
     exposed = any(port.get("nodePort") for own in services.values() for obj in own for port in obj["spec"]["ports"])
     address = node_address(task.client()) if exposed else None
     return {job: access_urls(own, address, tokens.get(job)) for job, own in services.items()}
 
 
-def _without_bookkeeping(obj: dict[str, Any]) -> dict[str, Any]:
-    """``managedFields`` are a third of an object, and nobody reads them."""
+def _without_managed_fields(obj: Object) -> Object:
+    """``managedFields`` are a third of an object, and are not used."""
     obj["metadata"].pop("managedFields", None)
     return obj
 
 
-def _job_of(obj: dict[str, Any]) -> Job:
-    from ..labels import JOB_TYPE, job_name_of
-
+def _job_of(obj: Object) -> Job:
     metadata = obj["metadata"]
     return metadata["namespace"], job_name_of(obj) or metadata["name"], metadata["labels"][JOB_TYPE]
-
-
-def _by_job(objects: Iterable[dict[str, Any]]) -> dict[Job, Objects]:
-    found: dict[Job, Objects] = defaultdict(list)
-    for obj in objects:
-        found[_job_of(obj)].append(obj)
-    return found

@@ -1,24 +1,39 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""From the jobs that a task asks for and what is live to plans: what would be written, not yet written."""
+"""Plan the jobs of a task: compare what it asks for with what is live. Nothing is written but dry runs."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
-from ..cluster.live_jobs import existing_priority_classes, read_jobs
+from ..cluster.read import JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
-from ..engine.plan import Plan, plan_deletion, plan_job, plan_priority_class
-from ..labels import JOB_TYPE
+from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, step_for
+from ..kube.client import Client
+from ..kube.errors import KubeError
+from ..kube.resources import KUEUE_WORKLOAD
+from ..labels import JOB_TYPE, KUEUE_JOB_UID
 from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
 from .rerun import plan_rerun
 from .select import SelectedJob
+from .transitions import LiveJob, TransitionRefused
+
+if TYPE_CHECKING:
+    from .job import JobOptions
+
+Transition = Callable[[LiveJob, "JobOptions"], Plan]
+
+_NOT_FOUND = "job not found. gpuctl_job_info lists the jobs, and state=present with a manifest creates one."
 
 
-def plans_for_present(task: Task, jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
+def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     task.mask(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
@@ -28,31 +43,21 @@ def plans_for_present(task: Task, jobs: list[SelectedJob], ledger: LedgerStore) 
     for job in jobs:
         plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id])
         if job.manifest is not None:
-            plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.params["rerun"], now)
+            plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
         needed = None if plan.ended else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
-            plan = replace(plan, prerequisites=(plan_priority_class(needed),))
+            # Never updated: its value is immutable, and others use it.
+            plan = replace(plan, prerequisites=(step_for(needed, None),))
         plans.append(plan)
-    plans = validated(task, plans)
+    plans = _validated(task, plans)
     for job, plan in zip(jobs, plans, strict=True):
-        if plan.changed:  # A warning at every run of what runs already would only be noise.
+        if plan.changed:  # Unchanged jobs do not repeat their warnings at every run.
             for warning in job.warnings:
                 task.warn(warning)
     return plans
 
 
-def validated(task: Task, plans: list[Plan]) -> list[Plan]:
-    return validate_by_dry_run(
-        plans,
-        task.client(),
-        on_immutable=task.params["on_immutable"],
-        check_mode=task.check_mode,
-        keep_going=task.params["continue_on_error"],
-        warn=task.warn,
-    )
-
-
-def plans_for_absent(task: Task, jobs: list[SelectedJob]) -> list[Plan]:
+def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     plans: list[Plan] = []
@@ -61,11 +66,103 @@ def plans_for_absent(task: Task, jobs: list[SelectedJob]) -> list[Plan]:
         kinds = sorted({obj["metadata"]["labels"].get(JOB_TYPE) for obj in live[job.id]} - {None})
         plan = plan_deletion(job.name, job.namespace, job.kind or "".join(kinds) or None, live[job.id])
         if job.kind and kinds and job.kind not in kinds:
-            blockers.append((plan, of_another_kind(kinds[0])))
+            blockers.append((plan, _of_another_kind(kinds[0])))
         plans.append(plan)
     blockers += unmanaged_workloads((plan for plan in plans if not plan.steps), client)
-    return block_plans(plans, blockers, task.params["continue_on_error"])
+    return block_plans(plans, blockers, task.options.continue_on_error)
 
 
-def of_another_kind(kind: str) -> str:
-    return f"the job of that name is of kind {kind}. Correct the kind, or the name."
+def plan_transition(
+    task: Task[JobOptions], jobs: list[SelectedJob], transition: Transition, *, reads_pods: bool, skips_ended: bool
+) -> list[Plan]:
+    """Plans that change live jobs without a manifest.
+
+    Raises PlansRejected for jobs that are missing or refuse the transition (with continue_on_error their plans are
+    blocked instead), and KubeError for jobs in a Kueue queue when Kueue is not installed.
+    """
+    live = _read_live_jobs(task, jobs, reads_pods)
+    task.mask(value for found in live.values() for obj in found.objects for value in live_secret_values(obj))
+    plans: list[Plan] = []
+    missing: list[Plan] = []
+    blockers: list[tuple[Plan, str]] = []
+    for job in jobs:
+        plan, found = Plan(job.name, job.namespace, job.kind), live.get(job.id)
+        if found is None:
+            missing.append(plan)
+        elif job.kind not in (None, found.kind):
+            blockers.append((plan, _of_another_kind(found.kind)))
+        else:
+            if found.has_ended and skips_ended:
+                task.warn(
+                    f"{found.kind} {job.name} in namespace {job.namespace} has ended, so it cannot be "
+                    f"{task.options.state}"
+                )
+            try:
+                plan = transition(found, task.options)
+            except TransitionRefused as problem:
+                blockers.append((plan, str(problem)))
+        plans.append(plan)
+    unmanaged = unmanaged_workloads(missing, task.client())
+    taken = {(plan.namespace, plan.name) for plan, _text in unmanaged}
+    blockers += [*unmanaged, *((plan, _NOT_FOUND) for plan in missing if (plan.namespace, plan.name) not in taken)]
+    return _validated(task, block_plans(plans, blockers, task.options.continue_on_error))
+
+
+def _read_live_jobs(task: Task[JobOptions], jobs: Iterable[SelectedJob], reads_pods: bool) -> dict[JobId, LiveJob]:
+    """The jobs that exist and are not terminating."""
+    client = task.client()
+    objects = {job: active_objects(found) for job, found in read_jobs(client, (job.id for job in jobs)).items()}
+    live = {
+        job: LiveJob(*job, workload=found[0], dependents=tuple(found[1:]))
+        for job, found in objects.items()
+        if found and found[0]["kind"] in WORKLOAD_KINDS
+    }
+    queued = {
+        job: found.workload
+        for job, found in live.items()
+        if is_admitted_by_kueue(found.workload) and not found.has_ended
+    }
+    admissions = read_admissions(client, queued)
+    pods = read_pods(client, live) if reads_pods else {}
+    return {
+        job: replace(found, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, found in live.items()
+    }
+
+
+def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, dict[str, Any]]:
+    """Kueue's Workloads for the given Jobs, with one request per namespace. Raises KubeError without Kueue."""
+    if not jobs:
+        return {}
+    version = client.preferred_version(KUEUE_WORKLOAD.api_version.partition("/")[0])
+    if version is None:
+        names = ", ".join(f"{name} in namespace {namespace}" for namespace, name in sorted(jobs))
+        raise KubeError(
+            f"Kueue is not installed (its API group is not served), but jobs are in its queues: {names}. Install "
+            f"Kueue, or remove queue.backend kueue from the manifests. Nothing was changed."
+        )
+    uids: dict[str, dict[str, JobId]] = defaultdict(dict)
+    for job, workload in jobs.items():
+        uids[job[0]][workload["metadata"]["uid"]] = job
+    resource = replace(KUEUE_WORKLOAD, api_version=version)
+    found = {}
+    for namespace, wanted in sorted(uids.items()):
+        for admission in client.list_objects(resource, namespace, labels=KUEUE_JOB_UID):
+            uid = admission["metadata"]["labels"][KUEUE_JOB_UID]
+            if uid in wanted:
+                found[wanted[uid]] = admission
+    return found
+
+
+def _validated(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
+    return validate_by_dry_run(
+        plans,
+        task.client(),
+        on_immutable=task.options.on_immutable,
+        check_mode=task.check_mode,
+        keep_going=task.options.continue_on_error,
+        warn=task.warn,
+    )
+
+
+def _of_another_kind(kind: str) -> str:
+    return f"the live job is of kind {kind}. Correct the kind, or the name."

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Jobs and their pods as rows that a person reads. Pure."""
+"""The rows that gpuctl_job_info returns for jobs, pods and events. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from ..cluster.events import is_about_pod, is_about_workload
+from ..accelerators import ACCELERATORS, whole_devices
 from ..cluster.pod_requests import amount_of
 from ..cluster.reason import pod_status
+from ..cluster.related import is_about_pod, is_about_workload, main_container
 from ..cluster.status import pods_ready, pods_wanted, status_of
-from ..cluster.template import main_container
 from ..kube.times import read_time
 from ..labels import (
     DEFAULT_POOL,
     DESCRIPTION,
     FIELD_MANAGER,
-    GPU,
-    GPU_MEMORY,
     GPU_TYPE,
     JOB_TYPE,
     MANAGED_BY,
@@ -30,7 +28,7 @@ from ..labels import (
 
 
 def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """A job as gpuctl_job_info returns it, without what needs other objects (reason, URLs)."""
+    """A job, without what needs other objects (reason, URLs)."""
     metadata, status = workload["metadata"], workload.get("status", {})
     labels = metadata.get("labels") or {}
     spec = workload["spec"]["template"]["spec"]
@@ -44,9 +42,9 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}",
         "pool": labels.get(POOL) or DEFAULT_POOL,
         "priority": labels.get(PRIORITY),
-        "gpu": amount_of(GPU, requests.get(GPU)),
+        "gpu": whole_devices({resource: amount_of(resource, requests.get(resource)) for resource in ACCELERATORS}),
         "gpu_type": (spec.get("nodeSelector") or {}).get(GPU_TYPE),
-        "gpu_share": f"{requests[GPU_MEMORY]}Gi" if GPU_MEMORY in requests else None,
+        **_shares(requests),
         "cpu": requests.get("cpu"),
         "memory": requests.get("memory"),
         "image": container.get("image"),
@@ -60,8 +58,14 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     }
 
 
+def _shares(requests: Mapping[str, Any]) -> dict[str, str | None]:
+    """``gpu_share``, and any other share of a GPU, as in a manifest."""
+    shares = [row for row in ACCELERATORS.values() if row.unit]
+    return {row.field: f"{requests[row.resource]}{row.unit}" if row.resource in requests else None for row in shares}
+
+
 def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """A pod as ``gpuctl get jobs`` shows it: one line each."""
+    """A pod, with the columns of ``gpuctl get jobs``."""
     metadata, status = pod["metadata"], pod.get("status", {})
     containers = status.get("containerStatuses") or ()
     return {
@@ -81,7 +85,7 @@ def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 def event_rows(
     workload: Mapping[str, Any], pod_names: Collection[str], events: Iterable[Mapping[str, Any]], now: datetime
 ) -> list[dict[str, Any]]:
-    """Those of the events (oldest first) that are about a workload, what it made, or its pods."""
+    """The events (oldest first) about a workload, its ReplicaSets, or its pods."""
     namespace = workload["metadata"]["namespace"]
     rows = []
     for event in events:
@@ -102,7 +106,7 @@ def event_rows(
 
 
 def age(since: str, now: datetime) -> str:
-    """Time passed, in the largest unit of which there are two: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
+    """Time since then, in the largest unit that gives at least 2: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
     seconds = max(0, int((now - read_time(since)).total_seconds()))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:
@@ -111,7 +115,7 @@ def age(since: str, now: datetime) -> str:
 
 
 def _finished_at(status: Mapping[str, Any]) -> str | None:
-    """``completionTime`` is only there for Jobs that succeeded; a failed one has the time in its condition."""
+    """Only Jobs that succeeded have ``completionTime``; a failed one has the time in its condition."""
     failed = [c for c in status.get("conditions") or () if c["type"] == "Failed" and c["status"] == "True"]
     moment: str | None = status.get("completionTime") or (failed[0].get("lastTransitionTime") if failed else None)
     return moment

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is remembered of trainings beyond their Jobs, and which of them are run again. Pure.
+"""The ledger: a record of each training that outlives its Job, and the rules for running one again. Pure.
 
-Kubernetes deletes a finished Job when its time to live has passed. The playbook that declares the training runs on, and
-must not spend a day of GPUs on what is done. So a ConfigMap in each namespace, the ledger, has an entry for each
-training: made when the training is submitted, completed when its end is first seen.
+Kubernetes deletes a finished Job when its time to live has passed. The playbook that declares the training keeps
+running, and must not spend a day of GPUs on it again. So a ConfigMap in each namespace has an entry for each training:
+created when the training is submitted, completed when its end is first seen.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _RESULTS = {"Complete": "Succeeded", "Failed": "Failed"}  # by the condition of 
 
 
 class RunResult(NamedTuple):
-    """How a run ended: ``Succeeded`` or ``Failed``, and when (RFC 3339). None for what nobody saw."""
+    """How a run ended: ``Succeeded`` or ``Failed``, and when (RFC 3339). None if the end was not seen."""
 
     result: str | None = None
     finished_at: str | None = None
 
 
 class Entry(NamedTuple):
-    """The last run of a training. ``manifest`` is the digest of what was asked for, "" where that is not known."""
+    """The last run of a training. ``manifest`` is the digest of its manifest, "" if that is unknown."""
 
     manifest: str
     uid: str
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 def read_entries(data: Mapping[str, str]) -> dict[str, Entry]:
-    """The entries of a ledger, by the name of their training. What is no entry is left out, and replaced in time."""
+    """The entries of a ledger by the names of their trainings, without the invalid ones."""
     entries = {}
     for name, text in data.items():
         try:
@@ -62,19 +62,19 @@ def read_entries(data: Mapping[str, str]) -> dict[str, Entry]:
 
 def entry_of(job: Mapping[str, Any], manifest: str) -> Entry:
     """The entry for a live Job that was made from a manifest with that digest."""
-    metadata, last_run = job["metadata"], _ending_of(job) or RunResult()
+    metadata, last_run = job["metadata"], _run_result(job) or RunResult()
     ttl = job["spec"].get("ttlSecondsAfterFinished")
     return Entry(manifest, metadata["uid"], metadata["creationTimestamp"], ttl, last_run.result, last_run.finished_at)
 
 
 def last_run_result(job: Mapping[str, Any] | None, entry: Entry | None, now: datetime) -> RunResult | None:
-    """How the last run of a training ended. None: it has not, or somebody deleted it before, or there was none.
+    """How the last run of a training ended. None: it has not ended, was deleted by a user, or never existed.
 
-    ``job`` is its live Job. A Job that went without that its end was seen has finished, if its time to live can have
-    passed since its submission; sooner only a person can have deleted it.
+    ``job`` is the live Job. A Job that disappeared before its end was seen counts as finished if its time to live can
+    have passed since its submission; before that, only a user can have deleted it.
     """
     if job is not None:
-        return _ending_of(job)
+        return _run_result(job)
     if entry is None:
         return None
     if entry.result is not None:
@@ -83,37 +83,37 @@ def last_run_result(job: Mapping[str, Any] | None, entry: Entry | None, now: dat
     return RunResult() if removal and removal <= now else None
 
 
-def is_run_again(rerun: str, last_run: RunResult, *, changed: bool) -> bool:
-    """Whether a training that has ended is run again; ``changed`` is its manifest's state since then.
+def should_run_again(rerun: str, last_run: RunResult, *, changed: bool) -> bool:
+    """Whether a training that has ended runs again; ``changed``: its manifest has changed since.
 
-    ``on_failure`` is ``on_change``, and runs again what is known to have failed. An end that nobody saw is none: to
-    repeat a training that was well overwrites its results.
+    ``on_failure`` is ``on_change`` that also repeats known failures. An end that was not seen is not a failure: to
+    repeat a training that succeeded would overwrite its results.
     """
     if rerun in ("never", "always"):
         return rerun == "always"
     return changed or (rerun == "on_failure" and last_run.result == "Failed")
 
 
-def why_not_again(rerun: str, last_run: RunResult, *, changed: bool) -> str:
-    """The sentences for a training that is not run again: how it ended, and what to do to run it all the same."""
+def not_rerun_reason(rerun: str, last_run: RunResult, *, changed: bool) -> str:
+    """How a training that is not run again ended, and how to run it again."""
     ended = (
         f"It {last_run.result.lower()} at {last_run.finished_at}"
         if last_run.result
-        else "It has ended, nobody saw how,"
+        else "It has ended with an unknown result"
     )
     manifest = "its manifest has changed since" if changed else "its manifest is the same"
-    remedy = "always"
+    suggestion = "always"
     if changed:
-        remedy = "on_change"
+        suggestion = "on_change"
     elif last_run.result == "Failed" and rerun == "on_change":
-        remedy = "on_failure"
-    return f"{ended} and is not run again: {manifest}, and rerun is {rerun}. rerun={remedy} runs it again."
+        suggestion = "on_failure"
+    return f"{ended} and is not run again: {manifest}, and rerun is {rerun}. rerun={suggestion} runs it again."
 
 
 def ledger_changes(entries: Mapping[str, Entry], seen: Mapping[str, Entry]) -> dict[str, str | None]:
-    """The keys of a ledger to write so that it knows what was seen; None removes a key.
+    """The keys of a ledger to write for the entries seen; None removes a key.
 
-    When there are more than MAX_ENTRIES, the longest ago submitted go.
+    Beyond MAX_ENTRIES, those submitted first are removed.
     """
     written: dict[str, str | None] = {name: str(entry) for name, entry in seen.items() if entries.get(name) != entry}
     if written:
@@ -123,7 +123,7 @@ def ledger_changes(entries: Mapping[str, Entry], seen: Mapping[str, Entry]) -> d
     return {name: value for name, value in written.items() if value is not None or name in entries}
 
 
-def _ending_of(job: Mapping[str, Any]) -> RunResult | None:
+def _run_result(job: Mapping[str, Any]) -> RunResult | None:
     for condition in job.get("status", {}).get("conditions") or ():
         if condition["type"] in _RESULTS and condition["status"] == "True":
             return RunResult(_RESULTS[condition["type"]], condition.get("lastTransitionTime"))
@@ -131,6 +131,6 @@ def _ending_of(job: Mapping[str, Any]) -> RunResult | None:
 
 
 def _earliest_removal(entry: Entry) -> datetime | None:
-    """When Kubernetes removes the Job, if it ends at once; None for never."""
+    """When Kubernetes removes the Job if it ends at once; None for never."""
     submitted = read_time(entry.submitted_at)
     return None if entry.ttl_seconds is None else submitted + timedelta(seconds=entry.ttl_seconds)

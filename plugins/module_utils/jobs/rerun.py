@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What becomes of the plan for a training that runs already or has ended: it is run anew, or left as it is. Pure."""
+"""Plan a training that is running or has ended: run it again, or leave it as it is. Pure."""
 
 from __future__ import annotations
 
@@ -11,38 +11,36 @@ from typing import Any
 
 from ..engine.plan import WORKLOAD_KINDS, Completion, Plan, recreated, unchanged
 from ..labels import PRIORITY
-from .ledger import Entry, is_run_again, last_run_result, why_not_again
+from .ledger import Entry, last_run_result, not_rerun_reason, should_run_again
 
 
 def plan_rerun(
     plan: Plan, manifest: str, live: Sequence[dict[str, Any]], entry: Entry | None, rerun: str, now: datetime
 ) -> Plan:
-    """The plan for a training, in the light of its last run.
+    """The plan for a training, given its last run, with the digest to record in the ledger.
 
-    ``manifest`` is the digest of what is asked for now, ``live`` are the training's objects, ``entry`` is what the
-    ledger says of it. The digest that the ledger has to know is in the plan that comes back.
+    ``manifest`` is the digest of the manifest, ``live`` are the training's objects, ``entry`` is its ledger entry.
     """
     workload = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS), None)
     last_run = last_run_result(workload, entry, now) if workload is None or workload["kind"] == "Job" else None
     known = entry if workload is None or (entry and entry.uid == workload["metadata"]["uid"]) else None
     if last_run is None:
         if workload is not None and known and known.manifest == manifest and _would_be_interrupted(plan, workload):
-            plan = replace(unchanged(plan, live), kept=_why_kept(plan))
+            plan = replace(unchanged(plan, live), kept=_kept_reason(plan))
         return replace(plan, manifest=manifest)
-    # A run that the ledger does not know: what Kubernetes could not change in place was changed in the manifest.
+    # Without a ledger entry, a difference that Kubernetes cannot change in place is a change of the manifest.
     changed = known.manifest != manifest if known else bool(plan.steps[0].immutable)
-    if is_run_again(rerun, last_run, changed=changed):
+    if should_run_again(rerun, last_run, changed=changed):
         return replace(recreated(plan), manifest=manifest)
     recorded = manifest if not changed else known.manifest if known else ""
-    ended = Completion(last_run.result, why_not_again(rerun, last_run, changed=changed))
+    ended = Completion(last_run.result, not_rerun_reason(rerun, last_run, changed=changed))
     return replace(unchanged(plan, live), manifest=recorded, ended=ended)
 
 
 def _would_be_interrupted(plan: Plan, workload: Mapping[str, Any]) -> bool:
-    """Whether a run is to be replaced for nothing that its digest or its priority says.
+    """Whether the plan would replace a running Job although neither manifest nor priority has changed.
 
-    A paused Job is no run: its template may change (pkg/apis/batch/validation, ValidateJobUpdate), and its pods are
-    gone.
+    A paused Job has no pods, and its template may change (pkg/apis/batch/validation, ValidateJobUpdate).
     """
     step = plan.steps[0]
     if not step.uncertain or workload["spec"].get("suspend"):
@@ -51,9 +49,8 @@ def _would_be_interrupted(plan: Plan, workload: Mapping[str, Any]) -> bool:
     return bool(before == after)
 
 
-def _why_kept(plan: Plan) -> str:
+def _kept_reason(plan: Plan) -> str:
     return (
-        "It runs on as it was submitted: its manifest is the same, and only this version of runwhere.gpuctl would "
-        f"build it otherwise ({', '.join(plan.steps[0].immutable)}). Delete it and submit it again to have it "
-        "built anew."
+        "It keeps running as it was submitted: its manifest is the same, and only this version of runwhere.gpuctl "
+        f"builds it differently ({', '.join(plan.steps[0].immutable)}). To apply that, delete it and submit it again."
     )

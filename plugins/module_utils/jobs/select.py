@@ -1,23 +1,29 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What jobs a task asks for: named by its options, or built from its manifests. No request is sent here."""
+"""The jobs of a task: named by its options, or built from its manifests. No request is sent here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..manifest.digest import digest_of
+from ..manifest.secrets import secret_values
 from ..task import Task, TaskFailed
+from .transitions import not_scalable_reason
+
+if TYPE_CHECKING:
+    from .job import JobOptions
 
 JOB_KINDS = ("training", "inference", "notebook", "compute")
 
 
 @dataclass(frozen=True)
 class SelectedJob:
-    """One job of the task: its identity, and what it is made of (nothing, where its name is all that is needed).
+    """One job of the task, with its objects where the state of the task needs them.
 
-    ``manifest`` is the digest of a training's.
+    ``manifest`` is the digest of a training's manifest.
     """
 
     namespace: str
@@ -33,49 +39,44 @@ class SelectedJob:
         return self.namespace, self.name
 
 
-def select_jobs(task: Task) -> list[SelectedJob]:
-    """The jobs that the options name, built; no request has been sent when this fails."""
-    default_namespace = task.params["namespace"] or "default"
-    state = task.params["state"]
+def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[SelectedJob]:
+    """The jobs of the task. Raises TaskFailed and ManifestErrors."""
+    options = task.options
+    namespace = options.namespace or "default"
     task.require_non_negative("replicas", "wait_timeout")
-    if task.params["replicas"] is not None and state != "present":
-        raise TaskFailed(f"replicas goes with state=present, not with state={state}; leave one of them out.")
-    if task.params["name"]:
-        return [SelectedJob(default_namespace, task.params["name"], task.params["kind"])]
-    return _built(task, default_namespace)
+    if options.replicas is not None and options.state != "present":
+        raise TaskFailed(f"replicas is only valid with state=present: state is {options.state}. Remove one of them.")
+    if options.name:
+        return [SelectedJob(namespace, options.name, options.kind)]
+    return _from_manifests(task, namespace, builds_objects)
 
 
-def _built(task: Task, default_namespace: str) -> list[SelectedJob]:
-    from ..manifest.digest import digest_of
+def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
     from ..manifest.load import load
     from ..manifest.models import Compute, Inference, Pool, Quota, Training
-    from ..manifest.secrets import secret_values
-    from .objects.build import build
+    from .objects.job_objects import build
 
-    replicas = task.params["replicas"]
-    jobs, others, unscalable = [], [], []
-    for document in load(task.params["src"] or (), task.params["definition"], default_namespace):
+    replicas = task.options.replicas
+    jobs, others, not_scalable = [], [], []
+    for document in load(task.options.src or (), task.options.definition, default_namespace):
         model = document.model
         if isinstance(model, (Pool, Quota)):
             others.append(f"{document.origin} ({model.kind})")
             continue
         task.mask(secret_values(model))
         namespace = model.job.namespace or default_namespace
-        if task.params["state"] != "present":
+        if not builds_objects:
             jobs.append(SelectedJob(namespace, model.job.name, model.kind))
             continue
         if replicas is not None:
-            from .transitions import why_not_scalable
-
             autoscaled = isinstance(model, Inference) and model.autoscaling is not None
-            why_not = why_not_scalable(model.kind, autoscaled=autoscaled)
-            if why_not is None and isinstance(model, (Inference, Compute)):
+            reason = not_scalable_reason(model.kind, autoscaled=autoscaled)
+            if reason is None and isinstance(model, (Inference, Compute)):
                 model = model.model_copy(update={"service": model.service.model_copy(update={"replicas": replicas})})
             else:
-                unscalable.append(f"{document.origin}: replicas and {model.kind} {model.job.name}: {why_not}")
+                not_scalable.append(f"{document.origin}: replicas of {model.kind} {model.job.name}: {reason}")
                 continue
         built = build(model, namespace)
-        warnings = (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings))
         jobs.append(
             SelectedJob(
                 namespace,
@@ -83,15 +84,15 @@ def _built(task: Task, default_namespace: str) -> list[SelectedJob]:
                 model.kind,
                 tuple(built.objects),
                 built.priority_class,
-                warnings,
+                (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)),
                 digest_of(model) if isinstance(model, Training) else None,
             )
         )
-    if unscalable:
-        raise TaskFailed("\n".join([*unscalable, "Nothing was changed."]))
-    if not jobs and not task.params["allow_empty"]:
+    if not_scalable:
+        raise TaskFailed("\n".join([*not_scalable, "Nothing was changed."]))
+    if not jobs and not task.options.allow_empty:
         raise TaskFailed(
-            f"there is no job in what was given, only: {', '.join(others)}. Job kinds are {', '.join(JOB_KINDS)}; "
-            f"pools and quotas have modules of their own."
+            f"no job found, only: {', '.join(others)}. The kinds of jobs are {', '.join(JOB_KINDS)}; use gpuctl_pool "
+            f"and gpuctl_quota for the others."
         )
     return jobs

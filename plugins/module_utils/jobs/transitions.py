@@ -1,14 +1,14 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""From jobs that live to paused, resumed, restarted and scaled ones. Pure: no manifest, no request.
+"""Plan how live jobs are paused, resumed, restarted and scaled. Pure: no manifest, no request.
 
-What a transition does depends on the workload:
+What a transition changes depends on the workload:
 
 =================  =========================  ===========================  ==============================
                    pause, resume              restart                      scale
 =================  =========================  ===========================  ==============================
-training           Job ``suspend``            deleted and made anew        never: its pods are its nodes
-training in Kueue  Workload ``spec.active``   deleted and made anew        never
+training           Job ``suspend``            deleted and recreated        never: its pods are its nodes
+training in Kueue  Workload ``spec.active``   deleted and recreated        never
 notebook           ``replicas`` 0, 1          annotation of the template   never: it is one pod
 other services     ``replicas`` 0, as before  annotation of the template   ``replicas``, unless autoscaled
 =================  =========================  ===========================  ==============================
@@ -20,12 +20,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..accelerators import ACCELERATORS, whole_devices
 from ..cluster.pod_requests import pod_requests
-from ..cluster.status import status_of
+from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
-from ..engine.pause import is_admitted_by_kueue, is_held, is_paused, kept_replicas
 from ..engine.plan import Action, Plan, Step, plan_job, recreated
-from ..labels import FIELD_MANAGER, GPU, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
+from ..labels import FIELD_MANAGER, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
 
 _SUSPEND = ("spec", "suspend")
 _ACTIVE = ("spec", "active")
@@ -35,23 +35,23 @@ _RESTARTED = ("spec", "template", "metadata", "annotations", RESTARTED_AT)
 
 
 class TransitionRefused(Exception):
-    """The job cannot go there; the text says why and what to do instead."""
+    """The transition is impossible; the text says why and what to do instead."""
 
 
 @dataclass(frozen=True)
 class LiveJob:
-    """A job as it lives. ``around`` are its other objects, ``admission`` is Kueue's Workload for it."""
+    """A job as it is live, with its other objects. ``admission`` is Kueue's Workload for it."""
 
     namespace: str
     name: str
     workload: dict[str, Any]
-    around: tuple[dict[str, Any], ...] = ()
+    dependents: tuple[dict[str, Any], ...] = ()
     pods: tuple[dict[str, Any], ...] = ()
     admission: dict[str, Any] | None = None
 
     @property
     def objects(self) -> tuple[dict[str, Any], ...]:
-        return (self.workload, *self.around)
+        return (self.workload, *self.dependents)
 
     @property
     def kind(self) -> str:
@@ -62,136 +62,128 @@ class LiveJob:
         return status_of(self.workload) in ("Succeeded", "Failed")
 
     @property
+    def is_inactive_in_kueue(self) -> bool:
+        """``spec.active`` of Kueue's Workload defaults to true."""
+        return self.admission is not None and self.admission["spec"].get("active") is False
+
+    @property
     def autoscaler(self) -> dict[str, Any] | None:
-        return next((obj for obj in self.around if obj["kind"] == "HorizontalPodAutoscaler"), None)
+        return next((obj for obj in self.dependents if obj["kind"] == "HorizontalPodAutoscaler"), None)
 
 
 def pause(job: LiveJob) -> Plan:
-    """Let the job have no pods. What has ended has none, and stays as it is."""
+    """Remove the job's pods. A job that has ended stays as it is."""
     if job.has_ended:
-        return _changed(job, Action.PAUSE, ())
+        return _patch(job, Action.PAUSE)
     if is_admitted_by_kueue(job.workload):
-        plan = _admitted(job, Action.PAUSE, active=False)
+        plan = _patch_admission(job, Action.PAUSE, active=False)
     elif job.workload["kind"] == "Job":
-        plan = _changed(job, Action.PAUSE, [(_SUSPEND, True)])
+        plan = _patch(job, Action.PAUSE, [(_SUSPEND, True)])
     elif is_held(job.workload):
-        plan = _changed(job, Action.PAUSE, ())
+        plan = _patch(job, Action.PAUSE)
     else:
-        kept = job.workload["spec"].get("replicas") or _fewest(job)
-        plan = _changed(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
+        kept = job.workload["spec"].get("replicas") or _default_replicas(job)
+        plan = _patch(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
     return replace(plan, held_gpus=_held_gpus(job.pods))
 
 
 def resume(job: LiveJob) -> Plan:
-    """Give the job its pods back. What is not paused stays as it is."""
+    """Bring the job's pods back. A job that is not paused stays as it is."""
     if job.has_ended:
-        return _changed(job, Action.RESUME, ())
+        return _patch(job, Action.RESUME)
     if is_admitted_by_kueue(job.workload):
-        return _admitted(job, Action.RESUME, active=True)
+        return _patch_admission(job, Action.RESUME, active=True)
     if not is_paused(job.workload):
-        return _changed(job, Action.RESUME, ())
+        return _patch(job, Action.RESUME)
     if job.workload["kind"] == "Job":
-        return _changed(job, Action.RESUME, [(_SUSPEND, False)])
-    # A kept 0 is of no use: what has no copies counts as paused, and the next resumption would give it some.
-    copies = kept_replicas(job.workload) or _fewest(job)
-    return _changed(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, copies)])
+        return _patch(job, Action.RESUME, [(_SUSPEND, False)])
+    # Not the kept number where that is 0: a service without replicas counts as paused.
+    replicas = kept_replicas(job.workload) or _default_replicas(job)
+    return _patch(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas)])
 
 
 def restart(job: LiveJob, now: str) -> Plan:
-    """Let new pods take the place of the job's; ``now`` is the time of it, in RFC 3339.
-
-    Raises Impossible for what is paused.
-    """
-    if is_paused(job.workload) or (job.admission is not None and _is_inactive(job.admission)):
-        raise TransitionRefused("it is paused, and restarting would not let it run. Resume it with state=resumed.")
+    """Replace the job's pods; ``now`` is in RFC 3339. Raises TransitionRefused for a paused job."""
+    if is_paused(job.workload) or job.is_inactive_in_kueue:
+        raise TransitionRefused("it is paused, and a restart would not make it run. Resume it with state=resumed.")
     if job.workload["kind"] == "Job":
-        return _recreation(job)
-    plan = _changed(job, Action.RESTART, [(_RESTARTED, now)])
+        return _recreate(job)
+    plan = _patch(job, Action.RESTART, [(_RESTARTED, now)])
     if job.workload["spec"].get("updateStrategy", {}).get("type") != "OnDelete":
         return plan
     return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in job.pods)))
 
 
 def scale(job: LiveJob, replicas: int) -> Plan:
-    """Let the job have so many copies; a paused one when it is resumed. Raises Impossible for what has no copies."""
-    why_not = why_not_scalable(job.kind, autoscaled=job.autoscaler is not None)
-    if why_not is not None:
-        raise TransitionRefused(why_not)
-    if is_held(job.workload):
-        return _changed(job, Action.SCALE, [(_KEPT, str(replicas))])
-    return _changed(job, Action.SCALE, [(_REPLICAS, replicas)])
+    """Set the replicas; those of a paused job count once it is resumed. Raises TransitionRefused (see below)."""
+    reason = not_scalable_reason(job.kind, autoscaled=job.autoscaler is not None)
+    if reason is not None:
+        raise TransitionRefused(reason)
+    field = (_KEPT, str(replicas)) if is_held(job.workload) else (_REPLICAS, replicas)
+    return _patch(job, Action.SCALE, [field])
 
 
-def why_not_scalable(kind: str, *, autoscaled: bool) -> str | None:
-    """Why the number of copies of a job is not a matter of choice, and what to do instead; None where it is."""
+def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
+    """Why the replicas of a job cannot be set, and what to do instead; None if they can."""
     if kind == "training":
-        return "a training has no replicas, its pods are its nodes. Change resources.node_count in its manifest."
+        return "a training has no replicas: its pods are its nodes. Change resources.node_count in its manifest."
     if kind == "notebook":
         return "a notebook is always one pod. state=paused stops it, and state=resumed starts it again."
     if autoscaled:
         return (
-            "its autoscaler decides about its replicas. Change autoscaling.min_replicas and autoscaling.max_replicas "
+            "its autoscaler sets its replicas. Change autoscaling.min_replicas and autoscaling.max_replicas "
             "in its manifest."
         )
     return None
 
 
-def _is_inactive(admission: Mapping[str, Any]) -> bool:
-    """Whether Kueue's Workload is told not to run; it is active when nothing is said."""
-    return admission["spec"].get("active") is False
+def _patch(
+    job: LiveJob,
+    action: Action,
+    fields: Iterable[tuple[tuple[str, ...], Any]] = (),
+    target: dict[str, Any] | None = None,
+) -> Plan:
+    """The plan that sets fields of the workload, or of another ``target``, where they differ."""
+    target = target or job.workload
+    values = [(path, value_at(target, path), after) for path, after in fields]
+    changes = tuple(Change(path, before, after) for path, before, after in values if before != after)
+    others = (Step(Action.UNCHANGED, {}, obj) for obj in job.objects if obj is not target)
+    step = Step(action if changes else Action.UNCHANGED, {}, target, changes)
+    return Plan(job.name, job.namespace, job.kind, (step, *others))
 
 
-def _changed(job: LiveJob, action: Action, wanted: Iterable[tuple[tuple[str, ...], Any]]) -> Plan:
-    """The plan that sets fields of the workload, as far as they are not so already."""
-    return _plan_of(job, _setting(job.workload, action, wanted), *(_keeping(obj) for obj in job.around))
-
-
-def _admitted(job: LiveJob, action: Action, *, active: bool) -> Plan:
-    """The plan that tells Kueue whether the job may run; Kueue then sets ``suspend`` itself."""
+def _patch_admission(job: LiveJob, action: Action, *, active: bool) -> Plan:
+    """The plan that lets Kueue run the job or not; Kueue then sets ``suspend`` itself."""
     if job.admission is None:
         raise TransitionRefused(
-            "it is in a Kueue queue, and there is no Workload of Kueue for it. Kueue makes one as soon as it sees the "
-            "job; does its controller run?"
+            "its Kueue Workload was not found. Kueue creates one as soon as it sees the job: check that its "
+            "controller is running."
         )
-    if active != _is_inactive(job.admission):
-        return _changed(job, action, ())
-    return _plan_of(job, _setting(job.admission, action, [(_ACTIVE, active)]), *(_keeping(obj) for obj in job.objects))
+    if active != job.is_inactive_in_kueue:
+        return _patch(job, action)
+    return _patch(job, action, [(_ACTIVE, active)], job.admission)
 
 
-def _recreation(job: LiveJob) -> Plan:
-    """The plan that deletes a Job and makes it again, with what goes with it, as we applied it the last time.
+def _recreate(job: LiveJob) -> Plan:
+    """The plan that recreates a Job and its dependents as they were last applied.
 
-    What controllers and admission have added since belongs to the former run.
+    Fields that controllers and admission added belong to the former run.
     """
     as_applied = [applied_by(FIELD_MANAGER, obj) for obj in job.objects]
-    first, *around = recreated(plan_job(job.name, job.namespace, job.kind, as_applied, job.objects)).steps
-    uid = Change(("metadata", "uid"), job.workload["metadata"]["uid"], "another one")
-    return _plan_of(job, replace(first, action=Action.RESTART, changes=(uid,)), *around)
+    plan = recreated(plan_job(job.name, job.namespace, job.kind, as_applied, job.objects))
+    uid = Change(("metadata", "uid"), job.workload["metadata"]["uid"], "a new one")
+    return plan.with_steps([replace(plan.steps[0], action=Action.RESTART, changes=(uid,)), *plan.steps[1:]])
 
 
-def _plan_of(job: LiveJob, *steps: Step) -> Plan:
-    return Plan(job.name, job.namespace, job.kind, steps)
-
-
-def _setting(live: dict[str, Any], action: Action, wanted: Iterable[tuple[tuple[str, ...], Any]]) -> Step:
-    values = [(path, value_at(live, path), after) for path, after in wanted]
-    changes = tuple(Change(path, before, after) for path, before, after in values if before != after)
-    return Step(action if changes else Action.UNCHANGED, {}, live, changes)
-
-
-def _keeping(live: dict[str, Any]) -> Step:
-    return Step(Action.UNCHANGED, {}, live)
-
-
-def _fewest(job: LiveJob) -> int:
-    """The number of copies when nobody has kept another one: an autoscaler goes on from its smallest."""
+def _default_replicas(job: LiveJob) -> int:
+    """The replicas where no number was kept: an autoscaler starts from its minimum."""
     return int(job.autoscaler["spec"].get("minReplicas", 1)) if job.autoscaler else 1
 
 
 def _held_gpus(pods: Iterable[Mapping[str, Any]]) -> int:
-    """GPUs that pods hold: a pod without a node holds none yet, a finished one none any more."""
+    """GPUs held by pods: none by a pod that has no node yet or has finished."""
     return sum(
-        pod_requests(pod, (GPU,))[GPU]
+        whole_devices(pod_requests(pod, ACCELERATORS))
         for pod in pods
         if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
     )

@@ -1,25 +1,20 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Several requests under way at once: how many that may be, and the one way to do it."""
+"""Run several requests at once, up to a limit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def concurrency_argument_spec() -> dict[str, dict[str, Any]]:
-    """The option of every module that writes many objects; documented in the doc fragment ``concurrency``."""
-    return {"concurrency": {"type": "int", "default": 10}}
-
-
 def run_concurrently(work: Callable[[T], R], items: Iterable[T], concurrency: int) -> list[R]:
-    """What ``work`` makes of each item, in the order of the items, with at most ``concurrency`` of them at a time.
+    """The results of ``work`` for all items, in their order, with at most ``concurrency`` calls at a time.
 
-    Nothing new is begun after an exception; it is raised when what is under way has finished.
+    After an exception no further call starts; it is raised once the running ones have returned.
     """
     return cast("list[R]", run_concurrently_until(lambda result: False, work, items, concurrency))
 
@@ -27,22 +22,19 @@ def run_concurrently(work: Callable[[T], R], items: Iterable[T], concurrency: in
 def run_concurrently_until(
     stops: Callable[[R], bool], work: Callable[[T], R], items: Iterable[T], concurrency: int
 ) -> list[R | None]:
-    """The same; nothing new is begun after a result that ``stops`` either. None stands for items not begun."""
-    # Here: a task that needs one request at a time shall not pay.
+    """Like ``run_concurrently``, but a result that ``stops`` also prevents further calls: None for their items."""
+    # Imported here because many tasks send one request at a time.
     from concurrent.futures import ThreadPoolExecutor, wait
 
     items = list(items)
     results: list[R | None] = [None] * len(items)
     problems: dict[int, BaseException] = {}
-    to_begin, stopped = iter(range(len(items))), False
+    pending, stopped = iter(range(len(items))), False
 
-    def take_turns() -> None:
-        """Begin one item after the other: to hand each to the pool by itself costs more than many an item takes.
-
-        Threads do not get the same item, because ``next`` of a range is one step of the interpreter.
-        """
+    def run_pending() -> None:
+        # A future for each item would cost more than most items take. ``next`` of a range iterator is atomic.
         nonlocal stopped
-        while not stopped and (number := next(to_begin, None)) is not None:
+        while not stopped and (number := next(pending, None)) is not None:
             try:
                 result = results[number] = work(items[number])
             except BaseException as problem:
@@ -52,12 +44,12 @@ def run_concurrently_until(
 
     threads = min(concurrency, len(items))
     if threads < 2:
-        take_turns()
+        run_pending()
     else:
         pool = ThreadPoolExecutor(max_workers=threads)
         try:
-            wait([pool.submit(take_turns) for _thread in range(threads)])
-        except BaseException:  # The task's time is over, or somebody ends it; those of ``work`` are in ``problems``.
+            wait([pool.submit(run_pending) for _thread in range(threads)])
+        except BaseException:  # A timeout or an interrupt of the task; those of ``work`` are in ``problems``.
             stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What only the ``kubernetes`` library can do: exec plug-ins, auth providers, service accounts, naming mistakes.
+"""Connections that take the ``kubernetes`` library: exec plug-ins, auth providers, service accounts.
 
-Importing it takes as long as a short task, so each function does that for itself. ImportError: it is not installed.
+Importing it takes as long as a short task, so only the functions do. ImportError: it is not installed.
 """
 
 from __future__ import annotations
@@ -11,27 +11,18 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-from .credentials import Credentials, read_pem
+from .connection import Connection, read_pem
 
 
-class CannotLoad(Exception):
-    """A kubeconfig leads nowhere; the text says why."""
+class KubeconfigError(Exception):
+    """A kubeconfig that cannot be used; the text says why."""
 
 
-def service_account_credentials() -> Credentials | None:
-    """That of the surrounding pod; None outside of a pod."""
-    from kubernetes import config
+def load_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None, *, persist: bool) -> Connection:
+    """The connection of a context, by default the current one. Raises KubeconfigError.
 
-    configuration = _empty_configuration()
-    try:
-        config.load_incluster_config(client_configuration=configuration)
-    except config.ConfigException:
-        return None
-    return _access(configuration)
-
-
-def kubeconfig_credentials(kubeconfig: str | Mapping[str, Any], context: str | None, *, persist: bool) -> Credentials:
-    """Raises CannotLoad. ``persist``: save a renewed token in the file."""
+    ``persist``: save a renewed token to the file.
+    """
     from kubernetes import config
 
     configuration = _empty_configuration()
@@ -41,11 +32,23 @@ def kubeconfig_credentials(kubeconfig: str | Mapping[str, Any], context: str | N
             config.load_kube_config(config_file=kubeconfig, persist_config=persist, **common)
         else:
             config.load_kube_config_from_dict(config_dict=kubeconfig, **common)
-        return _access(configuration)
+        return _connection(configuration)
     except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as problem:
-        raise CannotLoad(str(problem)) from problem
+        raise KubeconfigError(str(problem)) from problem
     finally:
         _remove_files()
+
+
+def load_service_account() -> Connection | None:
+    """The connection of the surrounding pod's service account; None outside of a pod."""
+    from kubernetes import config
+
+    configuration = _empty_configuration()
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+    except config.ConfigException:
+        return None
+    return _connection(configuration)
 
 
 def _empty_configuration() -> Any:
@@ -54,49 +57,43 @@ def _empty_configuration() -> Any:
 
     configuration = Configuration()
     configuration.host = ""
-    # Since version 37 it is taken from HTTPS_PROXY, which the documentation of our options says is not looked at.
+    # Since version 37 the default is HTTPS_PROXY, which our option is documented to ignore.
     configuration.proxy = None
     return configuration
 
 
-def _access(configuration: Any) -> Credentials:
-    renewing = Lock()
+def _connection(configuration: Any) -> Connection:
+    renewal = Lock()
 
     def authorization() -> dict[str, str]:
-        # Requests are sent side by side, and the library renews for each that finds the token expired: the plug-in
-        # would run as many times, and a refresh token that works once would be used as often.
-        with renewing:
-            return _authorization(configuration)
+        # The library renews an expired token in every thread that finds it so: the plug-in would run as many times,
+        # and a refresh token that is valid once would be used repeatedly.
+        with renewal:
+            # Version 36 renamed the slot from the first to the second.
+            values = [configuration.get_api_key_with_prefix(slot) for slot in ("authorization", "BearerToken")]
+            _remove_files()
+        return next(({"Authorization": value} for value in values if value), {})
 
-    return Credentials(
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    ca_cert, client_cert, client_key = (read_pem(path) if path else None for path in files)
+    return Connection(
         server=configuration.host.rstrip("/"),
         authorization=authorization,
-        ca_cert=_pem(configuration.ssl_ca_cert),
-        client_cert=_pem(configuration.cert_file),
-        client_key=_pem(configuration.key_file),
+        ca_cert=ca_cert,
+        client_cert=client_cert,
+        client_key=client_key,
         validate_certs=configuration.verify_ssl,
         tls_server_name=configuration.tls_server_name,
         proxy=configuration.proxy,
     )
 
 
-def _pem(path: str | None) -> str | None:
-    return read_pem(path) if path else None
-
-
-def _authorization(configuration: Any) -> dict[str, str]:
-    """The Authorization header, renewed by the library where the kubeconfig names an exec plug-in.
-
-    Version 36 renamed the slot from the first to the second.
-    """
-    values = [configuration.get_api_key_with_prefix(slot) for slot in ("authorization", "BearerToken")]
-    _remove_files()
-    return next(({"Authorization": value} for value in values if value), {})
-
-
 def _remove_files() -> None:
-    """Of certificates and keys that the library has as data. It removes them itself when the interpreter ends, which a
-    worker process of Ansible never does (multiprocessing leaves by ``os._exit``)."""
+    """Remove the library's temporary files of certificates and keys.
+
+    It removes them itself when the interpreter exits, which a worker process of Ansible never does (multiprocessing
+    leaves by ``os._exit``).
+    """
     from kubernetes.config import kube_config
 
     kube_config._cleanup_temp_files()

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Certificates and keys, as OpenSSL wants them."""
+"""TLS contexts from the certificates and keys of a connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import ConnectionProblem
 
 
 def tls_context(connection: Connection, *, with_client_cert: bool = True) -> ssl.SSLContext:
-    """Whom the connection trusts, and as whom it introduces itself. Raises ConnectionProblem for what is no PEM."""
+    """Raises ConnectionProblem for certificates and keys that OpenSSL rejects."""
     from urllib3.util.ssl_ import create_urllib3_context
 
     context: ssl.SSLContext = create_urllib3_context(
@@ -25,26 +25,29 @@ def tls_context(connection: Connection, *, with_client_cert: bool = True) -> ssl
         elif connection.validate_certs:
             context.load_default_certs()
     except ssl.SSLError as problem:
-        raise ConnectionProblem(f"ca_cert, or the kubeconfig's certificate-authority, is no PEM: {problem}") from None
+        raise ConnectionProblem(
+            f"ca_cert, or the kubeconfig's certificate-authority, is not a PEM certificate: {problem}. Use a file that "
+            f"contains BEGIN CERTIFICATE."
+        ) from None
     if connection.client_cert and with_client_cert:
         _load_client_cert(context, connection.client_cert, connection.client_key)
     return context
 
 
 def _load_client_cert(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
-    """OpenSSL reads these from a file only; it is there for as long as that takes."""
+    """Load it from a temporary file, since OpenSSL reads client certificates from files alone."""
 
-    def refuse() -> str:
-        raise ConnectionProblem("client_key is encrypted; give one that needs no password")
+    def fail() -> str:
+        raise ConnectionProblem("client_key is encrypted. Use a key without a password.")
 
-    with TemporaryDirectory(prefix="gpuctl-") as directory:  # nobody else may look into it (tempfile.mkdtemp)
+    with TemporaryDirectory(prefix="gpuctl-") as directory:  # readable by its owner alone (tempfile.mkdtemp)
         path = os.path.join(directory, "client.pem")
         with open(path, "w", encoding="ascii") as file:
             file.write(f"{certificate}\n{key or ''}\n")
         try:
-            context.load_cert_chain(path, password=refuse)
+            context.load_cert_chain(path, password=fail)
         except ssl.SSLError as problem:
             raise ConnectionProblem(
-                f"client_cert and client_key, or those of the kubeconfig's user, are no PEM or do not belong together: "
-                f"{problem}"
+                f"client_cert and client_key, or those of the kubeconfig's user, are not PEM or do not match: "
+                f"{problem}. Use a certificate and the key that it was issued for."
             ) from None

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""A file on the host that the module runs on, replaced as a whole or not at all."""
+"""A file on the host that the module runs on, replaced atomically."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PRIVATE = 0o600
 
 
 def parse_mode(mode: Any) -> int | None:
-    """The permissions that an option names: ``"0640"``, or the number that YAML makes of an unquoted 0640.
+    """The permissions of an option ``mode``: ``"0640"``, or the number that YAML makes of an unquoted 0640.
 
-    None for None and "". Raises ValueError whose text is a sentence for the user.
+    None for None and "". Raises ValueError with a message for the user.
     """
     if mode is None or mode == "":
         return None
@@ -28,31 +28,31 @@ def parse_mode(mode: Any) -> int | None:
     except ValueError:
         number = -1
     if isinstance(mode, bool) or not 0 <= number <= 0o777:
-        raise ValueError(f'mode is {mode!r}; it must be permissions in octal, in quotes: "0640"')
+        raise ValueError(f'mode: {mode!r} is not a file mode. Give octal permissions in quotes, such as "0640".')
     return number
 
 
 class HostFile:
-    """Raises ValueError, whose text is a sentence for the user, for a path where no file can be."""
+    """Raises ValueError with a message for the user for a path where no file can be written."""
 
     def __init__(self, path: str, mode: int | None = None) -> None:
-        # A link stays, and what it leads to is replaced.
+        # A symbolic link stays, and its target is replaced.
         self._path = Path(os.path.realpath(path))
         self._mode = mode
         if self._path.is_dir():
-            raise ValueError(f"dest {path} is a directory; name a file in it")
+            raise ValueError(f"dest: {path} is a directory. Name a file in it.")
         if not self._path.parent.is_dir():
-            raise ValueError(f"dest {path} cannot be written: the directory {self._path.parent} does not exist")
+            raise ValueError(f"dest: {path} cannot be written. Create the directory {self._path.parent} first.")
 
     def part(self) -> BinaryIO:
-        """Room for a part of the content. It has no name, so nothing of it is left whatever happens."""
+        """A file for a part of the content. It has no name, so nothing of it is left behind."""
         return tempfile.TemporaryFile(dir=self._path.parent)
 
     def replace(self, parts: Iterable[tuple[bytes, BinaryIO]], *, check_mode: bool) -> bool:
-        """Make the parts, each after its heading, the content; whether that changes anything.
+        """Write the parts, each after its heading, as the content. Returns whether that changes the file.
 
-        A new file is for its owner alone unless a mode was given; an old one keeps its mode and, as far as we may, its
-        owner: what Ansible's ``atomic_move`` does, except that nobody else can read the new file even for a moment.
+        A new file is only readable by its owner unless a mode was given. An existing one keeps its mode and, if
+        permitted, its owner: as with Ansible's ``atomic_move``, but others cannot read the new file even for a moment.
         """
         descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
         new = Path(name)
@@ -64,8 +64,8 @@ class HostFile:
                     shutil.copyfileobj(part, file)
             changed = self._differs(new)
             if changed and not check_mode:
-                self._take_over_owner(new)
-                new.chmod(self._wanted_mode())
+                self._copy_owner(new)
+                new.chmod(self._target_mode())
                 new.replace(self._path)
             return changed
         finally:
@@ -74,18 +74,18 @@ class HostFile:
     def _differs(self, new: Path) -> bool:
         if not self._path.exists():
             return True
-        return self._wanted_mode() != self._present_mode() or not filecmp.cmp(new, self._path, shallow=False)
+        return self._target_mode() != self._current_mode() or not filecmp.cmp(new, self._path, shallow=False)
 
-    def _wanted_mode(self) -> int:
+    def _target_mode(self) -> int:
         if self._mode is not None:
             return self._mode
-        return self._present_mode() if self._path.exists() else PRIVATE
+        return self._current_mode() if self._path.exists() else PRIVATE
 
-    def _present_mode(self) -> int:
+    def _current_mode(self) -> int:
         return self._path.stat().st_mode & 0o777
 
-    def _take_over_owner(self, new: Path) -> None:
+    def _copy_owner(self, new: Path) -> None:
         if self._path.exists():
             old = self._path.stat()
-            with contextlib.suppress(PermissionError):  # Only root may give files away.
+            with contextlib.suppress(PermissionError):  # Only root may change the owner.
                 os.chown(new, old.st_uid, old.st_gid)

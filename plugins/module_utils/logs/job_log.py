@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The task behind gpuctl_job_log: what the pods of a job have written."""
+"""gpuctl_job_log: read what the pods of a job have written."""
 
 from __future__ import annotations
 
@@ -9,129 +9,111 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ..cluster.read import read_pods
+from ..cluster.reason import pod_status
 from ..kube.concurrency import run_concurrently
+from ..kube.errors import ApiError
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
+from ..manifest.secrets import live_secret_values
+from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
+from .absence import no_pods_message, not_started_reasons
+from .host_file import HostFile, parse_mode
+from .log_lines import Excerpt, View, last_lines, split_log, stream_lines
+from .log_pods import choose_pods, not_started_message, sort_pods
+from .log_query import ALL, log_query
 
 if TYPE_CHECKING:
     from ..kube.client import Client
-    from ..kube.errors import ApiError
-    from .host_file import HostFile
-    from .lines import Excerpt, View
 
 _AT_ONCE = 8  # pods; fewer than the connections that the client keeps
 
 
-def job_log_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of gpuctl_job_log beside those of the connection."""
-    return {
-        "name": {"type": "str", "required": True},
-        "namespace": {"type": "str"},
-        "pod": {"type": "str"},
-        "container": {"type": "str", "default": MAIN_CONTAINER},
-        "tail": {"type": "int", "default": 100},
-        "since": {"type": "str"},
-        "previous": {"type": "bool", "default": False},
-        "grep": {"type": "str"},
-        "timestamps": {"type": "bool", "default": False},
-        "limit_bytes": {"type": "int", "default": 262_144},
-        "dest": {"type": "path"},
-        "mode": {"type": "raw"},
-    }
+@dataclass(frozen=True, kw_only=True)
+class JobLogOptions(Options):
+    name: str = option("str", required=True)
+    namespace: str | None = option("str")
+    pod: str | None = option("str")
+    container: str = option("str", default=MAIN_CONTAINER)
+    tail: int = option("int", default=100)
+    since: str | None = option("str")
+    previous: bool = option("bool", default=False)
+    grep: str | None = option("str")
+    timestamps: bool = option("bool", default=False)
+    limit_bytes: int = option("int", default=262_144)
+    dest: str | None = option("path")
+    mode: Any = option("raw")
 
 
-def run(task: Task) -> dict[str, Any]:
-    """One list of pods, and then the logs of those that were asked for, side by side.
+def run(task: Task[JobLogOptions]) -> dict[str, Any]:
+    """Lists the pods of the job, and reads the logs of those that were asked for, several at a time.
 
-    Returns ``changed``, ``results``, ``msg`` and, with a file, ``dest``. Raises TaskFailed when there is no pod to ask,
-    or when every pod refuses for another reason than that it has not started.
+    Returns ``changed``, ``results``, ``msg`` and, with a file, ``dest``. Raises TaskFailed if there is no pod to read,
+    or if no log could be read and that is not because the pods have not started.
     """
-    request = _request(task.params)
-    job = (task.params["namespace"] or DEFAULT_NAMESPACE, task.params["name"])
+    request = _request(task.options)
+    job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
     pods, secrets = _pods(task, job, request)
     logs = run_concurrently(lambda pod: _read(task.client(), pod, request, secrets), pods, _AT_ONCE)
-    _explain(task.client(), job, logs, request.container)
-    _judge(task, logs)
+    _explain_not_started(task.client(), job, logs, request.options.container)
+    _raise_or_warn(task, logs)
+    excerpts = [log.excerpt for log in logs if log.excerpt]
+    lines = sum(excerpt.count for excerpt in excerpts)
     return {
         "changed": _write(request.file, logs, check_mode=task.check_mode),
         "results": [log.row for log in logs],
-        "msg": _summary(logs),
-        **({"dest": task.params["dest"]} if request.file else {}),
+        "msg": f"{_number(lines, 'line')} of {_number(len(excerpts), 'pod')}",
+        **({"dest": task.options.dest} if request.file else {}),
     }
 
 
-MODULE = ModuleSpec(job_log_argument_spec(), run)
+MODULE = ModuleSpec(JobLogOptions, run)
 
 
-# -- what was asked for ----------------------------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Request:
-    """The options, understood. ``query`` goes to the server; ``tail`` and ``limit`` count what comes back."""
+    """The options, with those parsed that need it. ``query`` goes to the server."""
 
-    pod: str | None
-    container: str
-    previous: bool
+    options: JobLogOptions
     query: Mapping[str, str]
-    tail: int
-    limit: int
     pattern: re.Pattern[str] | None
-    timestamps: bool
     file: HostFile | None
 
     @property
-    def passes_on(self) -> bool:
-        """Lines go to the file as they come: the server counts them, or nobody does."""
-        from .log_query import ALL
-
-        return self.file is not None and (self.pattern is None or self.tail == ALL)
+    def streams(self) -> bool:
+        """Lines go to the file as they arrive: the server counts them, or nobody does."""
+        return self.file is not None and (self.pattern is None or self.options.tail == ALL)
 
 
-def _request(params: Mapping[str, Any]) -> _Request:
-    """Raises TaskFailed with everything that is wrong with the options; nothing was sent then."""
-    from .host_file import HostFile, parse_mode
-    from .log_query import ALL, log_query
-
+def _request(options: JobLogOptions) -> _Request:
+    """Raises TaskFailed with all mistakes in the options, before any request."""
     mistakes: list[str] = []
     query: dict[str, str] = {}
     pattern = file = None
-    if params["tail"] < 1 and params["tail"] != ALL:
-        mistakes.append(f"tail is {params['tail']}; it must be 1 or more, or {ALL} for all lines")
+    if options.tail < 1 and options.tail != ALL:
+        mistakes.append(f"tail: {options.tail} is too small. Give 1 or more, or {ALL} for all lines.")
     try:
-        query = log_query(
-            params["container"],
-            tail=params["tail"],
-            since=params["since"],
-            previous=params["previous"],
-            whole=bool(params["grep"]),
-        )
+        tail = ALL if options.grep else options.tail  # Only lines that match count.
+        query = log_query(options.container, tail=tail, since=options.since, previous=options.previous)
     except ValueError as problem:
         mistakes.append(str(problem))
     try:
-        pattern = re.compile(params["grep"]) if params["grep"] else None
+        pattern = re.compile(options.grep) if options.grep else None
     except re.error as problem:
-        mistakes.append(f"grep is {params['grep']!r}, which is no regular expression: {problem}")
-    if params["limit_bytes"] < 1:
-        mistakes.append(f"limit_bytes is {params['limit_bytes']}; it must be 1 or more")
+        mistakes.append(f"grep: {options.grep!r} is not a regular expression: {problem}.")
+    if options.limit_bytes < 1:
+        mistakes.append(f"limit_bytes: {options.limit_bytes} is too small. Give 1 or more.")
     try:
-        mode = parse_mode(params["mode"])
-        file = HostFile(params["dest"], mode) if params["dest"] else None
+        mode = parse_mode(options.mode)
+        file = HostFile(options.dest, mode) if options.dest else None
     except ValueError as problem:
         mistakes.append(str(problem))
     if mistakes:
-        raise TaskFailed("; ".join(mistakes))
-    return _Request(
-        pod=params["pod"] or None,
-        container=params["container"],
-        previous=params["previous"],
-        query=query,
-        tail=params["tail"],
-        limit=params["limit_bytes"],
-        pattern=pattern,
-        timestamps=params["timestamps"],
-        file=file,
-    )
+        raise TaskFailed(" ".join(mistakes))
+    return _Request(options, query, pattern, file)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -139,7 +121,7 @@ def _request(params: Mapping[str, Any]) -> _Request:
 
 @dataclass
 class _Log:
-    """One pod and what became of its log: an excerpt (in ``part`` with a file), or why there is none."""
+    """The log of one pod: an excerpt (with a file, its lines are in ``part``), or why there is none."""
 
     pod: dict[str, Any]
     excerpt: Excerpt | None = None
@@ -153,8 +135,6 @@ class _Log:
 
     @property
     def row(self) -> dict[str, Any]:
-        from ..cluster.reason import pod_status
-
         metadata = self.pod["metadata"]
         return {
             "pod": self.name,
@@ -170,111 +150,90 @@ class _Log:
         }
 
 
-def _pods(task: Task, job: tuple[str, str], request: _Request) -> tuple[list[dict[str, Any]], set[str]]:
-    """The pods to ask, and what must not show of what they say."""
-    from ..cluster.live_jobs import read_pods
-    from ..manifest.secrets import live_secret_values
-    from .absence import why_no_pods
-    from .log_pods import chosen, in_order
-
-    pods = in_order(read_pods(task.client(), [job])[job])
+def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) -> tuple[list[dict[str, Any]], set[str]]:
+    """The pods to read, and the secrets to mask in their logs."""
+    pods = sort_pods(read_pods(task.client(), [job])[job])
     if not pods:
-        raise TaskFailed(why_no_pods(task.client(), job))
-    # A container can only tell what its own pod was given; the manifest may have changed since.
+        raise TaskFailed(no_pods_message(task.client(), job))
+    # From the pods, not the workload: the manifest may have changed since they were created.
     secrets = {text for pod in pods for text in live_secret_values({"spec": {"template": pod}})}
     task.mask(secrets)
     try:
-        return chosen(pods, request.pod, request.container), secrets
+        return choose_pods(pods, request.options.pod or None, request.options.container), secrets
     except ValueError as problem:
-        raise TaskFailed(f"of the job {job[1]} in namespace {job[0]} {problem}") from None
+        raise TaskFailed(f"job {job[1]} in namespace {job[0]}: {problem}") from None
 
 
 def _read(client: Client, pod: dict[str, Any], request: _Request, secrets: set[str]) -> _Log:
-    from ..kube.errors import ApiError
-    from .lines import View
-
     log = _Log(pod)
     if not pod["spec"].get("nodeName"):
-        # The server would answer with nothing (LogLocation in pkg/registry/core/pod/strategy.go).
+        # The server would answer with an empty log (LogLocation in pkg/registry/core/pod/strategy.go).
         log.not_started = True
         return log
     part = request.file.part() if request.file else None
-    view = View(request.limit, secrets, request.pattern, request.timestamps)
+    view = View(request.options.limit_bytes, secrets, request.pattern, request.options.timestamps)
     try:
         log.excerpt = client.read_log(
-            pod["metadata"]["namespace"], log.name, request.query, lambda pieces: _taken(pieces, request, view, part)
+            pod["metadata"]["namespace"], log.name, request.query, lambda pieces: _excerpt(pieces, request, view, part)
         )
         log.part = part
     except ApiError as error:
         if error.is_forbidden:
             raise
         log.not_started = error.status == 400 and "is waiting to start" in error.message
-        log.error = _refusal(error, log.name, request)
+        log.error = _error_message(error, log.name, request)
     return log
 
 
-def _taken(pieces: Iterator[bytes], request: _Request, view: View, part: BinaryIO | None) -> Excerpt:
-    """What is wanted of a log; with a file in ``part``, whatever an attempt that broke off has left there."""
-    from .lines import Excerpt, last_lines, lines_of, pass_on
-
-    lines = lines_of(pieces, view)
+def _excerpt(pieces: Iterator[bytes], request: _Request, view: View, part: BinaryIO | None) -> Excerpt:
+    """The lines that are wanted; with a file they replace what an interrupted attempt left in ``part``."""
+    lines = split_log(pieces, view)
     if part is None:
-        return last_lines(lines, request.tail, request.limit)
+        return last_lines(lines, request.options.tail, request.options.limit_bytes)
     part.seek(0)
     part.truncate()
-    if request.passes_on:
-        return pass_on(lines, part.write)
-    kept = last_lines(lines, request.tail, request.limit)
+    if request.streams:
+        return stream_lines(lines, part.write)
+    kept = last_lines(lines, request.options.tail, request.options.limit_bytes)
     part.writelines(f"{line}\n".encode() for line in kept.lines)
     return Excerpt([], kept.count, kept.truncated, kept.last_timestamp)
 
 
-def _refusal(error: ApiError, pod: str, request: _Request) -> str:
+def _error_message(error: ApiError, pod: str, request: _Request) -> str:
     if error.status == 404:
-        return f"pod {pod} has gone, and its log with it"
-    if request.previous and error.status == 400 and "not found" in error.message:
-        return f"the container {request.container} of pod {pod} was never restarted, so it has no previous log"
+        return f"pod {pod} was deleted, and its log with it"
+    if request.options.previous and error.status == 400 and "not found" in error.message:
+        return f"container {request.options.container} of pod {pod} was never restarted, so it has no previous log"
     return str(error)
 
 
-# -- telling ---------------------------------------------------------------------------------------------------------
+# -- reporting -------------------------------------------------------------------------------------------------------
 
 
-def _explain(client: Client, job: tuple[str, str], logs: Sequence[_Log], container: str) -> None:
-    """Say why pods have not started."""
-    from .absence import why_not_started
-    from .log_pods import not_started
-
+def _explain_not_started(client: Client, job: tuple[str, str], logs: Sequence[_Log], container: str) -> None:
     waiting = [log for log in logs if log.not_started]
-    reasons = why_not_started(client, job, [log.pod for log in waiting]) if waiting else {}
+    reasons = not_started_reasons(client, job, [log.pod for log in waiting]) if waiting else {}
     for log in waiting:
-        log.error = reasons.get(log.name) or not_started(log.pod, container)
+        log.error = reasons.get(log.name) or not_started_message(log.pod, container)
 
 
-def _judge(task: Task, logs: Sequence[_Log]) -> None:
-    """Fail when nothing could be read and waiting will not help; warn of what is missing otherwise."""
+def _raise_or_warn(task: Task[JobLogOptions], logs: Sequence[_Log]) -> None:
+    """Fail if no log could be read and waiting will not help; otherwise warn about those that are missing."""
     failed = [log for log in logs if log.error and not log.not_started]
     if failed and len(failed) == len(logs):
-        why = "; ".join(dict.fromkeys(str(log.error) for log in failed))
-        raise TaskFailed(f"no log could be read: {why}", results=[log.row for log in logs])
+        errors = "; ".join(dict.fromkeys(str(log.error) for log in failed))
+        raise TaskFailed(f"no log could be read: {errors}", results=[log.row for log in logs])
     for log in failed:
         task.warn(str(log.error))
 
 
 def _write(file: HostFile | None, logs: Sequence[_Log], *, check_mode: bool) -> bool:
-    """Several logs go one after the other, under headings as ``tail`` writes them. No log leaves the file as it is."""
+    """Write the logs one after the other, several under headings as ``tail`` writes them. No log, no write."""
     parts = [(log.name, log.part) for log in logs if log.part]
     if file is None or not parts:
         return False
-    if len(parts) == 1:
-        return file.replace([(b"", parts[0][1])], check_mode=check_mode)
-    return file.replace([(f"==> {pod} <==\n".encode(), part) for pod, part in parts], check_mode=check_mode)
-
-
-def _summary(logs: Sequence[_Log]) -> str:
-    excerpts = [log.excerpt for log in logs if log.excerpt]
-    lines = sum(excerpt.count for excerpt in excerpts)
-    return f"{_number(lines, 'line')} of {_number(len(excerpts), 'pod')}"
+    headings = [f"==> {pod} <==\n".encode() if len(parts) > 1 else b"" for pod, _part in parts]
+    return file.replace(zip(headings, (part for _pod, part in parts), strict=True), check_mode=check_mode)
 
 
 def _number(count: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which pods of a job are asked for their logs, and in what order. Pure."""
+"""Which pods of a job have their logs read, and in which order. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Pod = dict[str, Any]
 _LISTED = 20
 
 
-def in_order(pods: Sequence[Pod]) -> list[Pod]:
-    """By rank where pods have one, then by age: the first try of a rank before the second."""
+def sort_pods(pods: Sequence[Pod]) -> list[Pod]:
+    """By rank where pods have one, then by age: the first attempt of a rank before the second."""
 
     def key(pod: Pod) -> tuple[int, str, str]:
         return _rank(pod) or 0, pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
@@ -24,34 +24,34 @@ def in_order(pods: Sequence[Pod]) -> list[Pod]:
     return sorted(pods, key=key)
 
 
-def chosen(pods: Sequence[Pod], wanted: str | None, container: str) -> list[Pod]:
-    """Those of the pods (in order) that are meant and have the container; after an update, older ones may lack it.
+def choose_pods(pods: Sequence[Pod], wanted: str | None, container: str) -> list[Pod]:
+    """The pods that ``wanted`` selects and that have the container; after an update, older ones may lack it.
 
-    ``wanted`` is a name, a rank or else a place; None means all. Raises ValueError, whose text is a sentence for the
-    user, when there is none.
+    ``wanted`` is a name, a rank or else a position; None selects all. Raises ValueError with a message for the user
+    if no pod is left.
     """
-    named = list(pods) if wanted is None else _named(pods, wanted)
+    named = list(pods) if wanted is None else _pods_named(pods, wanted)
     if not named:
         names = [pod["metadata"]["name"] for pod in pods]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        raise ValueError(f"there is no pod {wanted}, but {', '.join(names[:_LISTED])}{more}")
+        raise ValueError(f"pod {wanted} not found. Pods: {', '.join(names[:_LISTED])}{more}.")
     found = [pod for pod in named if container in _containers(pod)]
     if not found:
         containers = dict.fromkeys(name for pod in named for name in _containers(pod))
-        raise ValueError(f"there is no container {container}, but {', '.join(containers)}")
+        raise ValueError(f"container {container} not found. Containers: {', '.join(containers)}.")
     return found
 
 
-def not_started(pod: Pod, container: str) -> str:
-    """What can be said of a container without a log when nothing stands in its way."""
+def not_started_message(pod: Pod, container: str) -> str:
+    """Why a container without a log has not started, as far as its status says."""
     status = pod.get("status", {})
-    told = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    waiting = [(one.get("state") or {}).get("waiting") or {} for one in told if one["name"] == container]
+    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    waiting = [(one.get("state") or {}).get("waiting") or {} for one in statuses if one["name"] == container]
     state = (waiting[0].get("reason") if waiting else None) or pod_status(pod)
-    return f"the container {container} of pod {pod['metadata']['name']} has not started yet ({state})"
+    return f"container {container} of pod {pod['metadata']['name']} has not started yet ({state})"
 
 
-def _named(pods: Sequence[Pod], wanted: str) -> list[Pod]:
+def _pods_named(pods: Sequence[Pod], wanted: str) -> list[Pod]:
     found = [pod for pod in pods if pod["metadata"]["name"] == wanted]
     if found or not wanted.isdecimal():
         return found

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is asked of the server for a log: the query of ``GET …/pods/<name>/log`` (core/v1 PodLogOptions). Pure."""
+"""The query of ``GET …/pods/<name>/log`` (core/v1 PodLogOptions). Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import re
 from datetime import datetime
 
 ALL = -1
-"""As a number of lines: every one (as in ``kubectl logs --tail``)."""
+"""As a number of lines: all (as in ``kubectl logs --tail``)."""
 
 
-def log_query(container: str, *, tail: int, since: str | None, previous: bool, whole: bool) -> dict[str, str]:
-    """The query for the last ``tail`` lines, or with ``whole`` for all of them, because only the reader can count.
+def log_query(container: str, *, tail: int, since: str | None, previous: bool) -> dict[str, str]:
+    """The query for the last ``tail`` lines. Raises ValueError as ``since_query`` does.
 
-    Timestamps are always asked for: they tell how far a log was read. Raises ValueError as ``since_query`` does.
+    Timestamps are always included: they say up to where a log was read.
     """
     query = {"container": container, "timestamps": "true", **since_query(since)}
-    if tail != ALL and not whole:
+    if tail != ALL:
         query["tailLines"] = str(tail)
     if previous:
         query["previous"] = "true"
@@ -27,7 +27,7 @@ def log_query(container: str, *, tail: int, since: str | None, previous: bool, w
 def since_query(since: str | None) -> dict[str, str]:
     """``sinceSeconds`` for seconds and durations (``600``, ``10m``, ``1h30m``), ``sinceTime`` for RFC 3339 times.
 
-    Nothing for None and "". Raises ValueError whose text is a sentence for the user.
+    Nothing for None and "". Raises ValueError with a message for the user.
     """
     text = (since or "").strip()
     if not text:
@@ -35,13 +35,13 @@ def since_query(since: str | None) -> dict[str, str]:
     seconds = _seconds(text)
     if seconds is not None:
         if seconds < 1:  # validation.ValidatePodLogOptions
-            raise ValueError(f"since is {text!r}; it must be at least one second")
+            raise ValueError(f"since: {text!r} is too short. Give one second or more.")
         return {"sinceSeconds": str(seconds)}
     time = _TIME.fullmatch(text)
     if time is None or not _is_real(f"{time['date']}T{time['time']}"):
         raise ValueError(
-            f"since is {text!r}; it must be seconds (600), a duration (10m, 2h, 1h30m, 1d) "
-            f"or a time with its zone (2026-01-31T08:00:00Z)"
+            f"since: {text!r} is invalid. Give seconds (600), a duration (10m, 2h, 1h30m, 1d) or a time with its zone "
+            f"(2026-01-31T08:00:00Z)."
         )
     return {"sinceTime": f"{time['date']}T{time['time']}{time['fraction'] or ''}{time['zone'].upper()}"}
 

@@ -1,38 +1,39 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a manifest says, as a short text to compare: two that ask for the same run have the same digest. Pure."""
+"""A digest of a manifest, the same for two manifests that ask for the same run. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..accelerators import ACCELERATORS
 from ..quantity import canonical
-from .models import Training
+
+if TYPE_CHECKING:
+    from .models import Training
 
 _LENGTH = 32  # hexadecimal digits: 128 bits, which no two manifests of a cluster share by chance
-_QUANTITIES = {"resources": ("cpu", "memory", "gpu_share"), "storage": ("shm",)}
 
 
 def digest_of(manifest: Training) -> str:
-    """The digest of what a training runs: of its manifest, not of the objects that a version of this collection builds.
+    """The digest of what a training runs, from its manifest and not from the objects of a version of the collection.
 
-    How something is spelled and whether a default is written out makes no difference, nor do the version of the
-    manifest language and the block ``job``: its name says whose digest it is, and priority, description and sweep
-    change nothing of the run.
+    Spelling, explicit defaults, the version of the format and the block ``job`` make no difference.
     """
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
-    written = manifest.model_dump(mode="json", exclude_defaults=True, exclude={"version", "job"})
-    for block, fields in _QUANTITIES.items():
+    data = manifest.model_dump(mode="json", exclude_defaults=True, exclude={"version", "job"})
+    shares = (row.field for row in ACCELERATORS.values() if row.unit)
+    quantities = {"resources": ("cpu", "memory", *shares), "storage": ("shm",)}
+    for block, fields in quantities.items():
         for field in fields:
-            if field in written.get(block, {}):
-                written[block][field] = canonical(written[block][field])
-    text = json.dumps(_without_empty_blocks(written), sort_keys=True, ensure_ascii=False)
+            if field in data.get(block, {}):
+                data[block][field] = canonical(data[block][field])
+    text = json.dumps(_without_empty_blocks(data), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 
 
 def _without_empty_blocks(block: dict[str, Any]) -> dict[str, Any]:
-    """Blocks that hold nothing but defaults are the same as none."""
     inner = {key: _without_empty_blocks(value) if isinstance(value, dict) else value for key, value in block.items()}
     return {key: value for key, value in inner.items() if value != {}}

@@ -1,15 +1,12 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""A training for each combination of values: `matrix` and the placeholders that stand for a value of it. Pure.
+"""Expand a matrix: one training for each combination of its values, which replace the placeholders. Pure.
 
     matrix: {lr: [1e-4, 3e-5], seed: [1, 2]}
     environment: {command: [python, train.py, --lr, $(matrix.lr), --seed, $(matrix.seed)], …}
 
-A placeholder is written as Kubernetes writes its own in a command, `$(NAME)`, and `$$(` is the same text left alone:
-`{{ }}` and `${{ }}` belong to Ansible where a manifest is a task's definition, and `{matrix.lr}` is a map to YAML.
-
-Placeholders are replaced in the tree, before it is read, so that every field may have them and every rule holds for
-what comes out. The rest of the package only sees ordinary trainings.
+Placeholders have the syntax of Kubernetes, also `$$(` for a literal `$(`, because `{{ }}` belongs to Ansible and `{ }`
+is a map in YAML. They are replaced in the tree before it is read, so that every field can have them.
 """
 
 from __future__ import annotations
@@ -20,18 +17,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from .document import Checked, SourceNode
-from .problems import ManifestError
-from .reader import Problem, nearest
+from .problems import ManifestError, nearest
 from .rules import JOB_NAME_LENGTH
-from .secrets import written_secret_values
-from .tree import ListNode, MapNode, Node, ScalarNode
-from .validation import error_of, validate
+from .secrets import source_secret_values
+from .tree import ListNode, Location, MapNode, Node, ScalarNode, SourceNode
+from .validation import CheckedManifest, validate
 
-_BEGINNING = "$(matrix."
+_PREFIX = "$(matrix."
 _PLACEHOLDER = re.compile(r"\$\$|\$\(matrix\.(?P<parameter>[^()]*)\)")
 _HASH_LENGTH = 8
 
@@ -39,53 +34,54 @@ Combination = Mapping[str, str]
 AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
 
 
-def validate_each(written: SourceNode) -> list[Checked]:
-    """Validate a manifest; one with a matrix as all the trainings that it stands for.
-
-    Mistakes that do not come from the values of the matrix are told once, not for each combination.
-    """
-    template = validate(written)
-    if template.data.get("kind") != "training" or not isinstance(written.node, MapNode):
+def validate_each(source: SourceNode) -> list[CheckedManifest]:
+    """Validate a manifest; one with a matrix as all of its trainings, with each of their errors once."""
+    template = validate(source)
+    manifest = source.location.node
+    if template.data.get("kind") != "training" or not isinstance(manifest, MapNode):
         return [template]
     uses = _uses(template)
     matrix = template.data.get("matrix") or {}
-    problems = list(_unused(uses, template, matrix))
-    if matrix or ("matrix",) not in template.spots:  # One that cannot be read is told of already.
-        problems += _misused(uses, matrix)
-    filled_in = {use.path for use in uses}
+    filled_in = {use.location.path for use in uses}
     errors = [error for error in template.errors if error.path not in filled_in]
-    errors += [error_of(problem, written.origin) for problem in problems]
+    errors += _unused(uses, template, matrix)
+    if matrix or ("matrix",) not in template.locations:  # Otherwise its own error is reported already.
+        errors += _misused(uses, template, matrix)
     if errors:
         return [replace(template, document=None, errors=tuple(errors))]
     if not matrix:
         return [template]
-    trainings = _expanded(written.node, template.data["job"]["name"], matrix)
-    return _without_repetitions([validate(replace(written, node=each)) for each in trainings])
+    known: set[ManifestError] = set()
+    checked: list[CheckedManifest] = []
+    for training in _expanded(manifest, template.data["job"]["name"], matrix):
+        each = validate(source._replace(location=source.location._replace(node=training)))
+        checked.append(replace(each, errors=tuple(error for error in each.errors if error not in known)))
+        known.update(each.errors)
+    return checked
 
 
-def written_secrets(manifest: Node) -> set[str]:
-    """The secrets of a manifest as it was written, with those of its matrix that would be filled in."""
-    found = written_secret_values(manifest)
+def source_secrets(manifest: Node) -> set[str]:
+    """The secrets of a manifest as it was written, with and without the values of its matrix filled in."""
+    found = source_secret_values(manifest)
     blocks = manifest.entries if isinstance(manifest, MapNode) else ()
-    matrices = [value for key, value in blocks if key.text == "matrix" and isinstance(value, MapNode)]
     values = {
         key.text: [item.text for item in value.items if isinstance(item, ScalarNode)]
-        for matrix in matrices
+        for name, matrix in blocks
+        if name.text == "matrix" and isinstance(matrix, MapNode)
         for key, value in matrix.entries
         if isinstance(value, ListNode)
     }
     for row in itertools.zip_longest(*values.values(), fillvalue=""):
-        found |= written_secret_values(_with_values(manifest, dict(zip(values, row, strict=True))))
+        found |= source_secret_values(_with_values(manifest, dict(zip(values, row, strict=True))))
     return found
 
 
 def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
-    """The names of the trainings: `<base>-<value>-<value>`, as far as values can stand in a name.
+    """The names of the trainings: `<base>-<value>-<value>`, with `-` for characters that names cannot have.
 
-    A name that is too long, or that several combinations would have, ends in a hash of its values instead: no name
-    ever comes to stand for other values.
+    A name that is too long, or that several combinations would have, ends in a hash of its values instead.
     """
-    plain = ["-".join([base, *(_in_a_name(value) for value in each.values())]) for each in combinations]
+    plain = ["-".join([base, *map(_name_part, each.values())]) for each in combinations]
     count = Counter(plain)
     return [
         name if count[name] == 1 and len(name) <= JOB_NAME_LENGTH else _hashed(name, each)
@@ -93,54 +89,50 @@ def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
     ]
 
 
-class _Use(NamedTuple):
-    """A text with placeholders: where it stands, and the parameters that it names."""
+@dataclass(frozen=True)
+class _Use:
+    """A text with placeholders: its location and their parameters."""
 
-    path: str
-    node: ScalarNode
+    location: Location
     parameters: tuple[str, ...]
     names_the_job: bool
 
 
-def _uses(template: Checked) -> list[_Use]:
-    found: dict[str, _Use] = {}  # by path: one item that stands for a list has two locations
-    for location, spot in template.spots.items():
-        node = spot.node
-        if isinstance(node, ScalarNode) and _BEGINNING in node.text and location[0] != "matrix":
+def _uses(template: CheckedManifest) -> list[_Use]:
+    found: dict[str, _Use] = {}  # by path: a single item in place of a list has two entries
+    for loc, location in template.locations.items():
+        node = location.node
+        if isinstance(node, ScalarNode) and _PREFIX in node.text and loc[0] != "matrix":
             matches = (match["parameter"] for match in _PLACEHOLDER.finditer(node.text))
             parameters = tuple(parameter for parameter in matches if parameter is not None)
             if parameters:
-                found[spot.path] = _Use(spot.path, node, parameters, location == ("job", "name"))
+                found[location.path] = _Use(location, parameters, loc == ("job", "name"))
     return list(found.values())
 
 
-def _misused(uses: Sequence[_Use], matrix: Mapping[str, object]) -> Iterator[Problem]:
+def _misused(uses: Sequence[_Use], template: CheckedManifest, matrix: Mapping[str, object]) -> Iterator[ManifestError]:
     for use in uses:
         if use.names_the_job:
-            remedy = "write it without a placeholder, the values of the matrix are added to it"
-            yield Problem(use.path, f"is the beginning of the trainings' names; {remedy}", use.node)
+            hint = "Remove it. The values of the matrix are appended to the name"
+            yield ManifestError.at(template.origin, use.location, "placeholder in the name", hint)
             continue
-        for parameter in dict.fromkeys(use.parameters):
-            if parameter in matrix:
-                continue
-            remedy = f"add `matrix:` with `{parameter or 'lr'}: [1, 2]` below it, for example"
+        for parameter in dict.fromkeys(each for each in use.parameters if each not in matrix):
+            hint = f"Add `matrix:` with `{parameter or 'lr'}: [1, 2]` below it, for example"
             if matrix:
                 meant = nearest(parameter, matrix)
-                remedy = f"did you mean $(matrix.{meant})?" if meant else f"the matrix has {', '.join(matrix)}"
-            yield Problem(use.path, f"$(matrix.{parameter}) stands for no parameter; {remedy}", use.node)
+                hint = f"Did you mean $(matrix.{meant})?" if meant else f"Valid parameters: {', '.join(matrix)}"
+            yield ManifestError.at(template.origin, use.location, "unknown parameter", hint, f"$(matrix.{parameter})")
 
 
-def _unused(uses: Sequence[_Use], template: Checked, matrix: Mapping[str, object]) -> Iterator[Problem]:
+def _unused(uses: Sequence[_Use], template: CheckedManifest, matrix: Mapping[str, object]) -> Iterator[ManifestError]:
     used = {parameter for use in uses for parameter in use.parameters}
-    for parameter in matrix:
-        if parameter not in used:
-            spot = template.spots["matrix", parameter]
-            remedy = f"write $(matrix.{parameter}) where its values belong, or remove it"
-            yield Problem(spot.path, f"is used nowhere, so that trainings would be the same; {remedy}", spot.node)
+    problem = "unused parameter, the trainings would be identical"
+    for parameter in (each for each in matrix if each not in used):
+        hint = f"Write $(matrix.{parameter}) where its values belong, or remove it"
+        yield ManifestError.at(template.origin, template.locations["matrix", parameter], problem, hint)
 
 
 def _expanded(manifest: MapNode, base: str, matrix: Mapping[str, Sequence[str]]) -> Iterator[MapNode]:
-    """The manifest of each training: its own name, its values, no matrix."""
     combinations = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
     for name, combination in zip(names_of(base, combinations), combinations, strict=True):
         entries = [
@@ -152,7 +144,7 @@ def _expanded(manifest: MapNode, base: str, matrix: Mapping[str, Sequence[str]])
 
 
 def _named(job: Node, name: str, base: str) -> Node:
-    """The block `job` with the training's name, and the manifest's as the sweep that it belongs to."""
+    """The block `job` with the name of the training, and by default the name of the manifest as its sweep."""
     if not isinstance(job, MapNode):
         return job
     entries = tuple(
@@ -160,32 +152,20 @@ def _named(job: Node, name: str, base: str) -> Node:
         for key, value in job.entries
     )
     sweep = (ScalarNode("sweep", job.place), ScalarNode(base, job.place))
-    return job._replace(entries=entries if any(key.text == "sweep" for key, dummy in entries) else (*entries, sweep))
+    return job._replace(entries=entries if any(key.text == "sweep" for key, _value in entries) else (*entries, sweep))
 
 
 def _with_values(node: AnyNode, combination: Combination) -> AnyNode:
     if isinstance(node, ScalarNode):
-        if _BEGINNING not in node.text:
+        if _PREFIX not in node.text:
             return node
-        text = _PLACEHOLDER.sub(lambda match: combination.get(match["parameter"], match[0]), node.text)
-        return node._replace(text=text)
+        return node._replace(text=_PLACEHOLDER.sub(lambda match: combination.get(match[1], match[0]), node.text))
     if isinstance(node, ListNode):
         return node._replace(items=tuple(_with_values(item, combination) for item in node.items))
     return node._replace(entries=tuple((key, _with_values(value, combination)) for key, value in node.entries))
 
 
-def _without_repetitions(manifests: list[Checked]) -> list[Checked]:
-    """The same mistake in the same place is told for the first of them only."""
-    told: set[ManifestError] = set()
-    once: list[Checked] = []
-    for each in manifests:
-        new = tuple(error for error in each.errors if error not in told)
-        told.update(new)
-        once.append(replace(each, errors=new))
-    return once
-
-
-def _in_a_name(value: str) -> str:
+def _name_part(value: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-") or "x"
 
 

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The manifests as types: one frozen class per kind and per block, with snake_case attributes.
 
-These classes define all fields, defaults and rules. `serialization_alias` is the documented spelling of a key. Other
-spellings are converted to the attribute name before validation, and unknown keys are reported there too (spelling.py).
+`serialization_alias` is the documented spelling of a key; the reader converts the others and reports unknown keys.
 Values arrive as the text that the user wrote. The JSON Schemas and the manifest guide are generated from this module.
 """
 
@@ -13,39 +12,8 @@ import posixpath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ..labels import DEFAULT_POOL, RESERVED_POOLS
+from . import rules
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from .forms import Also, DefaultEntry, MapForm, NamesForm, OneOrMany
-from .rules import (
-    AbsolutePath,
-    Amount,
-    AmountLimit,
-    Count,
-    CpuLimit,
-    CpuQuantity,
-    DnsLabel,
-    DnsSubdomain,
-    EmptyIsNone,
-    EmptyOrLabelValue,
-    EnvName,
-    HttpPath,
-    Image,
-    InterfaceName,
-    LabelValue,
-    MetricName,
-    MountPath,
-    Name,
-    ParameterName,
-    Port,
-    PositiveCount,
-    QuotaNamespace,
-    Target,
-    Truth,
-    Version,
-    not_too_many,
-    once,
-    refuse_section,
-    some,
-)
 from .secrets import redact_arguments
 
 
@@ -58,12 +26,14 @@ class Block(BaseModel):
 class JobSection(Block):
     """Identifies the job."""
 
-    name: Name = Field(description="Name of the job and of its Kubernetes objects.", examples=["qwen2-7b-sft"])
+    name: Annotated[rules.Name, rules.NoPlaceholder()] = Field(
+        description="Name of the job and of its Kubernetes objects.", examples=["qwen2-7b-sft"]
+    )
     priority: Literal["high", "medium", "low"] = Field(
         default="medium", description="Scheduling priority when GPUs are scarce."
     )
     description: str | None = Field(default=None, description="Purpose of the job, stored as an annotation.")
-    namespace: DnsLabel | None = Field(
+    namespace: rules.DnsLabel | None = Field(
         default=None, description="Namespace of the job. Overrides the module's namespace option.", examples=["team-a"]
     )
 
@@ -71,7 +41,7 @@ class JobSection(Block):
 class TrainingJobSection(JobSection):
     """Identifies the training."""
 
-    sweep: Name | None = Field(
+    sweep: rules.Name | None = Field(
         default=None,
         description="Label to select related trainings by. A matrix sets it to the job name by default.",
         examples=["lr-search"],
@@ -81,9 +51,11 @@ class TrainingJobSection(JobSection):
 class KeyRef(Block):
     """A key of a Secret or ConfigMap."""
 
-    name: DnsSubdomain = Field(description="Name of the Secret or ConfigMap.", examples=["hub"])
+    name: rules.DnsSubdomain = Field(description="Name of the Secret or ConfigMap.", examples=["hub"])
     key: str = Field(description="Key in the Secret or ConfigMap.", examples=["token"])
-    optional: Truth | None = Field(default=None, description="Whether the container can start if the key is missing.")
+    optional: rules.Boolean | None = Field(
+        default=None, description="Whether the container can start if the key is missing."
+    )
 
 
 class FieldRef(Block):
@@ -102,7 +74,7 @@ class ResourceFieldRef(Block):
     container_name: str | None = Field(
         default=None, serialization_alias="containerName", description="Name of the container. The job runs in main."
     )
-    divisor: Amount | None = Field(default=None, description="Unit of the value.", examples=["1Mi"])
+    divisor: rules.Amount | None = Field(default=None, description="Unit of the value.", examples=["1Mi"])
 
 
 class ValueFrom(Block):
@@ -122,10 +94,8 @@ class ValueFrom(Block):
     @model_validator(mode="after")
     def _exactly_one(self) -> ValueFrom:
         if len(self.model_fields_set) != 1:
-            raise refuse_section(
-                "valueFrom names not exactly one source",
-                "give one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef",
-            )
+            hint = "Use one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef"
+            raise rules.section_error("needs exactly one source", hint)
         return self
 
 
@@ -141,7 +111,7 @@ else:
 class EnvVar(Block):
     """An environment variable with a value or a reference to its source. The value is never displayed."""
 
-    name: EnvName = Field(description="Name of the variable.", examples=["HF_HOME"])
+    name: rules.EnvName = Field(description="Name of the variable.", examples=["HF_HOME"])
     value: str | None = Field(default=None, description="Value. Numbers and booleans become text.", repr=False)
     value_from: KubernetesValueFrom | None = Field(
         default=None,
@@ -153,16 +123,16 @@ class EnvVar(Block):
     @model_validator(mode="after")
     def _one_source(self) -> EnvVar:
         if self.value is not None and self.value_from is not None:
-            raise refuse_section("value and valueFrom are both given", "keep one of them", "value_from")
+            raise rules.section_error("value and valueFrom are mutually exclusive", "Keep one of them", "value_from")
         return self
 
 
 class Environment(Block):
     """The container image, the command and its environment."""
 
-    image: Image = Field(description="Container image.", examples=["registry.example.com/llama-factory:v0.8.0"])
+    image: rules.Image = Field(description="Container image.", examples=["registry.example.com/llama-factory:v0.8.0"])
     image_pull_secrets: Annotated[
-        list[DnsSubdomain], OneOrMany(), Also("image_pull_secret"), AfterValidator(once())
+        list[rules.DnsSubdomain], rules.OneOrMany(), rules.Aliases("image_pull_secret"), AfterValidator(rules.unique())
     ] = Field(
         default=[],
         serialization_alias="imagePullSecret",
@@ -175,12 +145,12 @@ class Environment(Block):
         examples=[["python", "train.py", "--learning_rate", "2e-5"]],
     )
     args: list[str] = Field(default=[], description="Arguments of the command as a list.")
-    env: Annotated[list[EnvVar], MapForm("name", "value"), AfterValidator(once("name"))] = Field(
+    env: Annotated[list[EnvVar], rules.MapForm("name", "value"), AfterValidator(rules.unique("name"))] = Field(
         default=[],
         description="Environment variables as a list of name and value (or valueFrom), or as a map.",
         examples=[[{"name": "HF_HOME", "value": "/cache/hf"}], {"HF_HOME": "/cache/hf"}],
     )
-    workdir: AbsolutePath | None = Field(
+    workdir: rules.AbsolutePath | None = Field(
         default=None, description="Working directory of the command.", examples=["/workspace"]
     )
 
@@ -192,30 +162,31 @@ class Environment(Block):
             yield name, shown.get(name or "", value)
 
 
+# Fields for GPUs have rows in accelerators.py: what the container requests, and how everything counts and names it.
 class Resources(Block):
     """The resources of each pod. Requests and limits are equal."""
 
-    pool: LabelValue = Field(
+    pool: rules.LabelValue = Field(
         default=DEFAULT_POOL, description="Pool of nodes. The pool default contains all nodes without a pool."
     )
-    gpu: Count = Field(default=0, description="Number of whole GPUs per pod.", examples=[4])
-    gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
+    gpu: rules.Count = Field(default=0, description="Number of whole GPUs per pod.", examples=[4])
+    gpu_type: rules.GpuType = Field(
         default=None, serialization_alias="gpu-type", description="Required GPU type.", examples=["A100-100G"]
     )
-    gpu_share: Amount | None = Field(
+    gpu_share: rules.Amount | None = Field(
         default=None,
         serialization_alias="gpu-share",
         description="Memory of a shared GPU, rounded up to whole GiB. Ignored if gpu > 0.",
         examples=["2Gi"],
     )
-    cpu: CpuQuantity = Field(description="CPU cores.", examples=[8, "500m"])
-    memory: Amount = Field(description="Memory.", examples=["32Gi"])
+    cpu: rules.CpuQuantity = Field(description="CPU cores.", examples=[8, "500m"])
+    memory: rules.Amount = Field(description="Memory.", examples=["32Gi"])
 
 
 class TrainingResources(Resources):
     """The resources of each node of a training, and the number of nodes."""
 
-    node_count: PositiveCount = Field(
+    node_count: rules.PositiveCount = Field(
         default=1, description="Number of nodes. If above 1, the training is distributed."
     )
 
@@ -223,31 +194,29 @@ class TrainingResources(Resources):
 class Workdir(Block):
     """A directory or file of the node, or a PersistentVolumeClaim, to mount into the container."""
 
-    path: MountPath = Field(description="Path on the node and in the container.", examples=["/models/qwen2-7b"])
+    path: rules.MountPath = Field(description="Path on the node and in the container.", examples=["/models/qwen2-7b"])
     type: (
         Literal["DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"] | None
     ) = Field(default=None, description="Type of the hostPath volume. By default, derived from the path.")
-    read_only: Truth = Field(default=False, description="Whether to mount the path read-only.")
-    claim: DnsSubdomain | None = Field(
-        default=None,
-        description="PersistentVolumeClaim to mount instead of a path on the node.",
-        examples=["models"],
+    read_only: rules.Boolean = Field(default=False, description="Whether to mount the path read-only.")
+    claim: rules.DnsSubdomain | None = Field(
+        default=None, description="PersistentVolumeClaim to mount instead of a path on the node.", examples=["models"]
     )
 
     @model_validator(mode="after")
     def _claim_has_no_type(self) -> Workdir:
         if self.claim is not None and self.type is not None:
-            raise refuse_section("type belongs to a directory of the node, not to a claim", "remove it", "type")
+            raise rules.section_error("type does not apply to a claim", "Remove it", "type")
         return self
 
 
 class Storage(Block):
     """The volumes of the container."""
 
-    workdirs: Annotated[list[Workdir], AfterValidator(once("path", posixpath.normpath))] = Field(
+    workdirs: Annotated[list[Workdir], AfterValidator(rules.unique("path", posixpath.normpath))] = Field(
         default=[], description="Directories, files and PersistentVolumeClaims to mount."
     )
-    shm: Amount | None = Field(
+    shm: rules.Amount | None = Field(
         default=None,
         description="Size of /dev/shm. Trainings with GPUs default to half of the memory.",
         examples=["16Gi"],
@@ -256,7 +225,7 @@ class Storage(Block):
     @model_validator(mode="after")
     def _one_shared_memory(self) -> Storage:
         if self.shm is not None and any(posixpath.normpath(entry.path) == "/dev/shm" for entry in self.workdirs):
-            raise refuse_section("/dev/shm is among the workdirs, too", "keep one of them", "shm")
+            raise rules.section_error("/dev/shm is also one of the workdirs", "Keep one of them", "shm")
         return self
 
 
@@ -264,8 +233,8 @@ class Distributed(Block):
     """The settings of a distributed training."""
 
     backend: Literal["torchrun", "deepspeed"] = Field(default="torchrun", description="Launcher that the command uses.")
-    master_port: Port = Field(default=29500, description="Port on the first node for the rendezvous.")
-    socket_ifname: InterfaceName = Field(
+    master_port: rules.Port = Field(default=29500, description="Port on the first node for the rendezvous.")
+    socket_ifname: rules.InterfaceName = Field(
         default="eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
     )
     deepspeed: Literal["zero2", "zero3"] | None = Field(default=None, description="DeepSpeed configuration to mount.")
@@ -277,26 +246,28 @@ class Queue(Block):
     backend: Literal["none", "kueue", "volcano", "kai"] = Field(
         default="none", description="Queueing system of the cluster."
     )
-    name: DnsLabel | None = Field(default=None, description="Name of the queue.", examples=["team-a"])
+    name: rules.DnsLabel | None = Field(default=None, description="Name of the queue.", examples=["team-a"])
 
     @model_validator(mode="after")
     def _backend_needs_queue(self) -> Queue:
         if self.backend == "none" and self.name is not None:
-            raise refuse_section("a queue is named but backend is none", "give kueue, volcano or kai", "backend")
+            raise rules.section_error("a queue name needs a backend", "Use kueue, volcano or kai", "backend")
         if self.backend in {"kueue", "kai"} and self.name is None:
-            raise refuse_section(f"{self.backend} needs the name of a queue", "give one", "name")
+            raise rules.section_error(f"{self.backend} needs a queue name", "Add one", "name")
         return self
 
 
 class Service(Block):
     """The Service of the job."""
 
-    port: Port = Field(default=8000, description="Port that the container listens on.")
-    health_check: HttpPath | None = Field(default=None, description="HTTP path for the probes.", examples=["/health"])
+    port: rules.Port = Field(default=8000, description="Port that the container listens on.")
+    health_check: rules.HttpPath | None = Field(
+        default=None, description="HTTP path for the probes.", examples=["/health"]
+    )
     type: Literal["NodePort", "ClusterIP", "LoadBalancer"] = Field(
         default="NodePort", description="Type of the Service."
     )
-    startup_timeout: PositiveCount | None = Field(
+    startup_timeout: rules.PositiveCount | None = Field(
         default=None, description="Seconds until the health check must succeed."
     )
 
@@ -304,13 +275,13 @@ class Service(Block):
 class ReplicatedService(Service):
     """The Service of the job, and its number of replicas."""
 
-    replicas: Count = Field(default=1, description="Number of replicas.")
+    replicas: rules.Count = Field(default=1, description="Number of replicas.")
 
 
 class InferenceService(ReplicatedService):
     """The Service of the inference job. Models load slowly, so the startup timeout is half an hour."""
 
-    startup_timeout: PositiveCount | None = Field(
+    startup_timeout: rules.PositiveCount | None = Field(
         default=1800, description="Seconds until the health check must succeed, including the time to load the model."
     )
 
@@ -318,25 +289,24 @@ class InferenceService(ReplicatedService):
 class NotebookService(Service):
     """The Service of the notebook."""
 
-    port: Port = Field(default=8888, description="Port that the notebook server listens on.")
+    port: rules.Port = Field(default=8888, description="Port that the notebook server listens on.")
 
-
-ParameterValues: TypeAlias = Annotated[list[str], AfterValidator(some), AfterValidator(once())]
 
 DEFAULT_TARGETS = {"cpu": "80", "gpu_utilization": "80"}
+ParameterValues: TypeAlias = Annotated[list[str], AfterValidator(rules.non_empty), AfterValidator(rules.unique())]
 
 
 class Autoscaling(Block):
     """Scaling by load instead of a fixed number of replicas."""
 
-    min_replicas: PositiveCount = Field(default=1, description="Minimum number of replicas.")
-    max_replicas: PositiveCount = Field(description="Maximum number of replicas.", examples=[8])
-    metric: MetricName = Field(
+    min_replicas: rules.PositiveCount = Field(default=1, description="Minimum number of replicas.")
+    max_replicas: rules.PositiveCount = Field(description="Maximum number of replicas.", examples=[8])
+    metric: rules.MetricName = Field(
         default="cpu",
         description="Metric: cpu (percent), gpu_utilization (percent), or the name of a Pods metric.",
         examples=["cpu", "gpu_utilization", "vllm:num_requests_waiting"],
     )
-    target: Target = Field(
+    target: rules.Target = Field(
         default="",
         description="Target average per replica. The default for cpu and gpu_utilization is 80.",
         examples=[80, "10"],
@@ -347,36 +317,34 @@ class Autoscaling(Block):
     def _default_target(cls, values: Any) -> Any:
         if isinstance(values, dict) and values.get("target") is None:
             default = DEFAULT_TARGETS.get(values.get("metric") or "cpu")
-            if default is not None:
-                return {**values, "target": default}
+            return values if default is None else {**values, "target": default}
         return values
 
     @model_validator(mode="after")
     def _consistent(self) -> Autoscaling:
         if self.min_replicas > self.max_replicas:
-            raise refuse_section(
-                f"min_replicas {self.min_replicas} is more than max_replicas {self.max_replicas}",
-                "give a range from few to many",
-                "min_replicas",
-            )
+            problem = f"min_replicas is greater than max_replicas: {self.min_replicas} > {self.max_replicas}"
+            raise rules.section_error(problem, "Use at most max_replicas", "min_replicas")
         if not self.target:
-            raise refuse_section(
-                f"a target is missing and the metric {self.metric} has no default",
-                "give the average per copy",
-                "target",
-            )
+            problem = f"metric without a default target: {self.metric}"
+            raise rules.section_error(problem, "Add the average per replica as target", "target")
         if self.metric == "cpu" and not self.target.isdecimal():
-            raise refuse_section(f"{self.target} is not a whole number of per cent", "write it in digits", "target")
+            raise rules.section_error(f"not a whole percentage: {self.target}", "Use a number such as 80", "target")
         return self
 
 
-class JobManifest(Block):
-    """The fields that all kinds of jobs have in common."""
+class VersionedManifest(Block):
+    """What all manifests have in common."""
 
     kind: str
-    version: Version | None = Field(
+    version: rules.Version | None = Field(
         default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
     )
+
+
+class JobManifest(VersionedManifest):
+    """The fields that all kinds of jobs have in common."""
+
     job: JobSection
     environment: Environment
     resources: Resources
@@ -391,7 +359,7 @@ class Training(JobManifest):
     job: TrainingJobSection
     resources: TrainingResources
     distributed: Distributed = Field(default_factory=Distributed, description="Settings of distributed training.")
-    matrix: Annotated[dict[ParameterName, ParameterValues], AfterValidator(not_too_many)] = Field(
+    matrix: Annotated[dict[rules.ParameterName, ParameterValues], AfterValidator(rules.limited_combinations)] = Field(
         default_factory=dict,
         description="Parameters of a sweep: one training per combination. $(matrix.<name>) stands for a value.",
         examples=[{"lr": ["1e-4", "3e-5"], "seed": [1, 2]}],
@@ -423,27 +391,24 @@ class Compute(JobManifest):
 class Section(Block):
     """The name and description of a pool or quota."""
 
-    name: DnsLabel = Field(description="Name of the pool or quota.", examples=["training-pool"])
+    name: rules.DnsLabel = Field(description="Name of the pool or quota.", examples=["training-pool"])
     description: str | None = Field(default=None, description="Purpose of the pool or quota.")
 
 
 class PoolNode(Block):
     """The properties of a node in a pool."""
 
-    gpu_type: Annotated[LabelValue | None, EmptyIsNone, EmptyOrLabelValue] = Field(
+    gpu_type: rules.GpuType = Field(
         default=None, serialization_alias="gpu-type", description="GPU type of the node.", examples=["A100-100G"]
     )
 
 
-class Pool(Block):
+class Pool(VersionedManifest):
     """A set of nodes."""
 
     kind: Literal["pool"]
-    version: Version | None = Field(
-        default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
-    )
-    pool: Annotated[Section, Also("metadata")] = Field(description="Name and description.")
-    nodes: Annotated[dict[DnsSubdomain, PoolNode], NamesForm()] = Field(
+    pool: Annotated[Section, rules.Aliases("metadata")] = Field(description="Name and description.")
+    nodes: Annotated[dict[rules.DnsSubdomain, PoolNode], rules.NamesForm()] = Field(
         default_factory=dict,
         description="Nodes as a map from node name to gpu-type, or as a list of node names.",
         examples=[{"gpu-node-1": {"gpu-type": "A100-100G"}}, ["gpu-node-1", "gpu-node-2"]],
@@ -453,34 +418,34 @@ class Pool(Block):
     def _not_reserved(self) -> Pool:
         name = self.pool.name
         if name in RESERVED_POOLS:
-            raise refuse_section(f"{name} {RESERVED_POOLS[name]}", "give another name", "pool", "name")
+            hint = f"It {RESERVED_POOLS[name]}. Use another name"
+            raise rules.section_error(f"reserved name: {name}", hint, "pool", "name")
         return self
 
 
 class Limits(Block):
     """The resource limits of a namespace. Omitted resources are unlimited."""
 
-    cpu: CpuLimit | None = Field(default=None, description="CPU cores.", examples=[10])
-    memory: AmountLimit | None = Field(default=None, description="Memory.", examples=["20Gi"])
-    gpu: Count | None = Field(default=None, description="Whole GPUs.", examples=[4])
-    gpu_share: AmountLimit | None = Field(
+    cpu: rules.CpuLimit | None = Field(default=None, description="CPU cores.", examples=[10])
+    memory: rules.AmountLimit | None = Field(default=None, description="Memory.", examples=["20Gi"])
+    gpu: rules.Count | None = Field(default=None, description="Whole GPUs.", examples=[4])
+    gpu_share: rules.AmountLimit | None = Field(
         default=None,
         serialization_alias="gpu-share",
         description="Memory of shared GPUs in whole GiB.",
         examples=["40Gi"],
     )
-    pods: Count | None = Field(default=None, description="Number of pods.", examples=[20])
+    pods: rules.Count | None = Field(default=None, description="Number of pods.", examples=[20])
 
 
-class Quota(Block):
+class Quota(VersionedManifest):
     """Limits per namespace."""
 
     kind: Literal["quota"]
-    version: Version | None = Field(
-        default=None, description="Version of the manifest format.", examples=["v0.1", "v1"]
-    )
-    quota: Annotated[Section, Also("metadata")] = Field(description="Name and description.")
-    namespaces: Annotated[dict[QuotaNamespace, Limits], Also("users", "namespace"), DefaultEntry("default")] = Field(
+    quota: Annotated[Section, rules.Aliases("metadata")] = Field(description="Name and description.")
+    namespaces: Annotated[
+        dict[rules.QuotaNamespace, Limits], rules.Aliases("users", "namespace"), rules.DefaultEntry("default")
+    ] = Field(
         default_factory=dict,
         serialization_alias="users",
         description="Limits per user or namespace. Each user gets a namespace with the same name.",

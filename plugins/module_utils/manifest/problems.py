@@ -1,76 +1,65 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is wrong with manifests: one problem a line, all of them at once."""
+"""The errors in manifests: all of them at once, one a line, as *what is wrong: value. What to do.*"""
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .tree import NO_PLACE, Location, Origin, Place
+
 DEFINITION = "definition"
-"""Stands for the file where the manifest came as the module's `definition`."""
+"""The name in place of a file for the module's `definition`."""
 
 MAX_SHOWN = 100
 
 
-def joined(path: str, name: str | int) -> str:
-    """A path with a further step: resources.gpu, workdirs[0], nodes["gpu-1.example.com"]."""
-    if isinstance(name, int):
-        return f"{path}[{name}]"
-    if re.fullmatch(r"[\w-]+", name) is None:
-        return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
-    return f"{path}.{name}" if path else name
-
-
 @dataclass(frozen=True)
 class ManifestError:
-    """One thing wrong in one place. `value` is what the user wrote there, masked if it is a secret."""
+    """What is wrong in one place, what to do (`hint`), the value there, masked if secret, and the lines of YAML."""
 
     file: str
-    document: int | None
-    path: str
-    message: str
+    problem: str
+    hint: str = ""
     value: str | None = None
-    line: int | None = None
-    column: int | None = None
-    rank: int = 0
-    excerpt: tuple[str, ...] = ()
+    document: int | None = None
+    path: str = ""
+    place: Place = NO_PLACE
+    snippet: tuple[str, ...] = ()
+
+    @classmethod
+    def at(
+        cls, origin: Origin, location: Location, problem: str, hint: str = "", value: str | None = None
+    ) -> ManifestError:
+        return cls(origin.file, problem, hint, value, origin.number, location.path, location.node.place)
 
     def __str__(self) -> str:
         document = f"document {self.document}" if self.document is not None else ""
         where = ", ".join(part for part in (self.file, document, self.path) if part)
-        shown = f"{self.value} " if self.value is not None else ""
-        end = "" if self.message.endswith("?") else "."
-        return "\n".join((f"{where}: {shown}{self.message}{end}", *(f"    {line}" for line in self.excerpt)))
-
-    @property
-    def sort_key(self) -> tuple[str, int, int, str]:
-        return self.file, self.document or 0, self.rank, self.path
+        value = f": {self.value}" if self.value is not None else ""
+        hint = f" {self.hint}{'' if self.hint.endswith('?') else '.'}" if self.hint else ""
+        return "\n".join((f"{where}: {self.problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
 
 
 class ManifestErrors(Exception):
-    """Everything wrong with the manifests of one call, sorted by file, document and place.
-
-    ``secrets`` are the values in those manifests that nothing may show.
-    """
+    """All errors in the manifests of one call, sorted by place, and the secrets in them, which nothing may show."""
 
     def __init__(self, errors: Iterable[ManifestError], secrets: Iterable[str] = ()) -> None:
         self.secrets = frozenset(secrets)
-        self.errors = tuple(sorted(errors, key=lambda error: error.sort_key))
+        self.errors = tuple(sorted(errors, key=lambda at: (at.file, at.document or 0, at.place.rank, at.path)))
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        shown = [str(error) for error in self.errors[:MAX_SHOWN]]
+        lines = [str(error) for error in self.errors[:MAX_SHOWN]]
         if len(self.errors) > MAX_SHOWN:
-            shown.append(f"… and {_counted(len(self.errors) - MAX_SHOWN, 'more error')}.")
-        return "\n".join((f"{self._summary()}; nothing was sent to the cluster:", *shown))
-
-    def _summary(self) -> str:
+            lines.append(f"… and {_count(len(self.errors) - MAX_SHOWN, 'more error')}.")
         files = {error.file for error in self.errors}
-        where = "the definition" if files == {DEFINITION} else _counted(len(files), "file")
-        return f"{_counted(len(self.errors), 'error')} in {where}"
+        where = "the definition" if files == {DEFINITION} else _count(len(files), "file")
+        return "\n".join((f"{_count(len(self.errors), 'error')} in {where}; nothing was sent to the cluster:", *lines))
 
 
 class MissingLibrary(Exception):
@@ -82,5 +71,26 @@ class MissingLibrary(Exception):
         self.traceback = traceback
 
 
-def _counted(number: int, noun: str) -> str:
+def joined(path: str, name: str | int) -> str:
+    """A path with a further step: resources.gpu, workdirs[0], nodes["gpu-1.example.com"]."""
+    if isinstance(name, int):
+        return f"{path}[{name}]"
+    if re.fullmatch(r"[\w-]+", name) is None:
+        return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
+    return f"{path}.{name}" if path else name
+
+
+def enumerated(words: Sequence[str], conjunction: str) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    return f" {conjunction} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant."""
+    lower = {candidate.lower(): candidate for candidate in known}
+    matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.7)
+    return lower[matches[0]] if matches else None
+
+
+def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

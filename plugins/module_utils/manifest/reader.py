@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From the tree of what a user wrote to the data a model takes: keys by their fields' names, other forms resolved.
 
-What does not fit a block's shape is a problem here: unknown keys, keys given twice, a text for a list. Where each piece
-of data came from is kept, so that what the model refuses later is told in the user's own spelling.
+Reports unknown and duplicate keys, and values of another shape. Keeps the location of all data for the model's errors.
 """
 
 from __future__ import annotations
@@ -11,188 +10,146 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from .forms import MapForm, NamesForm, OneOrMany
-from .models import Block
-from .problems import joined
+from .models import KINDS, Block
+from .problems import ManifestError, enumerated, joined, nearest
+from .rules import MapForm, NamesForm, OneOrMany
 from .secrets import MASK, looks_secret, redact_arguments
-from .spelling import (
-    BlockOf,
-    Key,
-    ListOf,
-    Shape,
-    Text,
-    default_entry_of,
-    documented_path,
-    homes_of,
-    item_of,
-    key_by_spelling,
-    keys_of,
-    kinds_with,
-)
-from .tree import ListNode, MapNode, Node, ScalarNode
+from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
+from .tree import Entry, ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
-Location: TypeAlias = "tuple[str | int, ...]"
-"""Where data stands in the model: field names, list positions, map keys; what pydantic calls `loc`."""
+Loc: TypeAlias = "tuple[str | int, ...]"
+"""The position of data in the model: field names, list positions, map keys; what pydantic calls `loc`."""
 
 MAP_KEY = "[key]"
-"""The last step of the location of a map's key, as opposed to its value; pydantic's own."""
+"""The last step to a map's key, as opposed to its value; pydantic's own."""
 
-_LONGEST_SHOWN = 60
-_LONGEST_LIST = 12
-
-
-class Problem(NamedTuple):
-    path: str
-    message: str
-    node: Node
-    value: str | None = None
-
-
-class Spot(NamedTuple):
-    """Where a piece of data was written."""
-
-    path: str
-    node: Node
+_MAX_VALUE_LENGTH = 60
+_MAX_LISTED_KEYS = 12
 
 
 @dataclass
 class ParsedManifest:
-    """The data of one manifest, with its origin and the problems found on the way."""
+    """The data of one manifest by field names, where each piece of it was written, and the errors found on the way."""
 
     kind: str
+    origin: Origin
     data: dict[str, Any] = field(default_factory=dict)
-    spots: dict[Location, Spot] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    refused: set[Location] = field(default_factory=set)
-    """Where a problem is known already, so that nothing more is said about it."""
-    incomplete: set[Location] = field(default_factory=set)
-    """Blocks with an unknown key: what they lack together may be just that key."""
+    locations: dict[Loc, Location] = field(default_factory=dict)
+    errors: list[ManifestError] = field(default_factory=list)
+    rejected: set[Loc] = field(default_factory=set)
+    """Places that have an error already."""
+    incomplete: set[Loc] = field(default_factory=set)
+    """Blocks with an unknown key: what they lack may be just that key."""
 
-    def spot(self, location: Location) -> Spot:
-        """Where the data at a location was written, or the nearest block around it."""
-        while location not in self.spots:
-            location = location[:-1]
-        return self.spots[location]
+    def location(self, loc: Loc) -> Location:
+        """Where the data was written, or the nearest block around it."""
+        while loc not in self.locations:
+            loc = loc[:-1]
+        return self.locations[loc]
 
-
-def read_manifest(node: MapNode, kind: str, model: type[Block], path: str) -> ParsedManifest:
-    """The data for `model` in the tree of a manifest; `path` is where the tree stands in its document."""
-    reading = ParsedManifest(kind)
-    reading.data = _Reader(reading).block(node, model, (), path)
-    return reading
+    def error(self, location: Location, problem: str, hint: str, value: str | None = None) -> None:
+        self.errors.append(ManifestError.at(self.origin, location, problem, hint, value))
 
 
-def shown(node: Node, location: Location) -> str | None:
-    """A value as an error shows it; None for what is no single value, a mask for what may be a secret."""
+def read_manifest(source: SourceNode, kind: str) -> ParsedManifest:
+    """The data for the kind's model in the tree of a manifest, which is a map."""
+    parsed = ParsedManifest(kind, source.origin)
+    path, node = source.location
+    if isinstance(node, MapNode):
+        parsed.data = _Reader(parsed).block(node, KINDS[kind], (), path)
+    return parsed
+
+
+def display_value(node: Node, loc: Loc) -> str | None:
+    """A value as errors show it; None for lists, maps and null, a mask for what may be a secret."""
     if not isinstance(node, ScalarNode) or node.is_null:
         return None
-    if "env" in location and location[-1] == "value":
-        return MASK
-    if isinstance(location[-1], str) and location[-1] != MAP_KEY and looks_secret(location[-1]):
+    name = loc[-1]
+    if ("env" in loc and name == "value") or (isinstance(name, str) and name != MAP_KEY and looks_secret(name)):
         return MASK
     return quoted(node.text, node.plain)
 
 
 def quoted(text: str, plain: bool = False) -> str:
-    cut = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+    """The text, cut, and in quotes unless it was `plain` and needs none."""
+    cut = text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 1] + "…"
     return cut if plain and re.fullmatch(r"[\w./:+%@=~-]+", cut) else json.dumps(cut, ensure_ascii=False)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
-    import difflib  # Here: most manifests have nothing wrong.
-
-    lower = {candidate.lower(): candidate for candidate in known}
-    matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.7)
-    return lower[matches[0]] if matches else None
-
-
 class _Reader:
-    def __init__(self, reading: ParsedManifest) -> None:
-        self._reading = reading
+    def __init__(self, parsed: ParsedManifest) -> None:
+        self._parsed = parsed
 
-    def block(self, node: MapNode, model: type[Block], location: Location, path: str) -> dict[str, Any]:
-        self._reading.spots[location] = Spot(path, node)
+    def block(self, node: MapNode, model: type[Block], loc: Loc, path: str) -> dict[str, Any]:
+        self._locate(loc, path, node)
         keys = key_by_spelling(model)
         default_entry = default_entry_of(model)
         data: dict[str, Any] = {}
         given: dict[str, ScalarNode] = {}
-        defaults: list[tuple[ScalarNode, Node]] = []
+        defaults: list[Entry] = []
         for name, value in node.entries:
             key = keys.get(name.text)
             if default_entry is not None and key is None and name.text == default_entry[0]:
                 defaults.append((name, value))
-                continue
-            if key is None:
-                self._unknown(name, model, location, path)
-                continue
-            if key.field in given:
-                self._twice(name, given[key.field], path)
-                continue
-            given[key.field] = name
-            self._field(data, key, value, (*location, key.field), joined(path, name.text))
-        if default_entry is not None:
-            self._default_entry(data, default_entry[1], defaults, location, path)
+            elif key is None:
+                self._unknown_key(name, model, loc, path)
+            elif key.field in given:
+                self._duplicate_key(name, given[key.field], path)
+            else:
+                given[key.field] = name
+                self._field(data, key, value, (*loc, key.field), joined(path, name.text))
+        if default_entry is not None and defaults:
+            self._default_entry(data, default_entry[1], defaults, loc, path)
         return data
 
-    def _field(self, data: dict[str, Any], key: Key, node: Node, location: Location, path: str) -> None:
-        self._reading.spots[location] = Spot(path, node)
+    def _field(self, data: dict[str, Any], key: Key, node: Node, loc: Loc, path: str) -> None:
+        self._locate(loc, path, node)
         if isinstance(node, ScalarNode) and node.is_null:
             return
+        form = key.mark(MapForm)
         if key.mark(OneOrMany) and isinstance(node, ScalarNode):
-            self._reading.spots[_below(location, 0)] = Spot(path, node)
+            self._locate((*loc, 0), path, node)
             data[key.field] = [node.text]
-        elif key.mark(MapForm) and isinstance(node, ListNode):
-            data[key.field] = self._block_items(node, key, key.mark(MapForm), location, path)
-        elif key.mark(MapForm) and isinstance(node, MapNode):
-            data[key.field] = self._map_form(node, key, key.mark(MapForm), location, path)
+        elif form and key.block and isinstance(node, ListNode):
+            data[key.field] = self._block_items(node, key.block, form, loc, path)
+        elif form and key.block and isinstance(node, MapNode):
+            data[key.field] = self._map_form(node, key.block, form, loc, path)
         elif key.mark(NamesForm) and isinstance(node, ListNode):
-            data[key.field] = self._names_form(node, location, path)
+            data[key.field] = self._names_form(node, loc, path)
         else:
-            value = self._value(node, key.shape, location, path)
-            if location not in self._reading.refused:
+            value = self._value(node, key.shape, loc, path)
+            if loc not in self._parsed.rejected:
                 data[key.field] = value
 
-    def _value(self, node: Node, shape: Shape, location: Location, path: str) -> Any:
-        if isinstance(shape, Text):
-            if isinstance(node, ScalarNode):
-                return node.text
-            return self._refuse(location, path, node, f"{_a(node)} is not allowed here; give one value")
-        if isinstance(shape, BlockOf):
-            if isinstance(node, MapNode):
-                return self.block(node, shape.model, location, path)
-            return self._no_block(node, shape.model, location, path)
-        if isinstance(shape, ListOf):
-            if isinstance(node, ListNode):
-                return self._items(node, shape.item, location, path)
-            return self._no_list(node, shape.item, location, path)
-        if isinstance(node, MapNode):
-            return self._map(node, shape.item, location, path)
-        return self._refuse(location, path, node, f"{_a(node)} is not allowed here; write `name:` lines below it")
+    def _value(self, node: Node, shape: Shape, loc: Loc, path: str) -> Any:
+        if isinstance(shape, Scalar) and isinstance(node, ScalarNode):
+            return node.text
+        if isinstance(shape, BlockOf) and isinstance(node, MapNode):
+            return self.block(node, shape.model, loc, path)
+        if isinstance(shape, ListOf) and isinstance(node, ListNode):
+            return self._items(node, shape.item, loc, path)
+        if isinstance(shape, MapOf) and isinstance(node, MapNode):
+            return self._map(node, shape.item, loc, path)
+        return self._wrong_type(node, shape, loc, path)
 
-    def _items(self, node: ListNode, shape: Shape, location: Location, path: str) -> list[Any]:
+    def _items(self, node: ListNode, shape: Shape, loc: Loc, path: str) -> list[Any]:
         items: list[Any] = []
         for position, item in enumerate(node.items):
-            below, where = (*location, position), joined(path, position)
-            self._reading.spots[below] = Spot(where, item)
-            if below in self._reading.refused:
-                items.append(None)
-            elif isinstance(item, ScalarNode) and item.is_null:
-                remedy = 'write "" for an empty text' if isinstance(shape, Text) else "remove the item"
-                self._refuse(below, where, item, f"is empty; {remedy}")
-                items.append(None)
-            else:
-                items.append(self._value(item, shape, below, where))
+            below, where = (*loc, position), joined(path, position)
+            self._locate(below, where, item)
+            if isinstance(item, ScalarNode) and item.is_null:
+                hint = 'Write "" for an empty text' if isinstance(shape, Scalar) else "Remove the item"
+                self._reject(below, Location(where, item), "empty item", hint)
+            items.append(None if below in self._parsed.rejected else self._value(item, shape, below, where))
         return items
 
-    def _block_items(self, node: ListNode, key: Key, form: MapForm, location: Location, path: str) -> list[Any]:
-        """A list of blocks that could have been a map; `- HF_HOME: /cache` and `- HF_HOME=/cache` are neither."""
-        block = item_of(key)
-        known = key_by_spelling(block.model)
+    def _block_items(self, node: ListNode, model: type[Block], form: MapForm, loc: Loc, path: str) -> list[Any]:
+        """A list of blocks that could be a map; rejects `- HF_HOME: /cache` and `- HF_HOME=/cache`."""
+        known = key_by_spelling(model)
         for position, item in enumerate(node.items):
             name = None
             if isinstance(item, ScalarNode) and not item.is_null:
@@ -200,141 +157,130 @@ class _Reader:
             elif isinstance(item, MapNode) and len(item.entries) == 1 and item.entries[0][0].text not in known:
                 name = item.entries[0][0].text
             if name is not None:
-                remedy = f"write `- {form.key}: {quoted(name, True)}` and `{form.value}:` below it"
-                self._refuse((*location, position), joined(path, position), item, f"has no {form.key}; {remedy}")
-        return self._items(node, block, location, path)
+                hint = f"Write `- {form.key}: {quoted(name, True)}` and `{form.value}:` below it"
+                self._reject((*loc, position), Location(joined(path, position), item), f"missing {form.key}", hint)
+        return self._items(node, BlockOf(model), loc, path)
 
-    def _map(self, node: MapNode, item: Shape, location: Location, path: str) -> dict[str, Any]:
+    def _map(self, node: MapNode, item: Shape, loc: Loc, path: str) -> dict[str, Any]:
         data: dict[str, Any] = {}
-        given: dict[str, ScalarNode] = {}
-        for name, value in node.entries:
-            if name.text in given:
-                self._twice(name, given[name.text], path)
-                continue
-            given[name.text] = name
-            below, where = (*location, name.text), joined(path, name.text)
-            self._reading.spots[below] = Spot(where, value)
-            self._reading.spots[_below(below, MAP_KEY)] = Spot(where, name)
-            empty = isinstance(value, ScalarNode) and value.is_null
-            nothing: Any = [] if isinstance(item, ListOf) else {}
-            data[name.text] = nothing if empty else self._value(value, item, below, where)
+        for name, value in self._distinct(node, path):
+            below, where = (*loc, name.text), joined(path, name.text)
+            self._locate(below, where, value)
+            self._locate((*below, MAP_KEY), where, name)
+            empty: Any = [] if isinstance(item, ListOf) else {}
+            is_null = isinstance(value, ScalarNode) and value.is_null
+            data[name.text] = empty if is_null else self._value(value, item, below, where)
         return data
 
-    def _map_form(self, node: MapNode, key: Key, form: MapForm, location: Location, path: str) -> list[Any]:
-        """`env: {HF_HOME: /cache}` as the list of blocks it stands for."""
-        model = item_of(key).model
+    def _map_form(self, node: MapNode, model: type[Block], form: MapForm, loc: Loc, path: str) -> list[Any]:
+        """`env: {HF_HOME: /cache}` as the list of blocks that it abbreviates."""
         entries: list[Any] = []
-        given: dict[str, ScalarNode] = {}
-        for name, value in node.entries:
-            if name.text in given:
-                self._twice(name, given[name.text], path)
-                continue
-            given[name.text] = name
-            below, where = (*location, len(entries)), joined(path, name.text)
+        for name, value in self._distinct(node, path):
+            below, where = (*loc, len(entries)), joined(path, name.text)
+            entry: dict[str, Any] = {}
+            self._locate(below, where, value)
             if isinstance(value, MapNode):
                 entry = self.block(value, model, below, where)
                 if form.key in entry:
-                    self._problem(joined(where, form.key), value, "is the key of this block already; remove it")
-            else:
-                self._reading.spots[below] = Spot(where, value)
-                entry = {}
-                if not (isinstance(value, ScalarNode) and value.is_null):
-                    self._reading.spots[_below(below, form.value)] = Spot(where, value)
-                    entry[form.value] = self._value(value, Text(), (*below, form.value), where)
-            self._reading.spots[_below(below, form.key)] = Spot(where, name)
+                    location = Location(joined(where, form.key), value)
+                    self._parsed.error(location, f"the key of the block is its {form.key} already", "Remove it")
+            elif not (isinstance(value, ScalarNode) and value.is_null):
+                self._locate((*below, form.value), where, value)
+                entry[form.value] = self._value(value, Scalar(), (*below, form.value), where)
+            self._locate((*below, form.key), where, name)
             entries.append({**entry, form.key: name.text})
         return entries
 
-    def _names_form(self, node: ListNode, location: Location, path: str) -> dict[str, Any]:
-        """`nodes: [gpu-1, gpu-2]` as the map of empty blocks it stands for."""
+    def _names_form(self, node: ListNode, loc: Loc, path: str) -> dict[str, Any]:
+        """`nodes: [gpu-1, gpu-2]` as the map of empty blocks that it abbreviates."""
         names: dict[str, Any] = {}
         for position, item in enumerate(node.items):
-            where = joined(path, position)
+            location = Location(joined(path, position), item)
             if not isinstance(item, ScalarNode) or item.is_null:
-                self._refuse((*location, position), where, item, f"{_a(item)} is not allowed here; give one name")
+                self._wrong_type(item, Scalar(), (*loc, position), location.path)
             elif item.text in names:
-                self._problem(where, item, "is given twice; keep one", quoted(item.text, True))
+                self._parsed.error(location, "duplicate name", "Keep one", quoted(item.text, True))
             else:
                 names[item.text] = {}
-                self._reading.spots[_below(location, item.text)] = Spot(where, item)
-                self._reading.spots[_below(location, item.text, MAP_KEY)] = Spot(where, item)
+                self._locate((*loc, item.text), *location)
+                self._locate((*loc, item.text, MAP_KEY), *location)
         return names
 
-    def _default_entry(
-        self, data: dict[str, Any], key: Key, given: list[tuple[ScalarNode, Node]], location: Location, path: str
-    ) -> None:
+    def _default_entry(self, data: dict[str, Any], key: Key, given: list[Entry], loc: Loc, path: str) -> None:
         """A quota's `default:` block, moved into the map beside it."""
-        if not given:
-            return
         if len(given) > 1:
-            self._twice(given[1][0], given[0][0], path)
+            self._duplicate_key(given[1][0], given[0][0], path)
         name, value = given[0]
         entries = data.setdefault(key.field, {})
         if name.text in entries:
-            other = self._reading.spots[_below(location, key.field, name.text)]
-            self._problem(joined(path, name.text), name, f"is given twice, here and as {other.path}; keep one")
-            return
-        single = MapNode(((name, value),), name.place)
-        entries.update(self._map(single, item_of(key), (*location, key.field), path))
+            other = self._parsed.location((*loc, key.field, name.text))
+            location = Location(joined(path, name.text), name)
+            self._parsed.error(location, f"duplicate key, here and as {other.path}", "Keep one")
+        elif isinstance(key.shape, MapOf):
+            single = MapNode(((name, value),), name.place)
+            entries.update(self._map(single, key.shape.item, (*loc, key.field), path))
 
-    def _unknown(self, name: ScalarNode, model: type[Block], location: Location, path: str) -> None:
-        """Say what was probably meant; a field that it was meant to be is then not missing as well."""
+    def _distinct(self, node: MapNode, path: str) -> Iterator[Entry]:
+        given: dict[str, ScalarNode] = {}
+        for name, value in node.entries:
+            first = given.setdefault(name.text, name)
+            if first is name:
+                yield name, value
+            else:
+                self._duplicate_key(name, first, path)
+
+    def _unknown_key(self, name: ScalarNode, model: type[Block], loc: Loc, path: str) -> None:
         known = key_by_spelling(model)
-        kind = self._reading.kind
-        block = documented_path(kind, location)
-        self._reading.incomplete.add(location)
-        others = kinds_with(name.text, block)
-        homes = [home for home in homes_of(name.text, kind) if home != block]
+        kind = self._parsed.kind
+        self._parsed.incomplete.add(loc)
+        others, homes = elsewhere(name.text, kind, loc)
         meant = nearest(name.text, known)
+        problem = "unknown key"
         if others:
-            message = f"is a key of {_listed(others)}, not of {kind}; remove it"
+            problem = f"unknown key for {kind}"
+            hint = f"Only {enumerated(others, 'and')} {'has' if len(others) == 1 else 'have'} it. Remove it"
         elif homes:
-            places = " or ".join(f"under {home}" if home else "at the top level" for home in homes)
-            message = f"is no key here; it belongs {places}"
+            problem = "misplaced key"
+            hint = f"Move it {' or '.join(f'under {home}' if home else 'to the top level' for home in homes)}"
         elif meant is not None:
-            message = f"is no known key; did you mean {_same_style(known[meant], name.text)}?"
-            self._reading.refused.add((*location, known[meant].field))
+            hint = f"Did you mean {_same_style(known[meant], name.text)}?"
+            self._parsed.rejected.add((*loc, known[meant].field))
         else:
             valid = [key.documented for key in keys_of(model)]
-            message = f"is no known key; the keys here are {_listed(valid[:_LONGEST_LIST])}"
-        self._problem(joined(path, name.text), name, message)
+            more = ", …" if len(valid) > _MAX_LISTED_KEYS else ""
+            hint = f"Valid keys: {', '.join(valid[:_MAX_LISTED_KEYS])}{more}"
+        self._parsed.error(Location(joined(path, name.text), name), problem, hint)
 
-    def _twice(self, name: ScalarNode, first: ScalarNode, path: str) -> None:
-        where = ""
-        if first.place.line is not None:
-            where = f", on lines {first.place.line} and {name.place.line}"
+    def _duplicate_key(self, name: ScalarNode, first: ScalarNode, path: str) -> None:
+        lines = f" on lines {first.place.line} and {name.place.line}" if first.place.line is not None else ""
         other = f" (first as {first.text})" if first.text != name.text else ""
-        self._problem(joined(path, name.text), name, f"is given twice{where}{other}; keep one")
+        self._parsed.error(Location(joined(path, name.text), name), f"duplicate key{lines}{other}", "Keep one")
 
-    def _no_block(self, node: Node, model: type[Block], location: Location, path: str) -> None:
-        required = [key for key in keys_of(model) if key.required]
-        if isinstance(node, ScalarNode) and len(required) == 1 and isinstance(required[0].shape, Text):
-            name = required[0].documented
-            value = shown(node, location)
-            self._refuse(location, path, node, f"stands where keys are expected; write `{name}: {node.text}`", value)
-            return
-        example = (required or list(keys_of(model)))[0].documented
-        self._refuse(
-            location, path, node, f"{_a(node)} is not allowed here; write its keys below it, such as `{example}:`"
-        )
-
-    def _no_list(self, node: Node, shape: Shape, location: Location, path: str) -> None:
-        if isinstance(node, ScalarNode) and isinstance(shape, Text):
+    def _wrong_type(self, node: Node, shape: Shape, loc: Loc, path: str) -> None:
+        expected, value = "a map", None
+        if isinstance(shape, Scalar):
+            expected, hint = "a single value", "Write one value"
+        elif isinstance(shape, MapOf):
+            hint = "Write `name:` lines below the key"
+        elif isinstance(shape, BlockOf):
+            required = [key for key in keys_of(shape.model) if key.required]
+            name = (required or keys_of(shape.model))[0].documented
+            hint = f"Write its keys below it, such as `{name}:`"
+            if isinstance(node, ScalarNode) and len(required) == 1 and isinstance(required[0].shape, Scalar):
+                hint, value = f"Write `{name}: {node.text}`", display_value(node, loc)
+        elif isinstance(node, ScalarNode) and isinstance(shape.item, Scalar):
             words = json.dumps(redact_arguments(_split(node.text)), ensure_ascii=False)
-            self._refuse(location, path, node, f"one text is not allowed here; write a list: {words}")
+            expected, hint = "a list", f"Write {words}"
         else:
-            self._refuse(location, path, node, f"{_a(node)} is not allowed here; begin each item with '- '")
+            expected, hint = "a list", "Begin each item with '- '"
+        self._reject(loc, Location(path, node), f"expected {expected}, got {_type_name(node)}", hint, value)
 
-    def _refuse(self, location: Location, path: str, node: Node, message: str, value: str | None = None) -> None:
-        self._reading.refused.add(location)
-        self._problem(path, node, message, value)
+    def _locate(self, loc: Loc, path: str, node: Node) -> None:
+        self._parsed.locations[loc] = Location(path, node)
 
-    def _problem(self, path: str, node: Node, message: str, value: str | None = None) -> None:
-        self._reading.problems.append(Problem(path, message, node, value))
-
-
-def _below(location: Location, *steps: str | int) -> Location:
-    return (*location, *steps)
+    def _reject(self, loc: Loc, location: Location, problem: str, hint: str, value: str | None = None) -> None:
+        self._parsed.rejected.add(loc)
+        self._parsed.error(location, problem, hint, value)
 
 
 def _split(command: str) -> list[str]:
@@ -344,21 +290,13 @@ def _split(command: str) -> list[str]:
         return command.split()
 
 
-def _a(node: Node) -> str:
-    if isinstance(node, ListNode):
-        return "a list"
-    return "a map" if isinstance(node, MapNode) else "a single value"
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def _type_name(node: Node) -> str:
+    if isinstance(node, ScalarNode):
+        return "nothing" if node.is_null else "a single value"
+    return "a list" if isinstance(node, ListNode) else "a map"
 
 
 def _same_style(key: Key, written: str) -> str:
-    """The spelling in the style of what was written, so that gpu_typ is told gpu_type and gpu-typ gpu-type."""
-    for mark in "-", "_":
-        if mark in written:
-            styled = next((spelling for spelling in key.spellings if mark in spelling), None)
-            if styled is not None:
-                return styled
-    return key.documented
+    """The spelling in the style of what was written: gpu_type for gpu_typ, gpu-type for gpu-typ."""
+    styled = (spelling for mark in "-_" if mark in written for spelling in key.spellings if mark in spelling)
+    return next(styled, key.documented)

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The types of the manifests' fields: each a rule on one value, with the sentence and the remedy it is refused with.
+"""The types of the manifests' fields, and the marks on a field that may be written in other forms.
 
-A refusal never repeats the value; who prints it puts the value in front, unless it is a secret.
+A type is a `Rule`, from which its errors, its JSON Schema and its line in the guide follow. Errors never repeat the
+value: the caller adds it, unless it may be a secret.
 """
 
 from __future__ import annotations
@@ -10,281 +11,294 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Optional
 
 from .. import quantity
 from ..labels import RESERVED_NAMESPACES, SYSTEM_NAMESPACE
-from ._pydantic import AfterValidator, BeforeValidator, PydanticCustomError
-from .forms import InSchema
+from ._pydantic import PydanticCustomError, core_schema
 
 # Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
-# `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 is what every kind can bear.
+# `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 fits every kind.
 JOB_NAME_LENGTH = 52
-MOST_COMBINATIONS = 500
-LABEL_LENGTH = 63
-DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
-LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-# Kubernetes 1.34+ (RelaxedEnvironmentVariableValidation) takes any printable name without `=`; older ones this.
-ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
+MAX_COMBINATIONS = 500
+_LABEL_LENGTH = 63
+_MAX_INTEGER = 2**31 - 1
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 # distribution/reference, as one line: [host[:port]/]path[:tag][@digest].
-IMAGE = (
+_IMAGE = (
     r"(?:(?:[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])"
     r"(?::[0-9]+)?/)?"
     r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
     r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
-QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
-PARAMETER_NAME = r"[A-Za-z_][-A-Za-z0-9_]*"
-METRIC_NAME = r"[A-Za-z_:][-A-Za-z0-9_:./]*"
-INTERFACE_NAME = r"[!-~]+"
-HTTP_PATH = r"/[!-~]*"
-_TRUE = frozenset({"true", "yes", "on"})
-_FALSE = frozenset({"false", "no", "off"})
+_QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
+_TRUE = ("true", "yes", "on")
+_FALSE = ("false", "no", "off")
 
 
-def refuse(problem: str, remedy: str) -> PydanticCustomError:
-    """The refusal of one value: `<value> <problem>; <remedy>.`"""
-    return PydanticCustomError("value", "{problem}; {remedy}", {"problem": problem, "remedy": remedy})
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What a value must be.
 
-
-def refuse_section(problem: str, remedy: str, *within: str | int) -> PydanticCustomError:
-    """The refusal of a section for values that do not go together; `within` leads to the one to look at."""
-    return PydanticCustomError(
-        "section", "{problem}; {remedy}", {"problem": problem, "remedy": remedy, "within": within}
-    )
-
-
-def once(field: str | None = None, identity: Callable[[str], str] = str) -> Callable[[list[Any]], list[Any]]:
-    """A rule for lists that Kubernetes merges by key: no two entries are the same, or have the same `field`.
-
-    Server-side apply refuses two entries of one key (structured-merge-diff).
+    `noun` names such a value, and `words` say what it looks like, with quotes around code. `keywords` are the schema's.
+    `check` returns the value for the model or raises `value_error`; with `before`, it gets the text as written.
     """
+
+    noun: str
+    words: str
+    example: Any
+    keywords: dict[str, Any]
+    check: Callable[[Any], Any]
+    before: bool = False
+
+    @property
+    def length(self) -> str:
+        """The words for the longest value; empty without a limit."""
+        return f", at most {self.keywords['maxLength']} characters" if "maxLength" in self.keywords else ""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        validator = core_schema.no_info_before_validator_function
+        return (validator if self.before else core_schema.no_info_after_validator_function)(self.check, handler(source))
+
+
+class NoPlaceholder:
+    """Mark: a field without placeholders `$(matrix.…)`."""
+
+
+class Aliases:
+    """Mark: further names of the field (in snake case)."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+class OneOrMany:
+    """Mark: a list that may be written as its only item."""
+
+
+@dataclass(frozen=True)
+class MapForm:
+    """Mark: a list of blocks that may be written as a map from one of their fields to another."""
+
+    key: str
+    value: str
+
+
+class NamesForm:
+    """Mark: a map of blocks that may be written as a list of its keys, the blocks empty."""
+
+
+@dataclass(frozen=True)
+class DefaultEntry:
+    """Mark: a map with one entry that may also be a key of the block that has the map."""
+
+    name: str
+
+
+def value_error(problem: str, hint: str) -> PydanticCustomError:
+    """The error of one value: `<problem>: <value>. <hint>.`"""
+    return PydanticCustomError("value", "{problem}. {hint}", {"problem": problem, "hint": hint})
+
+
+def section_error(problem: str, hint: str, *within: str | int) -> PydanticCustomError:
+    """The error of a section whose values do not go together; `within` leads to the one to look at."""
+    return PydanticCustomError("section", "{problem}. {hint}", {"problem": problem, "hint": hint, "within": within})
+
+
+def unique(field: str | None = None, identity: Callable[[str], str] = str) -> Callable[[list[Any]], list[Any]]:
+    """A check that no two entries are the same, or have the same `field`: server-side apply rejects these lists."""
 
     def check(entries: list[Any]) -> list[Any]:
         seen: set[str] = set()
         for position, entry in enumerate(entries):
-            key = entry if field is None else getattr(entry, field)
+            key = getattr(entry, field) if field else entry
             if identity(key) in seen:
-                raise refuse_section(f"{key} is given twice", "keep one", position, *([field] if field else []))
+                raise section_error(f"duplicate entry: {key}", "Keep one", position, *([field] if field else []))
             seen.add(identity(key))
         return entries
 
     return check
 
 
-def some(entries: list[Any]) -> list[Any]:
-    """A rule for lists that must have an entry."""
+def non_empty(entries: list[Any]) -> list[Any]:
     if not entries:
-        raise refuse_section("has no values", "give some, or remove it")
+        raise section_error("empty list", "Add values, or remove the key")
     return entries
 
 
-def not_too_many(matrix: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """A rule for a matrix: what a person meant to ask for. Each combination is a Job of its own."""
+def limited_combinations(matrix: dict[str, list[Any]]) -> dict[str, list[Any]]:
     number = math.prod(len(values) for values in matrix.values())
-    if number > MOST_COMBINATIONS:
-        raise refuse_section(f"has {number} combinations", f"give at most {MOST_COMBINATIONS}")
+    if number > MAX_COMBINATIONS:
+        raise section_error(f"too many combinations: {number}", f"Use at most {MAX_COMBINATIONS}")
     return matrix
 
 
-def _version(value: str) -> str:
-    known = {"0.1": "v0.1", "1": "v1", "1.0": "v1"}
-    number = value.removeprefix("v")
-    if number not in known:
-        raise refuse("is not a version this collection reads", "give v0.1 or v1, or leave it out")
-    return known[number]
+def text_rule(pattern: str, longest: int, noun: str, words: str, example: str) -> Rule:
+    """The rule for a text all of which matches the pattern."""
 
-
-def _matching(pattern: str, problem: str, remedy: str, longest: int) -> AfterValidator:
     def check(value: str) -> str:
         if len(value) > longest:
-            raise refuse(f"has {len(value)} characters", f"use at most {longest}")
+            raise value_error(f"too long ({len(value)} characters)", f"Use at most {longest} characters")
         if re.fullmatch(pattern, value) is None:
-            raise refuse(problem, remedy)
+            raise value_error(f"invalid {noun}", f"Use {words}, such as {example}")
         return value
 
-    return AfterValidator(check)
+    return Rule(noun, words, example, {"pattern": f"^({pattern})$", "maxLength": longest}, check)
 
 
-def _whole_number(value: Any) -> Any:
-    """Text to int, decimal only: YAML 1.1 would read 010 as 8 and 1:30 as 90, which nobody means."""
-    text = str(value)
-    if isinstance(value, bool) or re.fullmatch(r"[+-]?[0-9]+", text) is None or len(text) > LABEL_LENGTH:
-        raise refuse("is not a whole number", "write it in digits")
-    if re.fullmatch(r"[+-]?0[0-9]+", text):
-        raise refuse("has a leading zero", f"write {int(text)}")
-    return int(text)
+def integer_rule(lowest: int, example: int, highest: int | None = None) -> Rule:
+    """The rule for a whole number; Kubernetes takes none beyond int32."""
+    words = f"a whole number, {lowest} or more" if highest is None else f"a whole number from {lowest} to {highest}"
+
+    def check(value: Any) -> int:
+        # Decimal only: YAML 1.1 reads 010 as 8 and 1:30 as 90.
+        text = str(value)
+        if isinstance(value, bool) or re.fullmatch(r"[+-]?[0-9]{1,63}", text) is None or int(text) < lowest:
+            raise value_error("invalid number", f"Use {words}")
+        if re.fullmatch(r"[+-]?0[0-9]+", text):
+            raise value_error("leading zero", f"Write {int(text)}")
+        if int(text) > (highest or _MAX_INTEGER):
+            raise value_error("number too large", f"Use at most {highest or _MAX_INTEGER}")
+        return int(text)
+
+    keywords = {"minimum": lowest} if highest is None else {"minimum": lowest, "maximum": highest}
+    return Rule("number", words, example, {"pattern": "^[+-]?[0-9]+$", **keywords}, check, before=True)
 
 
-def _between(lowest: int, highest: int | None, what: str) -> AfterValidator:
-    def check(value: int) -> int:
-        if value < lowest or (highest is not None and value > highest):
-            raise refuse("is not allowed", f"give {what}")
-        return value
+def quantity_rule(example: str, zero: bool = False) -> Rule:
+    """The rule for a quantity of Kubernetes, above 0 unless `zero` is allowed, too."""
+    words = "a quantity, 0 or more" if zero else "a quantity of more than 0"
 
-    return AfterValidator(check)
-
-
-def _truth(value: Any) -> Any:
-    text = str(value).lower()
-    if text not in _TRUE | _FALSE:
-        raise refuse("is neither true nor false", "write true or false")
-    return text in _TRUE
-
-
-def _quantity(example: str, zero: bool) -> AfterValidator:
     def check(value: str) -> str:
         try:
             amount = quantity.parse(value).value
         except quantity.QuantityError:
-            raise refuse("is not a quantity", quantity_remedy(value, example)) from None
+            raise value_error("invalid quantity", _quantity_hint(value, example)) from None
         if amount < 0 or (amount == 0 and not zero):
-            raise refuse("is not allowed", f"give {'0 or more' if zero else 'more than 0'}, such as {example}")
+            raise value_error("invalid quantity", f"Use {words}, such as {example}")
         return value
 
-    return AfterValidator(check)
+    bound = "minimum" if zero else "exclusiveMinimum"
+    return Rule("quantity", words, example, {"pattern": _QUANTITY, bound: 0}, check)
 
 
-def _not_reserved(value: str) -> str:
-    if value.startswith(RESERVED_NAMESPACES) or value == SYSTEM_NAMESPACE:
-        owner = "gpuctl itself" if value == SYSTEM_NAMESPACE else "Kubernetes itself"
-        raise refuse(f"is a namespace of {owner}", "remove it, a limit there can stop the cluster")
-    return value
-
-
-def _target(value: str) -> str:
-    if value.endswith("%"):
-        raise refuse("has a per cent sign", f"write {value.rstrip('% ')}")
-    return value
-
-
-def quantity_remedy(value: str, example: str) -> str:
+def _quantity_hint(value: str, example: str) -> str:
     """What was probably meant: 32GB -> 32G or 32Gi, 32gi -> 32Gi."""
     match = re.fullmatch(r"([0-9.]+)\s*([kmgtpe])(i?b?)", value.strip(), re.IGNORECASE)
     if match and not match[1].startswith("."):
         unit = "k" if match[2] in "kK" and "i" not in match[3].lower() else match[2].upper()
         binary = f"{match[1]}{match[2].upper()}i"
-        return f"write {binary}" if "i" in match[3].lower() else f"write {binary} (powers of 1024) or {match[1]}{unit}"
-    return f"write a number with a Kubernetes unit, such as {example}"
+        return f"Write {binary}" if "i" in match[3].lower() else f"Write {binary} (powers of 1024) or {match[1]}{unit}"
+    return f"Use a number with a Kubernetes unit, such as {example}"
 
 
-def _absolute_path(value: str) -> str:
+def _check_boolean(value: Any) -> bool:
+    text = str(value).lower()
+    if text not in _TRUE + _FALSE:
+        raise value_error("invalid boolean", "Use true or false")
+    return text in _TRUE
+
+
+def _check_version(value: str) -> str:
+    known = {"0.1": "v0.1", "1": "v1", "1.0": "v1"}
+    number = value.removeprefix("v")
+    if number not in known:
+        raise value_error("unsupported version", "Use v0.1 or v1, or remove it")
+    return known[number]
+
+
+def _check_target(value: str) -> Any:
+    if value.endswith("%"):
+        raise value_error("percent sign in a number", f"Write {value.rstrip('% ')}")
+    return _TARGET.check(value)
+
+
+def _check_quota_namespace(value: str) -> Any:
+    _DNS_RULE.check(value)
+    if value.startswith(RESERVED_NAMESPACES) or value == SYSTEM_NAMESPACE:
+        owner = "gpuctl" if value == SYSTEM_NAMESPACE else "Kubernetes"
+        raise value_error(f"namespace reserved for {owner} itself", "Remove it. A limit there can stop the cluster")
+    return value
+
+
+def _check_path(value: str) -> str:
     if not value.startswith("/"):
-        raise refuse("is not an absolute path", "start it with /")
+        raise value_error("not an absolute path", "Start it with /")
     if ".." in value.split("/"):
-        raise refuse("contains '..'", "write the path without it")
+        raise value_error("'..' in a path", "Write the path without it")
     if re.search(r"[\x00-\x1f\x7f]", value):
-        raise refuse("contains a control character", "remove it")
+        raise value_error("control character in a path", "Remove it")
     # A mountPath may not contain ':' (pkg/apis/core/validation ValidateVolumeMounts).
     if ":" in value:
-        raise refuse("contains a colon", "Kubernetes mounts no path with ':' in it, rename the directory")
+        raise value_error("':' in a path", "Rename the directory. Kubernetes cannot mount such a path")
     return value
 
 
-def _mountable(value: str) -> str:
-    if not value.strip("/"):
-        raise refuse("is the root directory", "give a directory below it")
+def _check_mount_path(value: str) -> str:
+    if not _check_path(value).strip("/"):
+        raise value_error("root directory", "Use a directory below it")
     return value
 
 
-def _nothing_for_empty(value: Any) -> Any:
-    """AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`."""
-    return None if value == "" else value
+_DNS_WORDS = "lower case letters, digits and '-', with a letter or digit first and last"
+_LABEL_WORDS = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
+_DNS_RULE = text_rule(_DNS_LABEL, _LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
+_LABEL_RULE = text_rule(_LABEL_VALUE, _LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
+_PATH_KEYWORDS = {"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:]*$"}
+_PATH_RULE = Rule("path", "an absolute path without '..' and ':'", "/workspace", _PATH_KEYWORDS, _check_path)
+_TARGET = quantity_rule("10")
+_VERSIONS = ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]
+_BOOLEANS = [True, False, *(form(word) for word in _TRUE + _FALSE for form in (str, str.title, str.upper))]
 
-
-_DNS_REMEDY = "use lower case letters, digits and '-', and begin and end with a letter or digit"
-
-Name = Annotated[
-    str,
-    _matching(DNS_LABEL, "is not a valid name", _DNS_REMEDY, JOB_NAME_LENGTH),
-    InSchema({"pattern": f"^{DNS_LABEL}$", "maxLength": JOB_NAME_LENGTH}),
-]
-DnsLabel = Annotated[
-    str,
-    _matching(DNS_LABEL, "is not a valid name", _DNS_REMEDY, LABEL_LENGTH),
-    InSchema({"pattern": f"^{DNS_LABEL}$", "maxLength": LABEL_LENGTH}),
-]
-QuotaNamespace = Annotated[
-    DnsLabel,
-    AfterValidator(_not_reserved),
-    InSchema({"not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}}),
-]
-DnsSubdomain = Annotated[
-    str,
-    _matching(DNS_SUBDOMAIN, "is not a valid name", "use lower case letters, digits, '-' and '.'", 253),
-    InSchema({"pattern": f"^{DNS_SUBDOMAIN}$", "maxLength": 253}),
-]
-LabelValue = Annotated[
-    str,
-    _matching(
-        LABEL_VALUE,
-        "cannot be a node label's value",
-        "use letters, digits, '-', '_' and '.', and begin and end with a letter or digit",
-        LABEL_LENGTH,
-    ),
-    InSchema({"pattern": f"^{LABEL_VALUE}$", "maxLength": LABEL_LENGTH}),
-]
-EmptyIsNone = BeforeValidator(_nothing_for_empty)
-EmptyOrLabelValue = InSchema({"pattern": f"^({LABEL_VALUE})?$"})
+Name = Annotated[str, text_rule(_DNS_LABEL, JOB_NAME_LENGTH, "name", _DNS_WORDS, "qwen2-7b-sft")]
+DnsLabel = Annotated[str, _DNS_RULE]
+_QUOTA_NAMESPACE_RULE = replace(
+    _DNS_RULE,
+    noun="namespace",
+    words=f"{_DNS_WORDS}, not a namespace of Kubernetes",
+    keywords={**_DNS_RULE.keywords, "not": {"pattern": f"^({RESERVED_NAMESPACES}|{SYSTEM_NAMESPACE}$)"}},
+    check=_check_quota_namespace,
+)
+QuotaNamespace = Annotated[str, _QUOTA_NAMESPACE_RULE]
+_SUBDOMAIN_WORDS = "lower case letters, digits, '-' and '.'"
+DnsSubdomain = Annotated[str, text_rule(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", _SUBDOMAIN_WORDS, "my-secret")]
+LabelValue = Annotated[str, _LABEL_RULE]
+_GPU_TYPE_RULE = replace(
+    _LABEL_RULE,
+    words=f"{_LABEL_WORDS}, or empty",
+    keywords={**_LABEL_RULE.keywords, "pattern": f"^({_LABEL_VALUE})?$"},
+    # AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`.
+    check=lambda value: None if value == "" else value,
+    before=True,
+)
+GpuType = Annotated[Optional[LabelValue], _GPU_TYPE_RULE]
+# Kubernetes 1.34+ (RelaxedEnvironmentVariableValidation) takes any printable name without `=`; older ones this.
 EnvName = Annotated[
-    str,
-    _matching(ENV_NAME, "is not a name for an environment variable", "use letters, digits and '_'", 1024),
-    InSchema({"pattern": f"^{ENV_NAME}$"}),
+    str, text_rule(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1024, "variable name", "letters, digits and '_'", "HF_HOME")
 ]
-ParameterName = Annotated[
-    str,
-    _matching(
-        PARAMETER_NAME, "is not a name for a parameter", "use letters, digits, '-' and '_', and begin with a letter", 63
-    ),
-    InSchema({"pattern": f"^{PARAMETER_NAME}$", "maxLength": 63}),
-]
-Image = Annotated[
-    str,
-    _matching(IMAGE, "is not an image reference", "write it as registry/name:tag, the name in lower case", 512),
-    InSchema({"pattern": f"^{IMAGE}$"}),
-]
-HttpPath = Annotated[
-    str,
-    _matching(HTTP_PATH, "is not an HTTP path", "start it with /, such as /health", 2048),
-    InSchema({"pattern": f"^{HTTP_PATH}$"}),
-]
+_PARAMETER_WORDS = "letters, digits, '-' and '_', with a letter first"
+ParameterName = Annotated[str, text_rule(r"[A-Za-z_][-A-Za-z0-9_]*", 63, "parameter name", _PARAMETER_WORDS, "lr")]
+_IMAGE_WORDS = "'registry/name:tag' with the name in lower case"
+Image = Annotated[str, text_rule(_IMAGE, 512, "image reference", _IMAGE_WORDS, "nginx:1.27")]
+HttpPath = Annotated[str, text_rule(r"/[!-~]*", 2048, "HTTP path", "a path that starts with '/'", "/health")]
+_METRIC_WORDS = "'cpu', 'gpu_utilization' or the name of a Pods metric"
 MetricName = Annotated[
-    str,
-    _matching(
-        METRIC_NAME, "is not the name of a metric", "give cpu, gpu_utilization or the name of a Pods metric", 253
-    ),
-    InSchema({"pattern": f"^{METRIC_NAME}$"}),
+    str, text_rule(r"[A-Za-z_:][-A-Za-z0-9_:./]*", 253, "metric name", _METRIC_WORDS, "vllm:num_requests_waiting")
 ]
 # NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
-InterfaceName = Annotated[
-    str,
-    _matching(INTERFACE_NAME, "is not the name of a network interface", "give one such as eth0", 255),
-    InSchema({"pattern": f"^{INTERFACE_NAME}$"}),
-]
-AbsolutePath = Annotated[str, AfterValidator(_absolute_path), InSchema({"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:]*$"})]
-MountPath = Annotated[AbsolutePath, AfterValidator(_mountable)]
-_Whole = BeforeValidator(_whole_number)
-Count = Annotated[int, _Whole, _between(0, 2**31 - 1, "a whole number >= 0"), InSchema({"minimum": 0})]
-PositiveCount = Annotated[int, _Whole, _between(1, 2**31 - 1, "a whole number >= 1"), InSchema({"minimum": 1})]
-Port = Annotated[
-    int,
-    _Whole,
-    _between(1, 65535, "a port from 1 to 65535"),
-    InSchema({"minimum": 1, "maximum": 65535}),
-]
-Version = Annotated[
-    str, AfterValidator(_version), InSchema({"enum": ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]})
-]
-Truth = Annotated[bool, BeforeValidator(_truth)]
-CpuQuantity = Annotated[str, _quantity("8 or 500m", zero=False), InSchema({"pattern": QUANTITY, "exclusiveMinimum": 0})]
-Amount = Annotated[str, _quantity("32Gi", zero=False), InSchema({"pattern": QUANTITY, "exclusiveMinimum": 0})]
-Target = Annotated[
-    str,
-    AfterValidator(_target),
-    _quantity("10 or 500m", zero=False),
-    InSchema({"pattern": QUANTITY, "exclusiveMinimum": 0}),
-]
-CpuLimit = Annotated[str, _quantity("8 or 500m", zero=True), InSchema({"pattern": QUANTITY, "minimum": 0})]
-AmountLimit = Annotated[str, _quantity("32Gi", zero=True), InSchema({"pattern": QUANTITY, "minimum": 0})]
+InterfaceName = Annotated[str, text_rule(r"[!-~]+", 255, "interface name", "the name of a network interface", "eth0")]
+AbsolutePath = Annotated[str, _PATH_RULE]
+MountPath = Annotated[str, replace(_PATH_RULE, example="/models", check=_check_mount_path)]
+Count = Annotated[int, integer_rule(0, 4)]
+PositiveCount = Annotated[int, integer_rule(1, 2)]
+Port = Annotated[int, integer_rule(1, 8000, highest=65535)]
+Version = Annotated[str, Rule("version", "'v0.1' or 'v1'", "v1", {"enum": _VERSIONS}, _check_version)]
+Boolean = Annotated[bool, Rule("boolean", "'true' or 'false'", True, {"enum": _BOOLEANS}, _check_boolean, before=True)]
+CpuQuantity = Annotated[str, quantity_rule("500m")]
+Amount = Annotated[str, quantity_rule("32Gi")]
+Target = Annotated[str, replace(_TARGET, check=_check_target)]
+CpuLimit = Annotated[str, quantity_rule("500m", zero=True)]
+AmountLimit = Annotated[str, quantity_rule("32Gi", zero=True)]

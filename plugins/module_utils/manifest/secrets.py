@@ -1,10 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which values of a manifest are secrets, and texts without them. Pure; imports no model.
-
-A value is a secret by the name it is given: an environment variable, a flag of the command line or a field
-whose name says token, password, secret or key.
-"""
+"""Find the secrets of a manifest, by the names of variables, flags and fields, and mask them in texts. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from .tree import ListNode, MapNode, Node, ScalarNode
 
 MASK = "********"
 
-# Whole words of a name, so that `tokenizer`, `keyboard` and `max_tokens` are none.
+# Whole words of a name, so that `tokenizer`, `keyboard` and `max_tokens` are not secrets.
 _SECRET_WORDS = frozenset(
     {
         "token", "password", "passwd", "passphrase", "pwd", "pass", "secret", "secrets", "credential", "credentials",
@@ -29,7 +25,7 @@ _SECRET_WORDS = frozenset(
 _POINTERS = frozenset(
     {"file", "path", "dir", "name", "url", "uri", "ref", "type", "length", "len", "count", "size", "ttl", "timeout"}
 )
-# Words before `token` and `key` with which a machine learning or database tool means something else.
+# Words before `token` and `key` that have another meaning in machine learning and databases.
 _HARMLESS_OWNERS = frozenset(
     {
         "eos", "bos", "pad", "unk", "mask", "sep", "cls", "special", "stop", "image", "video", "audio", "text", "label",
@@ -37,7 +33,7 @@ _HARMLESS_OWNERS = frozenset(
         "field", "primary", "foreign", "sort", "partition", "group", "public", "cache", "index", "row", "join",
     }
 )  # fmt: skip
-# Values that are everywhere: searching texts for them would mask everything and hide nothing.
+# Masking common values in texts would mask everything and hide nothing.
 _SHORTEST = 4
 _COMMON = frozenset({"true", "false", "none", "null"})
 _FLAG_WITH_VALUE = re.compile(r"(?P<flag>-{0,2}[A-Za-z][\w.\-]*)=(?P<value>.*)", re.DOTALL)
@@ -50,7 +46,8 @@ _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.\-]*://[^/\s:@]*:(?P<value>[^/\s@]+)@
 @lru_cache(maxsize=4096)  # The jobs of a task have most of their names in common.
 def looks_secret(name: str) -> bool:
     """Whether a variable, flag or key of that name holds a secret: HF_TOKEN, --api-key, dbPassword."""
-    words = _words(name)
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    words = [word.lower() for word in re.split(r"[^A-Za-z]+", spaced) if word]
     if not words or words[-1] in _POINTERS:
         return False
     return any(
@@ -60,20 +57,17 @@ def looks_secret(name: str) -> bool:
 
 
 def secret_values(model: Any) -> set[str]:
-    """The secrets of a manifest (any model of models.py): values to pass to no_log and to `redact`.
-
-    Empty for pools and quotas. Left out are texts of fewer than four characters and words like true.
-    """
+    """The secrets of a manifest (any model of models.py), without short and common words. None for pools and quotas."""
     environment = getattr(model, "environment", None)
     if environment is None:
         return set()
     variables = [(entry.name, entry.value) for entry in environment.env]
-    # One line of both: a flag may end the command and its value begin the args.
+    # One command line of both: the last item of the command may be a flag, and the first of args its value.
     return _secrets_among(variables, [*environment.command, *environment.args])
 
 
 def live_secret_values(workload: Mapping[str, Any]) -> set[str]:
-    """The same of a Kubernetes workload: what a new manifest replaces must not show in a diff either."""
+    """The same of a Kubernetes workload, because a diff also shows what a manifest replaces."""
     found: set[str] = set()
     for container in workload.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or ():
         variables = [(entry["name"], entry.get("value")) for entry in container.get("env") or ()]
@@ -81,32 +75,36 @@ def live_secret_values(workload: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def written_secret_values(node: Node) -> set[str]:
-    """The same of a manifest as it was written: a task that refuses it shows its options as well, the manifest in them.
-
-    Whatever is below a key ``env``, ``command`` or ``args`` counts, wherever that key stands and whatever its form.
-    """
+def source_secret_values(node: Node) -> set[str]:
+    """The same of a manifest that may be invalid: below each key ``env``, ``command`` or ``args``, at any level."""
     if isinstance(node, ListNode):
-        return set().union(*(written_secret_values(item) for item in node.items))
+        return set().union(*(source_secret_values(item) for item in node.items))
     if not isinstance(node, MapNode):
         return set()
     entries = [(name.text, value) for name, value in node.entries]
     line = [text for part in ("command", "args") for name, value in entries if name == part for text in _texts(value)]
     variables = [pair for name, value in entries if name == "env" for pair in _variables(value)]
-    return _secrets_among(variables, line).union(*(written_secret_values(value) for _name, value in entries))
+    return _secrets_among(variables, line).union(*(source_secret_values(value) for _name, value in entries))
 
 
 def redact(data: Any, secrets: Iterable[str]) -> Any:
     """The data (str, list, dict, nested) with every occurrence of the secrets replaced by ********."""
     pattern = _pattern(secrets)
-    return data if pattern is None else _redacted(data, pattern)
+
+    def redacted(data: Any) -> Any:
+        if isinstance(data, str):
+            return pattern.sub(MASK, data) if pattern else data
+        if isinstance(data, Mapping):
+            return {key: redacted(value) for key, value in data.items()}
+        return [redacted(item) for item in data] if isinstance(data, (list, tuple)) else data
+
+    return redacted(data) if pattern else data
 
 
 def line_masker(secrets: Iterable[str]) -> Callable[[str], str]:
-    """What masks the secrets in a text that comes line by line, where a key of several lines shows as its lines."""
-    pattern = _pattern(
-        line for secret in secrets for line in (secret, *secret.splitlines()) if len(line.strip()) >= _SHORTEST
-    )
+    """A function that masks the secrets in a text that comes line by line, also a key of several lines."""
+    lines = (line for secret in secrets for line in (secret, *secret.splitlines()))
+    pattern = _pattern(line for line in lines if len(line.strip()) >= _SHORTEST)
     return partial(pattern.sub, MASK) if pattern else str
 
 
@@ -126,7 +124,6 @@ def _secrets_among(variables: Sequence[tuple[str, str | None]], line: Sequence[s
 
 
 def _texts(node: Node) -> list[str]:
-    """The text of a single value, or those of a list."""
     parts = node.items if isinstance(node, ListNode) else (node,)
     return [part.text for part in parts if isinstance(part, ScalarNode)]
 
@@ -142,13 +139,8 @@ def _variables(node: Node) -> list[tuple[str, str | None]]:
     return [(given["name"], given["value"])] if {"name", "value"} <= given.keys() else list(given.items())
 
 
-def _words(name: str) -> list[str]:
-    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    return [word.lower() for word in re.split(r"[^A-Za-z]+", spaced) if word]
-
-
 def _secret_spans(arguments: Sequence[str]) -> set[tuple[int, int, int]]:
-    """Where the secrets of a command line stand: position of the argument, start and end in it."""
+    """The secrets of a command line: position of the argument, start and end in it."""
     spans: set[tuple[int, int, int]] = set()
     flagged = False
     for position, argument in enumerate(arguments):
@@ -162,28 +154,16 @@ def _secret_spans(arguments: Sequence[str]) -> set[tuple[int, int, int]]:
             elif joined and looks_secret(joined["flag"]):
                 spans.add((position, word.start() + joined.start("value"), word.end()))
             else:
-                spans |= {
-                    (position, word.start() + start, word.start() + end) for start, end in _url_passwords(word[0])
-                }
+                offset = word.start()
+                spans |= {(position, offset + start, offset + end) for start, end in _url_passwords(word[0])}
             flagged = is_flag and looks_secret(word[0])
     return {span for span in spans if span[1] < span[2]}
 
 
 def _url_passwords(text: str) -> list[tuple[int, int]]:
-    """Where they stand."""
     return [match.span("value") for match in _URL_PASSWORD.finditer(text)] if "://" in text else []
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
     longest_first = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
     return re.compile("|".join(re.escape(secret) for secret in longest_first)) if longest_first else None
-
-
-def _redacted(data: Any, pattern: re.Pattern[str]) -> Any:
-    if isinstance(data, str):
-        return pattern.sub(MASK, data)
-    if isinstance(data, Mapping):
-        return {key: _redacted(value, pattern) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_redacted(item, pattern) for item in data]
-    return data

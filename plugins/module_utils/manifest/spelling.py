@@ -1,80 +1,79 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The keys of the models' blocks: their spellings, what each holds, and where else a key would belong."""
+"""The keys of the models' blocks and their spellings, for the reader, the JSON Schemas and the guide's tables."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from .forms import Also, DefaultEntry
 from .models import KINDS, Block
+from .rules import Aliases, DefaultEntry, Rule
+
+Mark = TypeVar("Mark")
 
 
-class Text(NamedTuple):
-    """One value, handed to the model as the text it was written; `annotation` is its type in the model."""
+@dataclass(frozen=True)
+class Scalar:
+    """One value, handed to the model as the text that the user wrote; `type` is the model's."""
 
-    annotation: Any = str
+    type: type = str
+    choices: tuple[str, ...] = ()
+    rule: Rule | None = None
 
 
-class ListOf(NamedTuple):
+@dataclass(frozen=True)
+class ListOf:
     item: Shape
 
 
-class MapOf(NamedTuple):
+@dataclass(frozen=True)
+class MapOf:
     item: Shape
-    name: Text
+    name: Scalar
 
 
-class BlockOf(NamedTuple):
+@dataclass(frozen=True)
+class BlockOf:
     model: type[Block]
 
 
-Shape: TypeAlias = "Text | ListOf | MapOf | BlockOf"
+Shape: TypeAlias = "Scalar | ListOf | MapOf | BlockOf"
 
 
 @dataclass(frozen=True)
 class Key:
-    """A field of a block as users write it."""
+    """A field of a block as users write it: `spellings` are all accepted ones, the documented one first."""
 
     field: str
     documented: str
     shape: Shape
     required: bool
+    description: str
+    default: Any
+    examples: tuple[Any, ...]
     marks: tuple[Any, ...]
+    spellings: tuple[str, ...]
+
+    def mark(self, kind: type[Mark]) -> Mark | None:
+        return next((mark for mark in self.marks if isinstance(mark, kind)), None)
 
     @property
-    def spellings(self) -> tuple[str, ...]:
-        """Every accepted spelling, the documented one first."""
-        names = (self.field, *(name for mark in self.marks if isinstance(mark, Also) for name in mark.names))
-        forms = [form for name in names for form in (name, name.replace("_", "-"), _camel(name))]
-        return tuple(dict.fromkeys([self.documented, *forms]))
-
-    def mark(self, kind: type) -> Any:
-        """The mark of that class, or None."""
-        return self._marks.get(kind)
-
-    @cached_property
-    def _marks(self) -> dict[type, Any]:
-        return {type(mark): mark for mark in reversed(self.marks)}
+    def block(self) -> type[Block] | None:
+        """The block that is the key's value, alone or in a list or map."""
+        shape = self.shape
+        while isinstance(shape, (ListOf, MapOf)):
+            shape = shape.item
+        return shape.model if isinstance(shape, BlockOf) else None
 
 
 @cache
 def keys_of(model: type[Block]) -> tuple[Key, ...]:
     """The keys of a block, in the order of the model."""
-    return tuple(
-        Key(
-            field=name,
-            documented=field.serialization_alias or name,
-            shape=_shape(field.annotation),
-            required=field.is_required(),
-            marks=tuple(field.metadata),
-        )
-        for name, field in model.model_fields.items()
-    )
+    return tuple(_key(name, field) for name, field in model.model_fields.items())
 
 
 @cache
@@ -84,83 +83,81 @@ def key_by_spelling(model: type[Block]) -> dict[str, Key]:
 
 @cache
 def default_entry_of(model: type[Block]) -> tuple[str, Key] | None:
-    """The key that stands beside a map but belongs into it (`default` of a quota), and the map's key."""
-    for key in keys_of(model):
-        mark = key.mark(DefaultEntry)
-        if mark is not None:
-            return mark.name, key
-    return None
+    """The name beside a map that is an entry of it (`default` of a quota), and the map's key."""
+    return next(((mark.name, key) for key in keys_of(model) if (mark := key.mark(DefaultEntry))), None)
 
 
-def item_of(key: Key) -> BlockOf:
-    """The block that a key holds a list or map of. Raises TypeError for other keys."""
-    if isinstance(key.shape, (ListOf, MapOf)) and isinstance(key.shape.item, BlockOf):
-        return key.shape.item
-    raise TypeError(f"{key.field} holds no list or map of blocks")
-
-
-def homes_of(spelling: str, kind: str) -> list[str]:
-    """The blocks of a kind, by path, in which the key is valid: `gpu` -> [`resources`]."""
-    return [path for path, model in blocks_of(kind) if spelling in key_by_spelling(model)]
-
-
-def kinds_with(spelling: str, block: str) -> list[str]:
-    """The kinds that have the key in the block of that path."""
-    return [
-        kind
-        for kind in KINDS
-        if any(path == block and spelling in key_by_spelling(model) for path, model in blocks_of(kind))
-    ]
-
-
-def documented_path(kind: str, location: tuple[str | int, ...]) -> str:
-    """The path of a block as blocks_of gives it, for its place in the data: without list positions and map keys."""
-    model: type[Block] = KINDS[kind]
-    path: list[str] = []
-    steps = iter(location)
+def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
+    """The keys that lead to a place in the data of a kind, past list positions and map keys."""
+    model: type[Block] | None = KINDS[kind]
+    steps = iter(loc)
     for step in steps:
+        if model is None:
+            return
         key = next(key for key in keys_of(model) if key.field == step)
-        path.append(key.documented)
+        yield key
         shape = key.shape
         while isinstance(shape, (ListOf, MapOf)):
-            next(steps)
+            next(steps, None)
             shape = shape.item
-        if isinstance(shape, BlockOf):
-            model = shape.model
-    return ".".join(path)
+        model = key.block
 
 
-@cache
-def blocks_of(kind: str) -> tuple[tuple[str, type[Block]], ...]:
-    """The blocks of a kind with their paths; the manifest itself has the path ''."""
-    return tuple(_blocks("", KINDS[kind]))
+def elsewhere(spelling: str, kind: str, loc: tuple[str | int, ...]) -> tuple[list[str], list[str]]:
+    """Where a key that the block at `loc` lacks is valid: kinds in which this block has it, and other blocks."""
+    block = ".".join(key.documented for key in keys_along(kind, loc))
+    blocks = [(each, path, model) for each in KINDS for path, model in _blocks("", KINDS[each])]
+    homes = [(each, path) for each, path, model in blocks if spelling in key_by_spelling(model)]
+    others = [each for each, path in homes if path == block]
+    return others, [path for each, path in homes if each == kind and path != block]
 
 
 def _blocks(path: str, model: type[Block]) -> Iterator[tuple[str, type[Block]]]:
+    """A block and those below it with their paths; the manifest itself has the path ''."""
     yield path, model
     for key in keys_of(model):
-        below = f"{path}.{key.documented}" if path else key.documented
-        shape = key.shape
-        while isinstance(shape, (ListOf, MapOf)):
-            shape = shape.item
-        if isinstance(shape, BlockOf):
-            yield from _blocks(below, shape.model)
+        if key.block is not None:
+            yield from _blocks(f"{path}.{key.documented}" if path else key.documented, key.block)
 
 
-def _shape(annotation: Any) -> Shape:
+def _key(name: str, field: Any) -> Key:
+    shape = _shape(field.annotation, rule_in(field.metadata))
+    rule = shape.rule if isinstance(shape, Scalar) else None
+    documented = field.serialization_alias or name
+    names = (name, *(alias for mark in field.metadata if isinstance(mark, Aliases) for alias in mark.names))
+    forms = (form for each in names for form in (each, each.replace("_", "-"), _camel(each)))
+    return Key(
+        field=name,
+        documented=documented,
+        shape=shape,
+        required=field.is_required(),
+        description=field.description or "",
+        default=field.default,
+        examples=tuple(field.examples or ([rule.example] if rule else ())),
+        marks=tuple(field.metadata),
+        spellings=tuple(dict.fromkeys([documented, *forms])),
+    )
+
+
+def _shape(annotation: Any, rule: Rule | None = None) -> Shape:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        inner = _shape(arguments[0])
-        return Text(annotation) if isinstance(inner, Text) else inner
+        return _shape(arguments[0], rule or rule_in(arguments[1:]))
     if origin in {Union, types.UnionType}:
-        return _shape(next(argument for argument in arguments if argument is not type(None)))
+        return _shape(next(argument for argument in arguments if argument is not type(None)), rule)
     if origin is list:
         return ListOf(_shape(arguments[0]))
     if origin is dict:
-        return MapOf(_shape(arguments[1]), Text(arguments[0]))
-    if isinstance(annotation, type) and issubclass(annotation, Block):
-        return BlockOf(annotation)
-    return Text(annotation)
+        name = _shape(arguments[0])
+        return MapOf(_shape(arguments[1]), name if isinstance(name, Scalar) else Scalar())
+    if origin is Literal:
+        return Scalar(choices=arguments)
+    return BlockOf(annotation) if issubclass(annotation, Block) else Scalar(annotation, rule=rule)
+
+
+def rule_in(marks: Sequence[Any]) -> Rule | None:
+    """The rule among the marks of a type; the last is the outermost."""
+    return next((mark for mark in reversed(marks) if isinstance(mark, Rule)), None)
 
 
 def _camel(name: str) -> str:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the YAML parser trips over, in words a person understands: what is there, and what to do."""
+"""Errors of the YAML parser in plain words: what is wrong, what to do, and the line with a caret."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from .secrets import MASK, looks_secret
@@ -17,117 +18,98 @@ _ENTRY = re.compile(r"^(?P<head>\s*(?:- +)*(?P<key>[\w.\-\"']+)\s*:\s+)(?P<value
 _FLAG_VALUE = re.compile(
     r"(?P<head>--?(?P<flag>[A-Za-z][\w.\-]*)(?:=[\"']?|[\"']?\s*,?\s+[\"']?))(?P<value>[^\s,\]\"']+)"
 )
+# Patterns for PyYAML's problem and its context, what is wrong and what to do; the first match counts. The block or key
+# that the error is about began on {line}.
+_INDENT = "Indent it as the lines above, or begin with ---"
+_BLOCK = "block (mapping|collection)"
+_EXPLANATIONS = (
+    ("escape", "quoted scalar", "invalid escape sequence in double quotes", "Use single quotes"),
+    ("", "quoted scalar", "unclosed quote", "Close it"),
+    ("expected alphabetic or numeric", "", "& or * without a name", "Quote a text that begins with one of them"),
+    ("mapping keys are not", "", "unexpected '?', which begins a key in YAML", "Quote a text that begins with it"),
+    ("", "flow sequence", "unclosed list, opened by [ on line {line}", "Add a ',' or the closing ']'"),
+    ("", "flow mapping", "unclosed map, opened by { on line {line}", "Add a ',' or the closing '}'"),
+    ("mapping values", "", "unexpected ':'", "Quote a text with ': ' in it, or correct the indentation of this line"),
+    ("could not find expected ':'", "", "missing ':' after the key on line {line}", "Write `key: value`"),
+    ("sequence entries", "", "unexpected list item", "Begin the list on a line of its own below the key"),
+    ("'-'|block sequence", _BLOCK, "unexpected list item", "Indent it as the block that begins on line {line}"),
+    ("'<block mapping", _BLOCK, "indentation differs from the block that begins on line {line}", "Align its keys"),
+    ("", _BLOCK, "unexpected text after the end of a value", "Remove it, or quote the whole value"),
+    ("<document start>", "", "unexpected content after the end of the document", _INDENT),
+    ("", "block scalar", "unexpected text after | or >", "Write the text on the lines below"),
+)
 
 
-class Fault(Exception):
-    """A place (line and column from 0) at which a text is no manifest, and why."""
+@dataclass(eq=False)
+class YamlSyntaxError(Exception):
+    """A place (line and column from 0) at which a text is not a manifest, and the `problem` and `hint` of the error."""
 
-    def __init__(self, message: str, line: int, column: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
-        self.column = column
+    problem: str
+    hint: str
+    line: int
+    column: int
 
 
-def lines_of(text: str) -> list[str]:
+def source_lines(text: str) -> list[str]:
     """The lines of a text with their ends, as YAML 1.1 counts them."""
     return [line for line in _LINE.findall(text) if line]
 
 
-def explain(error: Any, lines: list[str], first_line: int) -> Fault:
-    """The fault behind an error of PyYAML for the lines, the first of which is the file's `first_line` (from 0)."""
-    position = getattr(error, "position", None)
+def explain(error: Any, lines: list[str], first_line: int) -> YamlSyntaxError:
+    """An error of PyYAML in the lines, the first of which is the file's `first_line` (from 0)."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
-        position = position if isinstance(position, int) else 0
-        return _unprintable("".join(lines), position, first_line)
+        text, position = "".join(lines), getattr(error, "position", 0)
+        *above, line = source_lines(text[:position] + ".")
+        code = f": U+{ord(text[position]):04X}" if position < len(text) else ""
+        return YamlSyntaxError(f"control character in YAML{code}", "Remove it", first_line + len(above), len(line) - 1)
     conflict = next((number for number, line in enumerate(lines) if _CONFLICT_MARK.match(line)), None)
     if conflict is not None and conflict <= mark.line + 1:
-        message = "this is a merge conflict that git left behind; keep one side and delete the marks"
-        return Fault(message, first_line + conflict, 0)
-    message = _sentence(error, mark, lines, first_line)
+        hint = "Keep one side and delete the conflict markers"
+        return YamlSyntaxError("unresolved merge conflict", hint, first_line + conflict, 0)
+    problem, hint = _explanation(error, mark, lines, first_line)
     if "quoted scalar" in (error.context or "") and "escape" not in (error.problem or ""):
         # The parser notices an unclosed quote at the end of the text; the quote is where it began.
         mark = error.context_mark
     if mark.line >= len(lines):
-        return Fault(message, first_line + len(lines) - 1, len(lines[-1].rstrip()))
-    return Fault(message, first_line + mark.line, mark.column)
+        return YamlSyntaxError(problem, hint, first_line + len(lines) - 1, len(lines[-1].rstrip()))
+    return YamlSyntaxError(problem, hint, first_line + mark.line, mark.column)
 
 
-def excerpt(lines: list[str], line: int, column: int) -> tuple[str, ...]:
+def snippet(lines: list[str], line: int, column: int) -> tuple[str, ...]:
     """The line with a caret under the column (both from 0), secrets masked, long lines cut around the caret."""
     shown, column = _without_secrets(lines, line, column)
-    shown = shown.replace("\t", "→")
-    shown = "".join(character if character.isprintable() else "?" for character in shown)
+    shown = "".join(character if character.isprintable() else "?" for character in shown.replace("\t", "→"))
     if len(shown) > _WIDTH:
         begin = max(0, min(column - _WIDTH // 2, len(shown) - _WIDTH))
         cut = shown[begin : begin + _WIDTH]
         shown = ("…" if begin else "") + cut + ("…" if begin + _WIDTH < len(shown) else "")
         column += (1 if begin else 0) - begin
-    number = str(line + 1)
-    return f"{number} | {shown}", f"{' ' * len(number)} | {' ' * column}^"
+    return f"{line + 1} | {shown}", f"{' ' * len(str(line + 1))} | {' ' * column}^"
 
 
-def _sentence(error: Any, mark: Any, lines: list[str], first_line: int) -> str:
+def _explanation(error: Any, mark: Any, lines: list[str], first_line: int) -> tuple[str, str]:
     problem, context = error.problem or "", error.context or ""
     line = lines[mark.line] if mark.line < len(lines) else ""
     opened = first_line + error.context_mark.line + 1 if error.context_mark is not None else None
     before = line[: mark.column]
     if "\\t" in problem or "\t" in problem or ("\t" in before and not before.strip()):
-        return "there is a tab here and YAML takes none for indentation; replace it with spaces"
-    unstartable = re.search(r"found character '(.)' that cannot start any token", problem)
-    if unstartable:
-        mark_name = "a backtick" if unstartable[1] == "`" else unstartable[1]
-        return f"{mark_name} cannot begin a value in YAML; remove it, or put the text in quotes"
-    if "quoted scalar" in context:
-        if "escape" in problem:
-            return "in double quotes a backslash begins an escape, and this is none; use single quotes"
-        return "the quote opened here is not closed; close it"
-    unexpected = re.search(r"expected the node content, but found '(.*)'", problem)
-    if unexpected:
+        return "tab used for indentation", "Replace it with spaces"
+    if unstartable := re.search(r"found character '(.)' that cannot start any token", problem):
+        character = "a backtick" if unstartable[1] == "`" else unstartable[1]
+        return f"a value cannot begin with {character}", "Remove it, or quote the text"
+    if unexpected := re.search(r"expected the node content, but found '(.*)'", problem):
         if unexpected[1].startswith("<"):
-            return "a value is expected and the document ends here; complete it"
-        return f"a value is expected here and {unexpected[1]} is none; write one, or put it in quotes"
-    if "expected alphabetic or numeric character" in problem:
-        return "& and * are followed by a name in YAML; put a text that begins with one in quotes"
-    if "mapping keys are not allowed" in problem:
-        return "? begins a key in YAML; put a text that begins with it in quotes"
-    if "flow sequence" in context:
-        return f"the list opened by [ on line {opened} is not continued here; add a ',' or the closing ']'"
-    if "flow mapping" in context:
-        return f"the map opened by {{ on line {opened} is not continued here; add a ',' or the closing '}}'"
-    if "mapping values are not allowed" in problem:
-        return "a ':' is not expected here; put a text with ': ' in quotes, or correct the indentation of this line"
-    if "could not find expected ':'" in problem:
-        return f"line {opened} has no ':' after its key; write `key: value`"
-    if "sequence entries are not allowed" in problem:
-        return "a list item is not expected here; begin the list on a line of its own below the key"
-    if "block mapping" in context or "block collection" in context:
-        return _misplaced(problem, opened)
-    if "expected '<document start>'" in problem:
-        return "this does not belong to the document before it; indent it as the lines above, or begin with ---"
-    if "block scalar" in context:
-        return "only | or > with an indentation may stand here; write the text on the lines below"
-    return f"this is not YAML: {problem or context}; correct the line"
-
-
-def _misplaced(problem: str, opened: int | None) -> str:
-    if "'-'" in problem or "block sequence" in problem:
-        return f"a list item is not expected here; indent it as the block that begins on line {opened}"
-    if "'<block mapping start>'" in problem:
-        return f"this line is indented differently from the block that begins on line {opened}; align its keys"
-    return "there is text after the end of a value; remove it, or put the whole value in quotes"
-
-
-def _unprintable(text: str, position: int, first_line: int) -> Fault:
-    before = lines_of(text[:position] + ".")
-    line, column = len(before) - 1, len(before[-1]) - 1
-    code = f"U+{ord(text[position]):04X}" if position < len(text) else "a character"
-    return Fault(f"the control character {code} is not allowed in YAML; remove it", first_line + line, column)
+            return "expected a value, got the end of the document", "Complete it"
+        return f"expected a value, got '{unexpected[1]}'", "Write one, or quote the text"
+    for in_problem, in_context, what, hint in _EXPLANATIONS:
+        if re.search(in_problem, problem) and re.search(in_context, context):
+            return what.replace("{line}", str(opened)), hint.replace("{line}", str(opened))
+    return f"invalid YAML: {problem or context}", "Correct the line"
 
 
 def _without_secrets(lines: list[str], line: int, column: int) -> tuple[str, int]:
-    """The line with values masked that are, or may be, secrets: below `env:`, under a telling key, after a flag."""
+    """The line with values masked that may be secrets: below `env:`, under a key or after a flag that names one."""
     shown = lines[line].rstrip("\n\r\x85\u2028\u2029")
     entry = _ENTRY.match(shown)
     if entry and (_is_in_env(lines, line) or looks_secret(entry["key"].strip("\"'"))):
@@ -160,7 +142,7 @@ def _is_in_env(lines: list[str], line: int) -> bool:
 
 
 def _inner_indent(line: str) -> int:
-    """The indentation of a line; a list item counts as deeper, for it may stand right below its key."""
+    """The indentation of a line; a list item counts as deeper, because it can be as far left as its key."""
     return _indent(line) + line.lstrip().startswith("-")
 
 

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a user wrote, before it means anything: a tree of maps, lists and texts that knows where each part stands.
+"""What a user wrote, before it is interpreted: a tree of maps, lists and texts with the place of each.
 
-Scalars keep their source text. YAML 1.1 would turn `NO` into false, `0755` into 493, `12:30` into 750 and `1.10` into
-1.1; here each stays what was written, and the field that takes it decides what it is.
+Scalars keep their source text. YAML 1.1 would turn `NO` into false, `0755` into 493 and `1.10` into 1.1.
 """
 
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,11 +16,14 @@ MAX_DEPTH = 32
 
 
 class Place(NamedTuple):
-    """Where a node stands: line and column from 1 (None outside of YAML text), and its rank in reading order."""
+    """The place of a node: line and column from 1 (None outside of YAML text), and its rank in reading order."""
 
     line: int | None
     column: int | None
     rank: int
+
+
+NO_PLACE = Place(None, None, 0)
 
 
 class ScalarNode(NamedTuple):
@@ -37,54 +40,66 @@ class ListNode(NamedTuple):
 
 
 class MapNode(NamedTuple):
-    entries: tuple[tuple[ScalarNode, Node], ...]
+    entries: tuple[Entry, ...]
     place: Place
 
 
 Node: TypeAlias = "ScalarNode | ListNode | MapNode"
+Entry: TypeAlias = "tuple[ScalarNode, Node]"
 
 
-class UnfitValueError(ValueError):
-    """A value of a definition that has no place in a manifest; the message says which."""
+class Origin(NamedTuple):
+    """Where a manifest came from: the file as it was named ("definition" for none), and its number in it from 1."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, document {self.number}"
+
+
+class Location(NamedTuple):
+    """A place in a manifest: its path in the user's spelling, '' for all of the document, and the node there."""
+
+    path: str
+    node: Node
+
+
+class SourceNode(NamedTuple):
+    """A manifest as it was written, which is a whole document or an item of a list in it."""
+
+    origin: Origin
+    location: Location
+
+
+class UnsupportedValueError(ValueError):
+    """A value of a definition that cannot be part of a manifest. The arguments are the problem and the hint."""
 
 
 def from_python(data: Any) -> Node:
-    """The tree of plain data (dicts, lists, scalars) as Ansible hands it over.
+    """The tree of plain data. Raises UnsupportedValueError for other types and more than MAX_DEPTH levels."""
+    ranks = itertools.count(1)
 
-    Raises UnfitValueError for other types and for more than MAX_DEPTH levels.
-    """
-    return _PythonReader().read(data, 1)
-
-
-class _PythonReader:
-    def __init__(self) -> None:
-        self._rank = 0
-
-    def read(self, data: Any, depth: int) -> Node:
+    def convert(data: Any, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise UnfitValueError(f"it is nested more than {MAX_DEPTH} levels deep")
-        place = self._next_place()
+            raise UnsupportedValueError(f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels")
+        place = Place(None, None, next(ranks))
         if isinstance(data, Mapping):
-            return MapNode(tuple((self._key(key), self.read(value, depth + 1)) for key, value in data.items()), place)
+            entries = ((ScalarNode(_text(key), place._replace(rank=next(ranks))), value) for key, value in data.items())
+            return MapNode(tuple((key, convert(value, depth + 1)) for key, value in entries), place)
         if isinstance(data, (list, tuple)):
-            return ListNode(tuple(self.read(item, depth + 1) for item in data), place)
+            return ListNode(tuple(convert(item, depth + 1) for item in data), place)
         return ScalarNode(_text(data), place, is_null=data is None, plain=not isinstance(data, str))
 
-    def _key(self, key: Any) -> ScalarNode:
-        return ScalarNode(_text(key), self._next_place())
-
-    def _next_place(self) -> Place:
-        self._rank += 1
-        return Place(None, None, self._rank)
+    return convert(data, 1)
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (datetime.date, datetime.datetime)):
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise UnfitValueError(f"a value of type {type(value).__name__} is neither text, number, true, false, list nor map")
+    hint = "Use text, numbers, true, false, lists and maps"
+    raise UnsupportedValueError(f"unsupported type: {type(value).__name__}", hint)

@@ -1,184 +1,207 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""One manifest: from its tree to a valid model, or to sentences that say what is wrong with it."""
+"""Validate one manifest, from its tree to a model or to its errors, and several manifests with each other."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from ..accelerators import requested
 from ._pydantic import ValidationError
-from .document import Checked, Document, Origin, SourceNode
-from .models import KINDS, Autoscaling, Block, Inference, JobManifest, Manifest
-from .problems import ManifestError, joined
-from .reader import Location, ParsedManifest, Problem, Spot, nearest, quoted, read_manifest, shown
-from .spelling import BlockOf, Key, ListOf, MapOf, keys_of
-from .tree import MapNode, ScalarNode
+from .models import KINDS, Inference, JobManifest, Manifest
+from .problems import ManifestError, enumerated, joined, nearest
+from .reader import Loc, ParsedManifest, display_value, quoted, read_manifest
+from .spelling import Key, keys_along, keys_of
+from .tree import Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
 KIND_ALIASES = {"resource": "pool"}
-_KUBERNETES_KINDS = frozenset(
-    {
-        "Job",
-        "Pod",
-        "Deployment",
-        "StatefulSet",
-        "Service",
-        "ConfigMap",
-        "Secret",
-        "Namespace",
-        "ResourceQuota",
-        "CronJob",
-    }
-)
+_WORKLOAD_KINDS = frozenset({"Job", "CronJob", "Pod", "Deployment", "StatefulSet"})
+_KUBERNETES_KINDS = _WORKLOAD_KINDS | {"Service", "ConfigMap", "Secret", "Namespace", "ResourceQuota"}
 
 
-def validate(written: SourceNode) -> Checked:
-    """Validate one manifest: its document, with warnings, or its errors, all of them."""
-    origin = written.origin
-    if not isinstance(written.node, MapNode):
-        problem = Problem(written.path, "this is no manifest; write its keys, beginning with `kind:`", written.node)
-        return Checked(origin, errors=(error_of(problem, origin),))
-    kind = _kind(written.node, written.path)
-    if isinstance(kind, Problem):
-        return Checked(origin, errors=(error_of(kind, origin),))
-    model = KINDS[kind]
-    reading = read_manifest(written.node, kind, model, written.path)
-    reading.data["kind"] = kind
-    problems = list(reading.problems)
+@dataclass(frozen=True)
+class Document:
+    """A validated manifest, where it came from, and warnings as sentences that name file, document and path."""
+
+    model: Manifest
+    origin: Origin
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckedManifest:
+    """A manifest after validation: the document or the errors, its unvalidated data by field names and their places."""
+
+    origin: Origin
+    document: Document | None = None
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    locations: Mapping[Loc, Location] = field(default_factory=dict, repr=False)
+    errors: tuple[ManifestError, ...] = ()
+
+
+def validate(source: SourceNode) -> CheckedManifest:
+    """Validate one manifest and report all of its errors."""
+    origin = source.origin
+    kind = _kind(source)
+    if isinstance(kind, ManifestError):
+        return CheckedManifest(origin, errors=(kind,))
+    parsed = read_manifest(source, kind)
+    parsed.data["kind"] = kind
     document = None
     try:
-        manifest = model.model_validate(reading.data)
-        document = Document(manifest, origin, tuple(_warnings(manifest, reading, origin)))
+        manifest = KINDS[kind].model_validate(parsed.data)
+        document = Document(manifest, origin, tuple(_warnings(manifest, parsed)))
     except ValidationError as error:
-        found = (_problem(details, reading, model) for details in error.errors(include_url=False))
-        problems += [problem for problem in found if problem is not None]
-    errors = tuple(error_of(problem, origin) for problem in problems)
-    return Checked(origin, None if errors else document, reading.data, reading.spots, errors)
+        found = (_error(details, parsed) for details in error.errors(include_url=False))
+        parsed.errors.extend(each for each in found if each is not None)
+    errors = tuple(parsed.errors)
+    return CheckedManifest(origin, None if errors else document, parsed.data, parsed.locations, errors)
 
 
-def _kind(node: MapNode, path: str) -> str | Problem:
-    where = joined(path, "kind")
+def _kind(source: SourceNode) -> str | ManifestError:
+    path, node = source.location
+    if not isinstance(node, MapNode):
+        hint = "Write its keys, beginning with `kind:`"
+        return ManifestError.at(source.origin, source.location, "not a manifest", hint)
     value = next((value for key, value in node.entries if key.text == "kind"), None)
-    known = f"{', '.join(list(KINDS)[:-1])} or {list(KINDS)[-1]}"
-    if value is None and any(key.text.lower() == "kind" for key, _value in node.entries):
-        return Problem(where, "is missing; write `kind` in lower case", node)
-    if value is None or (isinstance(value, ScalarNode) and value.is_null):
-        return Problem(where, f"is missing; give {known}", node if value is None else value)
-    if not isinstance(value, ScalarNode):
-        return Problem(where, f"must be one word; give {known}", value)
-    if value.text in KINDS or value.text in KIND_ALIASES:
+    hint, shown = f"Use {enumerated(list(KINDS), 'or')}", None
+    if value is None:
+        problem = "required key is missing"
+        if any(key.text.lower() == "kind" for key, _value in node.entries):
+            hint = "Write `kind` in lower case"
+    elif not isinstance(value, ScalarNode):
+        problem = "expected one word"
+    elif value.is_null:
+        problem = "required value is empty"
+    elif value.text in KINDS or value.text in KIND_ALIASES:
         return KIND_ALIASES.get(value.text, value.text)
-    if value.text in _KUBERNETES_KINDS:
-        return Problem(where, f"is a Kubernetes object, not a manifest; give {known}", value, value.text)
-    meant = nearest(value.text, KINDS)
-    hint = f"did you mean {meant}?" if meant else f"give {known}"
-    return Problem(where, f"is no known kind; {hint}", value, quoted(value.text, value.plain))
+    elif value.text in _KUBERNETES_KINDS:
+        problem, shown = "a Kubernetes kind, not a manifest kind", value.text
+    else:
+        problem, shown = "unknown kind", quoted(value.text, value.plain)
+        hint = f"Did you mean {meant}?" if (meant := nearest(value.text, KINDS)) else hint
+    return ManifestError.at(source.origin, Location(joined(path, "kind"), value or node), problem, hint, shown)
 
 
-def _problem(details: Any, reading: ParsedManifest, model: type[Block]) -> Problem | None:
-    """What pydantic refused, in words; None where something was said about that place already."""
-    location: Location = tuple(details["loc"])
-    if any(location[:length] in reading.refused for length in range(1, len(location) + 1)):
+def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
+    """The manifest error for an error of pydantic; None if that place has an error already."""
+    loc: Loc = tuple(details["loc"])
+    if any(loc[:length] in parsed.rejected for length in range(1, len(loc) + 1)):
         return None
     context = details.get("ctx", {})
     if details["type"] == "missing":
-        return _missing(location, reading, model)
+        return _missing(loc, parsed)
     if details["type"] == "section":
-        if location in reading.incomplete:
+        if loc in parsed.incomplete:
             return None
-        spot = _spot_within(reading, location, context["within"], model)
-        return Problem(spot.path, f"{context['problem']}; {context['remedy']}", spot.node)
-    spot = reading.spot(location)
-    value = shown(spot.node, location)
+        within = context["within"]
+        location = _location_of(parsed, (*loc, *within)) if within else parsed.location(loc)
+        return ManifestError.at(parsed.origin, location, context["problem"], context["hint"])
+    location = parsed.location(loc)
+    problem, hint = "invalid value", details["msg"]
     if details["type"] == "value":
-        return Problem(spot.path, f"{context['problem']}; {context['remedy']}", spot.node, value)
-    if details["type"] == "literal_error":
-        return Problem(spot.path, f"is not allowed; {_choice(spot, context['expected'])}", spot.node, value)
-    return Problem(spot.path, f"is not allowed: {details['msg'].lower()}", spot.node, value)
+        problem, hint = context["problem"], context["hint"]
+    elif details["type"] == "literal_error":
+        problem, hint = "unsupported value", _choice(location.node, context["expected"])
+    return ManifestError.at(parsed.origin, location, problem, hint, display_value(location.node, loc))
 
 
-def _choice(spot: Spot, expected: str) -> str:
+def _choice(node: Node, expected: str) -> str:
     allowed = re.findall(r"'([^']*)'", expected)
-    listed = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
-    meant = nearest(spot.node.text, allowed) if isinstance(spot.node, ScalarNode) else None
-    return f"did you mean {meant}? Give {listed}" if meant else f"give {listed}"
+    meant = nearest(node.text, allowed) if isinstance(node, ScalarNode) else None
+    return f"{f'Did you mean {meant}? ' if meant else ''}Use {enumerated(allowed, 'or')}"
 
 
-def _missing(location: Location, reading: ParsedManifest, model: type[Block]) -> Problem:
-    key, key_model = _key_at(location, model)
-    if location in reading.spots:
-        spot = reading.spots[location]
-        return Problem(spot.path, f"is empty; {_example(key, key_model)}", spot.node)
-    around = reading.spot(location[:-1])
-    return Problem(joined(around.path, key.documented), f"is missing; {_example(key, key_model)}", around.node)
+def _missing(loc: Loc, parsed: ParsedManifest) -> ManifestError:
+    *_outer, key = keys_along(parsed.kind, loc)
+    problem = f"required {'value is empty' if loc in parsed.locations else 'key is missing'}"
+    return ManifestError.at(parsed.origin, _location_of(parsed, loc), problem, _example(key))
 
 
-def _example(key: Key, model: type[Block]) -> str:
-    if isinstance(key.shape, BlockOf):
-        required = [inner.documented for inner in keys_of(key.shape.model) if inner.required]
-        return f"add the block with {' and '.join(required)}"
-    examples = model.model_fields[key.field].examples or []
-    return f"add `{key.documented}: {examples[0]}`, for example" if examples else f"add `{key.documented}:`"
+def _example(key: Key) -> str:
+    if key.block is not None:
+        required = [inner.documented for inner in keys_of(key.block) if inner.required]
+        return f"Add the block with {' and '.join(required)}"
+    return f"Add `{key.documented}: {key.examples[0]}`, for example" if key.examples else f"Add `{key.documented}:`"
 
 
-def _key_at(location: Location, model: type[Block]) -> tuple[Key, type[Block]]:
-    steps = iter(location)
-    for step in steps:
-        key = next(key for key in keys_of(model) if key.field == step)
-        owner = model
-        shape = key.shape
-        while isinstance(shape, (ListOf, MapOf)):
-            next(steps, None)
-            shape = shape.item
-        if isinstance(shape, BlockOf):
-            model = shape.model
-    return key, owner
+def _location_of(parsed: ParsedManifest, loc: Loc) -> Location:
+    """The location of the data; of a missing field, below the nearest block around it."""
+    if loc in parsed.locations:
+        return parsed.locations[loc]
+    around = parsed.location(loc[:-1])
+    *_outer, key = keys_along(parsed.kind, loc)
+    return Location(joined(around.path, key.documented if isinstance(loc[-1], str) else loc[-1]), around.node)
 
 
-def _spot_within(
-    reading: ParsedManifest, location: Location, within: tuple[str | int, ...], model: type[Block]
-) -> Spot:
-    """The place a section's refusal points to; for a field that was not given, where it would stand."""
-    target = (*location, *within)
-    if target in reading.spots or not within:
-        return reading.spot(target)
-    around = reading.spot(target[:-1])
-    step = within[-1]
-    name = _key_at(target, model)[0].documented if isinstance(step, str) else step
-    return Spot(joined(around.path, name), around.node)
+def _warnings(manifest: Manifest, parsed: ParsedManifest) -> Iterator[str]:
+    def ignored(loc: Loc, value: object, why: str) -> str:
+        return f"{parsed.origin}, {parsed.location(loc).path}: ignored: {value}. {why}"
+
+    resources = manifest.resources if isinstance(manifest, JobManifest) else None
+    wanted = requested(resources) if resources else []
+    for row, _amount in wanted[1:]:
+        used, number = wanted[0]
+        if used.is_whole_device:
+            why = f"The job gets {number} whole GPU(s). Remove it, or set {used.documented} to 0."
+        else:
+            why = f"The job gets {used.text(number)}. Remove it, or {used.documented}."
+        yield ignored(("resources", row.field), getattr(resources, row.field), why)
+    replicas = ("service", "replicas")
+    if isinstance(manifest, Inference) and manifest.autoscaling is not None and replicas in parsed.locations:
+        yield ignored(replicas, manifest.service.replicas, "autoscaling sets the number of replicas. Remove it.")
 
 
-def _warnings(manifest: Manifest, reading: ParsedManifest, origin: Origin) -> list[str]:
-    warnings: list[str] = []
-    if isinstance(manifest, JobManifest):
-        resources = manifest.resources
-        if resources.gpu > 0 and resources.gpu_share is not None:
-            where = reading.spot(("resources", "gpu_share")).path
-            warnings.append(
-                f"{origin}, {where}: {resources.gpu_share} is not used, for the job gets {resources.gpu} whole "
-                "GPU(s); remove it, or set gpu to 0."
-            )
-    if isinstance(manifest, Inference) and isinstance(manifest.autoscaling, Autoscaling):
-        location = ("service", "replicas")
-        if location in reading.spots:
-            where = reading.spots[location].path
-            warnings.append(
-                f"{origin}, {where}: {manifest.service.replicas} is not used, for autoscaling sets the number of "
-                "copies; remove it."
-            )
-    return warnings
+def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str) -> list[ManifestError]:
+    """The errors between manifests, valid or not. Jobs without a namespace are in `namespace`."""
+    claimed: dict[Hashable, tuple[_Claim, CheckedManifest]] = {}
+    errors: list[ManifestError] = []
+    for manifest in manifests:
+        for claim in _claims(manifest.data, namespace):
+            earlier, first = claimed.setdefault(claim.identity, (claim, manifest))
+            if first is not manifest:
+                errors.append(_claim_error(claim, manifest, earlier, first))
+    return errors
 
 
-def error_of(problem: Problem, origin: Origin) -> ManifestError:
-    """The problem, as it is told: with the file and the line that it is in."""
-    place = problem.node.place
-    return ManifestError(
-        file=origin.file,
-        document=origin.number,
-        path=problem.path,
-        message=problem.message,
-        value=problem.value,
-        line=place.line,
-        column=place.column,
-        rank=place.rank,
-    )
+@dataclass(frozen=True)
+class _Claim:
+    """What only one manifest may have, and the error of a second one; `owner` precedes the first's place in it."""
+
+    identity: Hashable
+    loc: Loc
+    problem: str
+    hint: str = "Keep it in one of them"
+    owner: str = ""
+
+
+def _claims(data: Mapping[str, Any], namespace: str) -> Iterator[_Claim]:
+    kind = data.get("kind")
+    if kind in {"pool", "quota"}:
+        name = _text(data, kind, "name")
+        if name is not None:
+            yield _Claim((kind, name), (kind, "name"), f"duplicate {kind}", "Use different names")
+        for node in data.get("nodes", {}):
+            yield _Claim(("node", node), ("nodes", node), "node in several pools")
+        for limited in data.get("namespaces", {}) if name is not None else ():
+            loc = ("namespaces", limited)
+            yield _Claim(loc, loc, f"namespace in several quotas: in {name}", owner=f"{name}, ")
+    elif (name := _text(data, "job", "name")) is not None:
+        where = _text(data, "job", "namespace") or namespace
+        problem = f"duplicate job in namespace {where}"
+        yield _Claim(("job", where, name), ("job", "name"), problem, "Use different names")
+
+
+def _text(data: Mapping[str, Any], section: str, field: str) -> str | None:
+    block = data.get(section)
+    value = block.get(field) if isinstance(block, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _claim_error(claim: _Claim, second: CheckedManifest, earlier: _Claim, first: CheckedManifest) -> ManifestError:
+    where = f"document {first.origin.number}" if first.origin.file == second.origin.file else str(first.origin)
+    problem = f"{claim.problem}, also in {earlier.owner}{where} ({first.locations[earlier.loc].path})"
+    return ManifestError.at(second.origin, second.locations[claim.loc], problem, claim.hint)

@@ -1,9 +1,8 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""YAML text to trees, safely: only maps, lists and texts come out, in bounded size and depth.
+"""YAML text to trees of maps, lists and texts, in bounded size and depth, from the parser's events.
 
-Works on the parser's events and constructs nothing, so no tag can name a type and no alias can explode. A document
-that does not parse is one problem; reading goes on with the next `---`.
+A document that does not parse is one error; reading continues at the next `---`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from .problems import ManifestError
-from .syntax import Fault, excerpt, explain, lines_of
-from .tree import MAX_DEPTH, ListNode, MapNode, Node, Place, ScalarNode
+from .syntax import YamlSyntaxError, explain, snippet, source_lines
+from .tree import MAX_DEPTH, Entry, ListNode, MapNode, Node, Place, ScalarNode
 
 IMPORT_ERROR: str | None = None
 """The traceback of the failed import of PyYAML, for `fail_json(exception=…)`; None when it is there."""
@@ -28,99 +27,81 @@ except ImportError:
 
 MAX_BYTES = 1024 * 1024
 MAX_ALIASED_NODES = 10_000
-MAX_FAULTS = 20
+MAX_ERRORS = 20
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
 _SEPARATOR = re.compile(r"---(\s|$)")
 _COLUMNS = 10_000
+_TEMPLATE_HINT = (
+    "{{ templates }} are not rendered in manifest files. Render them in the playbook and pass the result as definition"
+)
 
-
-class TextDocument(NamedTuple):
-    """A document of a YAML text: its number in the text, from 1, and its tree."""
-
-    number: int
-    node: Node
+TextDocument: TypeAlias = "tuple[int, Node]"
+"""The number of a document in its text, from 1, and its tree."""
 
 
 def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDocument], list[ManifestError]]:
-    """All documents of a text that can be read, and a problem for each that cannot. Empty documents are left out.
-
-    Reading ends after MAX_FAULTS problems: such a text is something else than manifests.
-    """
+    """All documents of a text but empty ones, and an error for each that cannot be read, up to MAX_ERRORS."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        too_large = f"is larger than {MAX_BYTES // 1024} KiB; split it into several files"
-        return [], [ManifestError(file, None, "", too_large)]
+        return [], [ManifestError(file, f"larger than {MAX_BYTES // 1024} KiB", "Split it into several files")]
     documents: list[TextDocument] = []
     errors: list[ManifestError] = []
-    lines = lines_of(text)
+    lines = source_lines(text)
     line, number = 0, first_number
-    while line < len(lines) and len(errors) < MAX_FAULTS:
+    while line < len(lines) and len(errors) < MAX_ERRORS:
         composed = _compose(lines, line, number)
-        if composed.fault is None:
+        if composed.error is None:
             documents.extend(composed.finished)
             break
         number = max(number, composed.number)
-        # A fault behind what seemed the end of a document is a fault of that document.
-        documents.extend(document for document in composed.finished if document.number < number)
-        errors.append(_error(composed.fault, file, number, lines))
-        line = _next_document(lines, max(composed.fault.line, composed.start_line + 1))
+        # An error after what seemed the end of a document is an error of that document.
+        documents.extend(document for document in composed.finished if document[0] < number)
+        errors.append(_error(composed.error, file, number, lines))
+        below = range(max(composed.error.line, composed.start_line + 1), len(lines))
+        line = next((each for each in below if _SEPARATOR.match(lines[each])), len(lines))
         number += 1
     return documents, errors
 
 
 def _compose(lines: list[str], line: int, number: int) -> _Composer:
-    """Parse the lines from `line` on with libyaml, which is ten times faster, and where that finds a fault go on with
-    PyYAML's own parser from that document on.
+    """Parse the lines from `line` on with libyaml, which is ten times faster than PyYAML's own parser.
 
-    The second has the better messages, and they are the same whether PyYAML was built with libyaml or not.
+    From a document with an error on, PyYAML's parser takes over, so that messages do not depend on libyaml.
     """
     finished: list[TextDocument] = []
-    loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader is not None]
-    for loader in loaders:
-        text = "".join(lines[line:])
+    for loader in getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader:
         composer = _Composer(number, line)
         try:
-            composer.read(yaml.parse(text, Loader=loader))
-        except Fault as fault:
-            composer.fault = fault
+            composer.read(yaml.parse("".join(lines[line:]), Loader=loader))
+        except YamlSyntaxError as error:
+            composer.error = error
         except (yaml.YAMLError, UnicodeError) as error:
-            if loader is not loaders[-1]:
+            if loader is not yaml.SafeLoader:
                 line, number = composer.start_line, max(number, composer.number)
-                finished += [document for document in composer.finished if document.number < number]
+                finished += [document for document in composer.finished if document[0] < number]
                 continue
-            composer.fault = explain(error, lines[line:], line)
+            composer.error = explain(error, lines[line:], line)
         break
     composer.finished = finished + composer.finished
     return composer
 
 
-def _next_document(lines: list[str], line: int) -> int:
-    """The first line at or below `line` (from 0) that begins with `---`; the number of lines if there is none."""
-    return next((number for number in range(line, len(lines)) if _SEPARATOR.match(lines[number])), len(lines))
+def _error(error: YamlSyntaxError, file: str, number: int, lines: list[str]) -> ManifestError:
+    place = _place(error.line, error.column)
+    path = f"line {place.line}, column {place.column}"
+    shown = snippet(lines, error.line, error.column)
+    return ManifestError(file, error.problem, error.hint, document=number, path=path, place=place, snippet=shown)
 
 
-def _error(fault: Fault, file: str, number: int, lines: list[str]) -> ManifestError:
-    return ManifestError(
-        file=file,
-        document=number,
-        path=f"line {fault.line + 1}, column {fault.column + 1}",
-        message=fault.message,
-        line=fault.line + 1,
-        column=fault.column + 1,
-        rank=_rank(fault.line, fault.column),
-        excerpt=excerpt(lines, fault.line, fault.column),
-    )
-
-
-def _rank(line: int, column: int) -> int:
-    return line * _COLUMNS + min(column, _COLUMNS - 1)
+def _place(line: int, column: int) -> Place:
+    return Place(line + 1, column + 1, line * _COLUMNS + min(column, _COLUMNS - 1))
 
 
 @dataclass
 class _Open:
-    """A map or list that is being read; `size` and `height` count what it holds, through aliases too."""
+    """A map or list that is being read; `size` and `height` count its nodes, through aliases, too."""
 
     event: Any
     is_map: bool
@@ -134,7 +115,7 @@ class _Composer:
 
     def __init__(self, number: int, first_line: int) -> None:
         self.finished: list[TextDocument] = []
-        self.fault: Fault | None = None
+        self.error: YamlSyntaxError | None = None
         self.number = number - 1
         self.start_line = first_line
         self._first_line = first_line
@@ -158,25 +139,20 @@ class _Composer:
     def _begin_document(self, event: Any) -> None:
         self.number += 1
         self.start_line = self._line(event)
-        self._stack = []
-        self._anchors = {}
-        self._aliased = 0
+        self._stack, self._anchors, self._aliased = [], {}, 0
 
     def _open(self, event: Any) -> None:
         is_map = isinstance(event, yaml.MappingStartEvent)
         if event.tag not in {None, "!", f"{_CORE_TAG}{'map' if is_map else 'seq'}"}:
-            raise self._tag_fault(event)
+            raise self._tag_error(event)
         self._stack.append(_Open(event, is_map))
         self._check_depth(event, 0)
 
     def _close(self) -> None:
         frame = self._stack.pop()
         place = self._place(frame.event)
-        node: Node
-        if frame.is_map:
-            node = MapNode(self._merged(self._pairs(frame)), place)
-        else:
-            node = ListNode(tuple(frame.children), place)
+        children = tuple(frame.children)
+        node = MapNode(self._merged(self._pairs(frame)), place) if frame.is_map else ListNode(children, place)
         self._add(node, frame.size, frame.height, frame.event.anchor)
 
     def _add(self, node: Node, size: int, height: int, anchor: str | None) -> None:
@@ -188,76 +164,65 @@ class _Composer:
             frame.size += size
             frame.height = max(frame.height, height + 1)
         elif not (isinstance(node, ScalarNode) and node.is_null):
-            self.finished.append(TextDocument(self.number, node))
+            self.finished.append((self.number, node))
 
     def _add_alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
-            raise self._fault(
-                event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it; define it first"
-            )
+            raise self._error(event, f"alias without an anchor: *{event.anchor}", f"Define &{event.anchor} before it")
         node, size, height = self._anchors[event.anchor]
         self._aliased += size
         if self._aliased > MAX_ALIASED_NODES:
-            raise self._fault(
-                event, f"aliases repeat more than {MAX_ALIASED_NODES} values; write them out or use fewer"
-            )
+            problem = f"aliases repeat more than {MAX_ALIASED_NODES} values"
+            raise self._error(event, problem, "Write them out or use fewer")
         self._check_depth(event, height)
         self._add(node, size, height, None)
 
     def _check_depth(self, event: Any, below: int) -> None:
         if len(self._stack) + below > MAX_DEPTH:
-            raise self._fault(event, f"this is nested more than {MAX_DEPTH} levels deep; a manifest needs far fewer")
+            raise self._error(event, f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels")
 
     def _scalar(self, event: Any) -> ScalarNode:
         tag = event.tag
         if tag is not None and tag.removeprefix(_CORE_TAG) not in _CORE_SCALARS | {"!"}:
-            raise self._tag_fault(event)
+            raise self._tag_error(event)
         # libyaml's style of a plain scalar is '', PyYAML's own None.
         plain = not event.style and tag in {None, f"{_CORE_TAG}null"}
         return ScalarNode(event.value, self._place(event), is_null=plain and event.value in _NULLS, plain=plain)
 
-    def _pairs(self, frame: _Open) -> list[tuple[ScalarNode, Node]]:
+    def _pairs(self, frame: _Open) -> list[Entry]:
         pairs = []
         for key, value in zip(frame.children[::2], frame.children[1::2], strict=True):
             if not isinstance(key, ScalarNode):
-                message = "a list stands where a key is expected; write a text"
-                if isinstance(key, MapNode):
-                    message = (
-                        "{ opens a map here and a text is expected; {{ templates }} are not rendered in manifest "
-                        "files, render them in the playbook and pass the result as definition"
-                    )
-                raise Fault(message, self._line(frame.event), frame.event.start_mark.column)
+                if isinstance(key, ListNode):
+                    raise self._error(frame.event, "expected a text as key, got a list", "Write a text")
+                raise self._error(frame.event, "expected a text, got a map", _TEMPLATE_HINT)
             pairs.append((key, value))
         return pairs
 
-    def _merged(self, pairs: list[tuple[ScalarNode, Node]]) -> tuple[tuple[ScalarNode, Node], ...]:
-        """With YAML 1.1 merge keys (`<<: *base`) resolved: what a map says itself wins over what it merges."""
+    def _merged(self, pairs: list[Entry]) -> tuple[Entry, ...]:
+        """With YAML 1.1 merge keys (`<<: *base`) resolved: a map's own entries win over merged ones."""
         own = [(key, value) for key, value in pairs if not _is_merge(key)]
         known = {key.text for key, _value in own}
-        for key, value in pairs:
-            if not _is_merge(key):
-                continue
+        for key, value in (pair for pair in pairs if _is_merge(pair[0])):
             for base in value.items if isinstance(value, ListNode) else (value,):
                 if not isinstance(base, MapNode):
                     line, column = divmod(key.place.rank, _COLUMNS)
-                    raise Fault("<< merges a map, and this is none; give an alias of a map", line, column)
+                    raise YamlSyntaxError("<< can only merge a map", "Use an alias of a map", line, column)
                 own += [entry for entry in base.entries if entry[0].text not in known]
                 known |= {entry[0].text for entry in base.entries}
         return tuple(own)
 
-    def _tag_fault(self, event: Any) -> Fault:
+    def _tag_error(self, event: Any) -> YamlSyntaxError:
+        hint = "Remove it. A manifest has only maps, lists, texts and numbers"
         if event.tag == "!vault":
-            remedy = "keep the secret in a vaulted variable and pass the manifest as definition"
-        else:
-            remedy = "remove it, for a manifest has only maps, lists, texts and numbers"
-        return self._fault(event, f"the tag {event.tag.replace(_CORE_TAG, '!!')} is not allowed; {remedy}")
+            hint = "Keep the secret in a vaulted variable and pass the manifest as definition"
+        return self._error(event, f"unsupported tag: {event.tag.replace(_CORE_TAG, '!!')}", hint)
 
-    def _fault(self, event: Any, message: str) -> Fault:
-        return Fault(message, self._line(event), event.start_mark.column)
+    def _error(self, event: Any, problem: str, hint: str) -> YamlSyntaxError:
+        return YamlSyntaxError(problem, hint, self._line(event), event.start_mark.column)
 
     def _place(self, event: Any) -> Place:
-        line, column = self._line(event), event.start_mark.column
-        return Place(line + 1, column + 1, _rank(line, column))
+        return _place(self._line(event), event.start_mark.column)
 
     def _line(self, event: Any) -> int:
         return self._first_line + int(event.start_mark.line)

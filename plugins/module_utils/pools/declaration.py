@@ -1,23 +1,24 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a pool becomes: the ConfigMap that declares it, and the way back. Pure.
+"""A pool's ConfigMap, which declares its nodes with their GPU types and describes it. Pure.
 
-The labels of the nodes are what the scheduler goes by. The ConfigMap says what was meant: which nodes, of which GPU
-type, and what for. A person reads it with ``kubectl get configmap pool-<name> -n gpuctl-system -o yaml``.
+The scheduler uses the labels of the nodes; the ConfigMap records what the labels should be. Read one with
+``kubectl get configmap pool-<name> -n gpuctl-system -o yaml``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..labels import DESCRIPTION, FIELD_MANAGER, MANAGED_BY, POOL, SYSTEM_NAMESPACE, pool_config_map_name
+from ..engine.plan import Action, Plan, Step, step_for
+from ..labels import DESCRIPTION, FIELD_MANAGER, MANAGED_BY, POOL, SYSTEM_NAMESPACE, is_ours, pool_config_map_name
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A pool as it was declared: node name -> GPU type, None where the pool does not say."""
+    """A declared pool: node name -> GPU type, None if undeclared."""
 
     name: str
     description: str = ""
@@ -36,25 +37,54 @@ def pool_config_map(declaration: Declaration) -> dict[str, Any]:
             "labels": {MANAGED_BY: FIELD_MANAGER, POOL: declaration.name},
             **annotations,
         },
-        "data": {"nodes": _lines(declaration.nodes)},
+        "data": {"nodes": _format_nodes(declaration.nodes)},
     }
 
 
-def declaration_of(config_map: Mapping[str, Any]) -> Declaration | None:
-    """The declaration in a ConfigMap; None for one that is not ours or declares no pool."""
-    metadata = config_map["metadata"]
-    labels = metadata.get("labels") or {}
-    if labels.get(MANAGED_BY) != FIELD_MANAGER or not labels.get(POOL):
-        return None
-    description = (metadata.get("annotations") or {}).get(DESCRIPTION) or ""
-    return Declaration(labels[POOL], description, _read((config_map.get("data") or {}).get("nodes") or ""))
+def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
+    """The declarations by pool. Skips ConfigMaps that are not ours or declare no pool."""
+    found = {}
+    for config_map in config_maps:
+        metadata = config_map["metadata"]
+        pool = (metadata.get("labels") or {}).get(POOL)
+        if pool and is_ours(config_map):
+            description = (metadata.get("annotations") or {}).get(DESCRIPTION) or ""
+            nodes = _parse_nodes((config_map.get("data") or {}).get("nodes") or "")
+            found[pool] = Declaration(pool, description, nodes)
+    return found
 
 
-def _lines(nodes: Mapping[str, str | None]) -> str:
-    """Neither node names nor label values have a colon, a blank or a line break, so this needs no YAML library."""
+def declarations_after(
+    declarations: Mapping[str, Declaration], pools: Mapping[str, str | None]
+) -> dict[str, Declaration]:
+    """The declarations that have to change when the pool labels of nodes become ``pools`` (node -> pool)."""
+    changed: dict[str, Declaration] = {}
+    for name, declaration in declarations.items():
+        nodes = {node: kind for node, kind in declaration.nodes.items() if pools.get(node, name) == name}
+        nodes |= {node: None for node, pool in pools.items() if pool == name and node not in nodes}
+        if nodes != declaration.nodes:
+            changed[name] = replace(declaration, nodes=nodes)
+    return changed
+
+
+def plan_config_maps(
+    declarations: Mapping[str, Declaration | None], config_maps: Iterable[dict[str, Any]]
+) -> tuple[Plan, ...]:
+    """A plan for each ConfigMap that changes. ``declarations`` are by pool, None deletes one."""
+    live = {obj["metadata"]["name"]: obj for obj in config_maps}
+    plans = []
+    for pool, declaration in declarations.items():
+        present = live.get(pool_config_map_name(pool), {})
+        step = step_for(pool_config_map(declaration), present) if declaration else Step(Action.DELETE, {}, present)
+        plans.append(Plan(pool, SYSTEM_NAMESPACE, "pool", (step,)))
+    return tuple(plan for plan in plans if plan.changed)
+
+
+def _format_nodes(nodes: Mapping[str, str | None]) -> str:
+    # Neither node names nor label values contain a colon, a space or a line break: no YAML library needed.
     return "".join(f"{node}: {nodes[node]}\n" if nodes[node] else f"{node}:\n" for node in sorted(nodes))
 
 
-def _read(text: str) -> dict[str, str | None]:
+def _parse_nodes(text: str) -> dict[str, str | None]:
     pairs = (line.partition(":") for line in text.splitlines())
     return {node.strip(): gpu_type.strip() or None for node, dummy, gpu_type in pairs if node.strip()}

@@ -1,28 +1,22 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""One at a time: the Lease that a run holds while it changes which node is in which pool.
+"""The Lease that a run holds while it changes which node is in which pool.
 
-Pools are many objects (a ConfigMap each, labels on many nodes) and Kubernetes has no transactions. Two runs that write
-overlapping pools at once, each node guarded by its own resourceVersion, could each win some nodes and lose others, and
-undoing both would leave neither's pools. So all runs agree on one object, the Lease ``pools`` in ``gpuctl-system``:
+Pools are many objects (a ConfigMap each, labels on many nodes), and Kubernetes has no transactions. Two concurrent runs
+with overlapping pools, each guarded node by node, could each win some nodes and lose others. So all runs agree on one
+object, the Lease ``pools`` in ``gpuctl-system``:
 
-1. A run reads the Lease *before* it reads nodes and ConfigMaps, and plans. (Where there is no Lease yet, it makes one,
-   reads everything again, and gives up if that makes it another plan.)
-2. It takes the Lease by a patch that is guarded by the resourceVersion read in step 1. Taking and returning it both
-   change the version. So taking it proves at once that nobody else is writing, and that nobody has written since
-   before our reading: what was planned on is what is there.
-3. It writes, and returns the Lease. A run that could not take it has written nothing. It waits until the other one is
-   done and looks again: if the pools are by now what it wanted too, it is done; if its plan is still the same (the
-   other one was at other pools), it tries again; else it fails and says who was faster.
+1. A run observes the Lease *before* it reads nodes and ConfigMaps, and plans.
+2. It acquires the Lease by a patch guarded by the observed resourceVersion. Acquiring and releasing both change the
+   version, so a successful patch shows that nobody has written since step 1: the plan still fits.
+3. It writes, and releases the Lease.
 
-Whoever holds it renews it every few seconds. A run that is killed does not: when the Lease has stayed unchanged for
-``ABANDONED_AFTER`` seconds *by the observer's own clock* (as client-go's leader election does, so that clocks of hosts
-need not agree), it is taken away and everything read anew, which also repairs what the killed run left half done. A
-holder that was merely frozen for so long notices before its next write, and its patches under way are still guarded
-node by node.
+A run that cannot acquire the Lease has written nothing, and waits for the holder to finish; guarded.py plans again.
+The holder renews the Lease. A killed run does not: once the Lease has stayed unchanged for ``ABANDONED_AFTER`` seconds
+*by the observer's own clock* (as in client-go's leader election: the clocks of hosts need not agree), the observer
+releases it. A holder that was only suspended notices before its next write.
 
-People with kubectl do not know of the Lease. Against them, the guards of the nodes' patches help (node_writer.py): the
-run that loses undoes what it has written. A gpuctl_node_label task that sets the pool label takes the Lease as well.
+kubectl ignores the Lease. Against its users, the guarded patches of engine/node_writer.py help.
 """
 
 from __future__ import annotations
@@ -34,7 +28,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..kube.client import Client
@@ -42,6 +36,7 @@ from ..kube.errors import ApiError, KubeError
 from ..kube.resources import LEASE, NAMESPACE
 from ..kube.times import now_as_text
 from ..labels import CHANGED_BY, FIELD_MANAGER, MANAGED_BY, POOLS_LEASE, SYSTEM_NAMESPACE
+from ..wait.polling import backoff, poll
 
 ABANDONED_AFTER = 15.0  # seconds
 _RENEWED_EVERY = 4.0
@@ -49,24 +44,24 @@ _PATIENCE = 120.0  # seconds to wait for another run to be done
 _DELAY = 0.25
 
 
-class Overtaken(KubeError):
-    """Another run has changed the pools since they were read; nothing was written by this one."""
+class ConcurrentChange(KubeError):
+    """Another run has changed the pools since they were read; this run has written nothing."""
 
 
-class Busy(KubeError):
-    """Another run has been changing the pools for longer than this one was ready to wait."""
+class LeaseTimeout(KubeError):
+    """Another run has held the Lease for longer than this run waits; this run has written nothing."""
 
 
-class Abandoned(KubeError):
-    """The Lease was taken from a run that does not live any more: read everything anew and try again."""
+class AbandonedLease(KubeError):
+    """The Lease was released for a holder that stopped renewing it: read everything again and retry."""
 
 
 class LeaseLost(KubeError):
-    """This run was silent for so long that another one has taken its Lease."""
+    """Another run has released this run's Lease, because this run did not renew it in time."""
 
 
 class PoolLease:
-    """The right to change pools, for one run."""
+    """The lock on pools, for one run."""
 
     def __init__(self, client: Client, sleep: Callable[[float], None] = time.sleep) -> None:
         self._client = client
@@ -76,126 +71,123 @@ class PoolLease:
         self._lost = threading.Event()
 
     def observe(self) -> bool:
-        """Note the version that the following readings are not older than. False: there is no Lease yet."""
+        """Record the version that everything read afterwards is at least as new as. False: the Lease is missing."""
         self._lease = self._read()
         return self._lease is not None
 
-    def establish(self) -> None:
-        """Make the Lease, and the namespace that it is in, when they are missing. Observe again after it."""
+    def create(self) -> None:
+        """Create the Lease, and its namespace if that is missing. Observe again afterwards."""
         try:
             if self._client.get(NAMESPACE, None, SYSTEM_NAMESPACE) is None:
                 self._client.apply(system_namespace())
-        except ApiError as refusal:
-            if not refusal.is_forbidden:
+        except ApiError as error:
+            if not error.is_forbidden:  # The permissions may be limited to this one namespace.
                 raise
-            # Who may not look at namespaces may still be allowed everything in this one.
-        self._client.apply({"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": _metadata(POOLS_LEASE)})
+        metadata = {"name": POOLS_LEASE, "namespace": SYSTEM_NAMESPACE, "labels": {MANAGED_BY: FIELD_MANAGER}}
+        self._client.apply({"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata})
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the Lease during the block. Raises Overtaken, Abandoned or Busy when that cannot be."""
-        self._take()
+        """Hold the Lease during the block. Raises ConcurrentChange, AbandonedLease or LeaseTimeout on entry."""
+        self._acquire()
         done = threading.Event()
-        renewing = threading.Thread(target=self._keep, args=(done,), daemon=True)
+        renewing = threading.Thread(target=self._renew, args=(done,), daemon=True)
         renewing.start()
         try:
             yield
         finally:
             done.set()
             renewing.join()
-            self._return()
+            self._release()
 
-    def overtaken(self) -> Overtaken:
-        """What to say to a run that finds other pools than it had read.
+    def last_change(self) -> ConcurrentChange:
+        """The error for a run that finds other pools than it has read; names the run that changed them.
 
-        Read anew: who was faster may have taken the Lease after it was observed.
+        Reads the Lease again: the other run may have acquired it after ``observe``.
         """
-        return overtaken_by(_last_holder_of(self._read_quietly() or {}))
+        return _changed_by(_last_holder_of(self._read_quietly()))
 
     def check(self) -> None:
-        """Raise LeaseLost when the Lease is not ours any more."""
+        """Raise LeaseLost if this run no longer holds the Lease."""
         if self._lost.is_set():
             raise LeaseLost(
-                "this run was silent for too long, and another one has begun to change the pools; what was not "
-                "written yet was left alone. Run the task again."
+                "this run did not renew the Lease for pools in time, and another run is changing the pools. Nothing "
+                "more was written. Run the task again."
             )
 
     def _read(self) -> dict[str, Any] | None:
         return self._client.get(LEASE, SYSTEM_NAMESPACE, POOLS_LEASE)
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         lease = self._lease or {}
         holder = _holder_of(lease)
         if not holder:
             try:
                 self._lease = self._patch(lease, holder=self._holder)
                 return
-            except ApiError as refusal:
-                if refusal.status not in (404, 409):  # deleted by someone, or changed
+            except ApiError as error:
+                if error.status not in (404, 409):  # deleted, or changed
                     raise
             now = self._read() or {}
             if _holder_of(now) == self._holder:  # The patch arrived, its answer did not.
                 self._lease = now
                 return
             lease, holder = now, _holder_of(now)
-        self._await_end(lease, holder or _last_holder_of(lease))
+        self._await_release(lease, holder or _last_holder_of(lease))
 
-    def _await_end(self, lease: dict[str, Any], holder: str) -> None:
-        """Wait until the other run is done, or found to be dead. Always raises."""
-        started = unchanged_since = time.monotonic()
-        while _holder_of(lease):
-            self._sleep(_DELAY)
+    def _await_release(self, lease: dict[str, Any], holder: str) -> None:
+        """Wait until the other run releases the Lease or stops renewing it. Always raises."""
+        unchanged_since = time.monotonic()
+
+        def is_released() -> bool:
+            nonlocal lease, holder, unchanged_since
             now = self._read() or {}
             version = lease.get("metadata", {}).get("resourceVersion")
             if now.get("metadata", {}).get("resourceVersion") != version:
                 unchanged_since = time.monotonic()
                 holder = _holder_of(now) or holder
             elif time.monotonic() - unchanged_since > ABANDONED_AFTER:
-                self._take_away(now)
-                raise Abandoned(f"{_described(holder)} has not finished its change of the pools")
-            if time.monotonic() - started > _PATIENCE:
-                raise Busy(
-                    f"another run is changing the pools: {_described(holder)}. This run waited for {_PATIENCE:.0f} s "
-                    f"and changed nothing; run it again later."
-                )
+                self._release_abandoned(now)
+                raise AbandonedLease(f"{_described(holder)} stopped renewing the Lease for pools")
             lease = now
-        raise overtaken_by(holder)
+            return not _holder_of(now)
 
-    def _take_away(self, lease: dict[str, Any]) -> None:
+        delays = backoff(_DELAY)
+        if not _holder_of(lease) or poll(is_released, _PATIENCE, delays, immediate=False, sleep=self._sleep):
+            raise _changed_by(holder)
+        raise LeaseTimeout(
+            f"another run is changing the pools: {_described(holder)}. Gave up after {_PATIENCE:.0f} s without "
+            f"changing anything. Run the task again later."
+        )
+
+    def _release_abandoned(self, lease: dict[str, Any]) -> None:
         try:
             self._patch(lease, holder=None)
-        except ApiError as refusal:
-            if refusal.status != 409:  # else somebody did it before us, or its holder lives after all
+        except ApiError as error:
+            if error.status != 409:  # Another run released it first, or its holder is alive after all.
                 raise
 
-    def _keep(self, done: threading.Event) -> None:
+    def _renew(self, done: threading.Event) -> None:
         while not done.wait(_RENEWED_EVERY):
             try:
                 self._lease = self._patch(self._lease or {}, holder=self._holder)
-            except ApiError as refusal:
-                now = self._read_quietly() if refusal.status == 409 else None
-                if now is None or _holder_of(now) != self._holder:
+            except KubeError as error:
+                now = self._read_quietly() if isinstance(error, ApiError) and error.status == 409 else {}
+                if _holder_of(now) != self._holder:
                     self._lost.set()
                     return
                 self._lease = now
-            except KubeError:
-                self._lost.set()
-                return
 
-    def _return(self) -> None:
-        """Best effort: a Lease that could not be returned is found abandoned by the next run."""
-        if self._lost.is_set():
-            return
-        try:
-            self._patch(self._lease or {}, holder=None)
-        except KubeError:
-            return
+    def _release(self) -> None:
+        """Best effort: the next run releases a Lease that this one could not."""
+        if not self._lost.is_set():
+            with suppress(KubeError):
+                self._patch(self._lease or {}, holder=None)
 
-    def _read_quietly(self) -> dict[str, Any] | None:
-        try:
-            return self._read()
-        except KubeError:
-            return None
+    def _read_quietly(self) -> dict[str, Any]:
+        with suppress(KubeError):
+            return self._read() or {}
+        return {}
 
     def _patch(self, lease: dict[str, Any], *, holder: str | None) -> dict[str, Any]:
         now = now_as_text() if holder else None
@@ -204,13 +196,9 @@ class PoolLease:
         spec = {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": seconds}
         if _holder_of(lease) != holder:
             spec["acquireTime"] = now
-        # Stays when the Lease is returned, so that who comes too late can be told who was faster.
-        note = {"metadata": {"annotations": {CHANGED_BY: holder}}} if holder else {}
-        return self._client.merge_patch(LEASE, lease["metadata"], {"spec": spec, **note})
-
-
-def overtaken_by(holder: str) -> Overtaken:
-    return Overtaken("another run changed the pools at the same time" + (f": {_described(holder)}" if holder else ""))
+        # Survives the release, so that a run that comes second can name the first.
+        annotations = {"metadata": {"annotations": {CHANGED_BY: holder}}} if holder else {}
+        return self._client.merge_patch(LEASE, lease["metadata"], {"spec": spec, **annotations})
 
 
 def system_namespace() -> dict[str, Any]:
@@ -219,8 +207,9 @@ def system_namespace() -> dict[str, Any]:
     return {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": metadata}
 
 
-def _metadata(name: str) -> dict[str, Any]:
-    return {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": {MANAGED_BY: FIELD_MANAGER}}
+def _changed_by(holder: str) -> ConcurrentChange:
+    by = f": {_described(holder)}" if holder else ""
+    return ConcurrentChange(f"another run changed the pools at the same time{by}")
 
 
 def _holder_of(lease: dict[str, Any]) -> str:

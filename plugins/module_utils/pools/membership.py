@@ -1,19 +1,19 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which node belongs to which pool, and what has to change for that. Pure: data in, data out.
+"""Which node belongs to which pool, and what has to change. Pure.
 
-A node is in the pool that its label names: that is what the scheduler goes by. A node without the label belongs to the
-pool that declares it (a node that joined the cluster anew has lost its labels, its pool has not lost the node).
+A node is in the pool that its label names, because the scheduler uses the label. A node without the label belongs to
+the pool that declares it: a node that joined the cluster again has lost its labels, but its pool still declares it.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL
+from ..engine.node_writer import unknown_nodes
+from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, pool_config_map_name
 from .declaration import Declaration
 
 Labels = Mapping[str, str]
@@ -22,10 +22,10 @@ LabelEdit = dict[str, "str | None"]  # None removes the label
 
 @dataclass(frozen=True)
 class PoolRequest:
-    """What is asked of one pool.
+    """The desired state of one pool.
 
-    ``nodes`` None leaves the membership as it is, but for ``remove``; with ``purge`` the pool has exactly ``nodes``,
-    without it at least these. ``description`` None keeps the one that is there.
+    With ``purge`` the pool has exactly ``nodes`` (name -> GPU type), otherwise at least these. ``nodes`` None changes
+    nothing but ``remove``, ``description`` None keeps the live one.
     """
 
     name: str
@@ -37,19 +37,19 @@ class PoolRequest:
 
 
 @dataclass(frozen=True)
-class PoolsNow:
-    """What is there: the labels of every node, the declarations of pools, and ConfigMaps in the way of one."""
+class LivePools:
+    """The labels of every node, the declarations of pools, and the pools whose ConfigMap has another owner."""
 
     nodes: Mapping[str, Labels]
     declarations: Mapping[str, Declaration]
-    foreign: Collection[str] = ()
+    unmanaged: Collection[str] = ()
 
     def pool_of(self, node: str) -> str | None:
-        """The pool that a node belongs to, by its label or else by declaration."""
+        """The pool of a node, by its label or else by declaration."""
         return self.nodes.get(node, {}).get(POOL) or self._declaring.get(node)
 
     def members(self, pool: str) -> dict[str, str | None]:
-        """The nodes of a pool with the GPU types that it declares for them; declared ones that are gone too."""
+        """The nodes of a pool with their declared GPU types, including declared nodes that left the cluster."""
         declaration = self.declarations.get(pool)
         declared = declaration.nodes if declaration else {}
         labelled = {node for node, labels in self.nodes.items() if labels.get(POOL) == pool}
@@ -62,7 +62,7 @@ class PoolsNow:
 
 @dataclass(frozen=True)
 class PoolChange:
-    """What happens to one of the pools that were asked for. ``taken_from``: node -> the pool that it comes from."""
+    """The change of one requested pool. ``taken_from``: node -> the pool that it comes from."""
 
     name: str
     action: str
@@ -76,9 +76,9 @@ class PoolChange:
 
 @dataclass(frozen=True)
 class Membership:
-    """Everything that has to change: ``declarations`` (None: none any more) by pool, labels by node.
+    """All changes: ``declarations`` by pool (None deletes it), labels by node.
 
-    Other pools appear in ``declarations`` when nodes are taken from them.
+    A pool that was not requested appears in ``declarations`` if it loses nodes.
     """
 
     pools: tuple[PoolChange, ...]
@@ -87,192 +87,138 @@ class Membership:
     blockers: tuple[str, ...] = ()
 
 
-def plan_membership(requests: Sequence[PoolRequest], now: PoolsNow, *, force: bool = False) -> Membership:
-    """What makes the pools what is asked for. All obstacles are found, not just the first."""
-    members = {request.name: now.members(request.name) for request in requests}
-    targets = {request.name: _target(request, members[request.name]) for request in requests}
-    taken = {request.name: _taken(request, now) for request in requests}
+@dataclass(frozen=True)
+class _Target:
+    """The nodes that a pool gets (with their GPU types) and those that it has. ``taken``: node -> the pool it is in."""
+
+    request: PoolRequest
+    nodes: dict[str, str | None]
+    members: Collection[str]
+    taken: Mapping[str, str]
+
+
+def plan_membership(requests: Sequence[PoolRequest], live: LivePools, *, force: bool = False) -> Membership:
+    """Plan the requested pools. Reports all blockers, not just the first."""
+    targets = {request.name: _target(request, live) for request in requests}
     blockers = [
-        *(line for request in requests for line in _unfit(request, now)),
-        *(line for request in requests for line in _not_free(request, taken[request.name], targets, force)),
+        *(line for request in requests for line in _invalid(request, live)),
+        *(line for target in targets.values() for line in _in_other_pools(target, targets) if not force),
     ]
-    for request in requests:
-        for node, former in taken[request.name].items():
-            if former in targets:
-                targets[former].pop(node, None)
-    labels = _label_edits(requests, now, members, targets)
-    declarations = _declarations(requests, now, targets)
-    return Membership(
-        tuple(
-            _pool_change(request, now, targets[request.name], taken[request.name], labels, declarations)
-            for request in requests
-        ),
-        declarations,
-        labels,
-        tuple(blockers),
-    )
+    for target in targets.values():
+        for node, owner in target.taken.items():
+            if owner in targets:
+                targets[owner].nodes.pop(node, None)
+    labels = _label_edits(targets.values(), live)
+    declarations = _declarations(targets, live)
+    changes = (_pool_change(target, live, labels, declarations) for target in targets.values())
+    return Membership(tuple(changes), declarations, labels, tuple(blockers))
 
 
-def declarations_after(now: PoolsNow, pools: Mapping[str, str | None]) -> dict[str, Declaration]:
-    """The declarations that have to change so that they stay true when nodes' pool labels become ``pools``."""
-    changed: dict[str, Declaration] = {}
-    for name, declaration in now.declarations.items():
-        nodes = {node: kind for node, kind in declaration.nodes.items() if pools.get(node, name) == name}
-        nodes |= {node: None for node, pool in pools.items() if pool == name and node not in nodes}
-        if nodes != declaration.nodes:
-            changed[name] = replace(declaration, nodes=nodes)
-    return changed
-
-
-# Comparing takes 0.1 s for each name in a cluster of 2,000 nodes, and who has many names wrong has the wrong cluster.
-_GUESSED = 3
-
-
-def unknown_nodes(names: Iterable[str], nodes: Collection[str]) -> dict[str, str]:
-    """Those of ``names`` that are no nodes of the cluster, each with a sentence that says so.
-
-    A few of them get a hint at the name that was probably meant.
-    """
-    unknown = [name for name in dict.fromkeys(names) if name not in nodes]
-    near = {name: difflib.get_close_matches(name, nodes, n=1, cutoff=0.6) for name in unknown[:_GUESSED]}
-    return {name: f"the cluster has no node {name}{_hint(near.get(name))}" for name in unknown}
-
-
-def _hint(near: Sequence[str] | None) -> str:
-    return f"; did you mean {near[0]}?" if near else "; kubectl get nodes lists the names."
-
-
-def _target(request: PoolRequest, members: Mapping[str, str | None]) -> dict[str, str | None]:
+def _target(request: PoolRequest, live: LivePools) -> _Target:
+    members = live.members(request.name)
     if not request.present:
-        return {}
-    given = request.nodes
-    kept = {} if given is not None and request.purge else members
-    return {node: kind for node, kind in {**kept, **(given or {})}.items() if node not in request.remove}
-
-
-def _taken(request: PoolRequest, now: PoolsNow) -> dict[str, str]:
-    """The given nodes that belong to another pool, and to which."""
-    owners = {node: now.pool_of(node) for node in request.nodes or ()} if request.present else {}
-    return {node: owner for node, owner in owners.items() if owner and owner != request.name}
-
-
-def _unfit(request: PoolRequest, now: PoolsNow) -> Iterable[str]:
+        return _Target(request, {}, members, {})
     given = request.nodes or {}
-    if request.name in now.foreign:
+    kept = {} if request.nodes is not None and request.purge else members
+    nodes = {node: kind for node, kind in {**kept, **given}.items() if node not in request.remove}
+    owners = ((node, live.pool_of(node)) for node in given)
+    return _Target(request, nodes, members, {node: pool for node, pool in owners if pool and pool != request.name})
+
+
+def _invalid(request: PoolRequest, live: LivePools) -> Iterable[str]:
+    if request.name in live.unmanaged:
         yield (
-            f"pool {request.name}: the ConfigMap that would declare it exists and does not belong to gpuctl, so it was "
-            f"not touched; give the pool another name."
+            f"pool {request.name}: its ConfigMap {pool_config_map_name(request.name)} exists and does not belong to "
+            f"gpuctl. Give the pool another name."
         )
-    if not request.present:
-        return
-    unknown = unknown_nodes(sorted(given), now.nodes)
-    for node in sorted(given):
+    given = sorted(request.nodes or ()) if request.present else []
+    unknown = unknown_nodes(given, live.nodes)
+    for node in given:
         if node in request.remove:
-            yield f"pool {request.name}: {node} is both in nodes and in remove_nodes; keep one of them."
+            yield f"pool {request.name}: {node} is in both nodes and remove_nodes. Remove it from one of them."
         if node in unknown:
             yield f"pool {request.name}: {unknown[node]}"
 
 
-def _not_free(
-    request: PoolRequest, taken: Mapping[str, str], targets: Mapping[str, Collection[str]], force: bool
-) -> Iterable[str]:
-    for node, owner in sorted(taken.items()):
-        let_go = owner in targets and node not in targets[owner]  # a move, declared at both ends
-        if not let_go and not force:
-            yield f"pool {request.name}: {node} is in pool {owner}; take it out there, or set force to true to move it."
+def _in_other_pools(target: _Target, targets: Mapping[str, _Target]) -> Iterable[str]:
+    """The nodes that another pool has, unless the task removes them from it."""
+    for node, owner in sorted(target.taken.items()):
+        if owner not in targets or node in targets[owner].nodes:
+            yield (
+                f"pool {target.request.name}: node {node} is in pool {owner}. Remove it from that pool, or set force "
+                f"to true to move it."
+            )
 
 
-def _label_edits(
-    requests: Sequence[PoolRequest],
-    now: PoolsNow,
-    members: Mapping[str, Collection[str]],
-    targets: Mapping[str, Mapping[str, str | None]],
-) -> dict[str, LabelEdit]:
-    """One edit for each node that has other labels than it should have, with nothing in it that stays."""
-    wanted: dict[str, LabelEdit] = {}
-    for request in requests:
-        for node in members[request.name]:
-            if node not in targets[request.name]:
-                wanted[node] = {POOL: None, **_without_type(now.nodes.get(node, {}))}
-    for request in requests:
-        for node, gpu_type in targets[request.name].items():
-            wanted[node] = {POOL: request.name, **_typed(request, node, gpu_type, now)}
+def _label_edits(targets: Collection[_Target], live: LivePools) -> dict[str, LabelEdit]:
+    """For each node whose labels differ, the labels that differ."""
+    desired: dict[str, LabelEdit] = {}
+    for target in targets:
+        for node in target.members:
+            if node not in target.nodes:
+                desired[node] = {POOL: None, **_without_type(live.nodes.get(node, {}))}
+    for target in targets:
+        for node, gpu_type in target.nodes.items():
+            types: LabelEdit = {}
+            if gpu_type:
+                types = {GPU_TYPE: gpu_type, GPU_TYPE_INTERNAL: gpu_type}
+            elif node in (target.request.nodes or ()):
+                types = _without_type(live.nodes.get(node, {}))
+            desired[node] = {POOL: target.request.name, **types}
     edits = {
-        node: {key: value for key, value in edit.items() if now.nodes[node].get(key) != value}
-        for node, edit in sorted(wanted.items())
-        if node in now.nodes
+        node: {key: value for key, value in edit.items() if live.nodes[node].get(key) != value}
+        for node, edit in sorted(desired.items())
+        if node in live.nodes
     }
     return {node: edit for node, edit in edits.items() if edit}
 
 
-def _typed(request: PoolRequest, node: str, gpu_type: str | None, now: PoolsNow) -> LabelEdit:
-    if gpu_type:
-        return {GPU_TYPE: gpu_type, GPU_TYPE_INTERNAL: gpu_type}
-    given = node in (request.nodes or ())
-    return _without_type(now.nodes.get(node, {})) if given else {}
-
-
 def _without_type(labels: Labels) -> LabelEdit:
-    """A GPU type goes if a pool set it: the internal label says so. One that a person set stays."""
+    """Removes a GPU type that a pool set, which the internal label shows. A type that a person set stays."""
     return {GPU_TYPE: None, GPU_TYPE_INTERNAL: None} if GPU_TYPE_INTERNAL in labels else {}
 
 
-def _declarations(
-    requests: Sequence[PoolRequest], now: PoolsNow, targets: Mapping[str, Mapping[str, str | None]]
-) -> dict[str, Declaration | None]:
+def _declarations(targets: Mapping[str, _Target], live: LivePools) -> dict[str, Declaration | None]:
     found: dict[str, Declaration | None] = {}
-    claimed = {node for request in requests for node in targets[request.name]}
-    for name, declaration in now.declarations.items():
+    claimed = {node for target in targets.values() for node in target.nodes}
+    for name, declaration in live.declarations.items():
         if name not in targets and claimed & declaration.nodes.keys():
             left = {node: kind for node, kind in declaration.nodes.items() if node not in claimed}
             found[name] = replace(declaration, nodes=left)
-    for request in requests:
-        before = now.declarations.get(request.name)
-        if not request.present:
-            if before:
-                found[request.name] = None
-            continue
-        kept = before.description if before else ""
-        description = kept if request.description is None else request.description
-        after = Declaration(request.name, description, targets[request.name])
+    for name, target in targets.items():
+        before, description = live.declarations.get(name), target.request.description
+        if description is None:
+            description = before.description if before else ""
+        after = Declaration(name, description, target.nodes) if target.request.present else None
         if after != before:
-            found[request.name] = after
+            found[name] = after
     return found
 
 
 def _pool_change(
-    request: PoolRequest,
-    now: PoolsNow,
-    target: Mapping[str, str | None],
-    taken: Mapping[str, str],
+    target: _Target,
+    live: LivePools,
     labels: Mapping[str, LabelEdit],
     declarations: Mapping[str, Declaration | None],
 ) -> PoolChange:
-    labelled = {node for node, carried in now.nodes.items() if carried.get(POOL) == request.name}
-    before = now.declarations.get(request.name)
-    known = {*labelled, *(before.nodes if before else ())}
-    after = declarations.get(request.name) or before
-    changed_types = {
-        node: (now.nodes[node].get(GPU_TYPE), edit[GPU_TYPE])
-        for node, edit in labels.items()
-        if node in target and node in labelled and GPU_TYPE in edit
-    }
-    changed = request.name in declarations or any(node in target or node in labelled for node in labels)
+    name, present = target.request.name, target.request.present
+    labelled = {node for node, values in live.nodes.items() if values.get(POOL) == name}
+    before = live.declarations.get(name)
+    after = declarations.get(name) or before
+    action = "unchanged"
+    if name in declarations or labels.keys() & {*target.nodes, *labelled}:
+        action = ("update" if before else "create") if present else "delete"
     return PoolChange(
-        name=request.name,
-        action=_action(request, before, changed),
-        description=after.description if after and request.present else "",
-        nodes=dict(sorted(target.items())),
-        added=tuple(sorted(node for node in target if node in now.nodes and node not in labelled)),
-        removed=tuple(sorted(known - target.keys())),
-        changed_types=changed_types,
-        taken_from=dict(sorted(taken.items())),
+        name=name,
+        action=action,
+        description=after.description if after and present else "",
+        nodes=dict(sorted(target.nodes.items())),
+        added=tuple(sorted(node for node in target.nodes if node in live.nodes and node not in labelled)),
+        removed=tuple(sorted({*labelled, *(before.nodes if before else ())} - target.nodes.keys())),
+        changed_types={
+            node: (live.nodes[node].get(GPU_TYPE), edit[GPU_TYPE])
+            for node, edit in labels.items()
+            if node in target.nodes and node in labelled and GPU_TYPE in edit
+        },
+        taken_from=dict(sorted(target.taken.items())),
     )
-
-
-def _action(request: PoolRequest, before: Declaration | None, changed: bool) -> str:
-    if not changed:
-        return "unchanged"
-    if not request.present:
-        return "delete"
-    return "update" if before else "create"

@@ -1,41 +1,103 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The task behind gpuctl_pool_info: the pools, their nodes and GPUs, and the jobs in them."""
+"""The task behind gpuctl_pool_info: the pools by the labels of their nodes, with usage and jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING
+from ..cluster.read import read_nodes_with_usage
+from ..kube.resources import CONFIG_MAP
+from ..labels import DEFAULT_POOL, OURS, POOL, SYSTEM_NAMESPACE
+from ..options import Options, option
 from ..task import ModuleSpec, Task
+from .declaration import declarations_in
+
+if TYPE_CHECKING:
+    from ..cluster.nodes import Node, PodUse
 
 
-def pool_info_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of gpuctl_pool_info beside those of the connection."""
-    return {"name": {"type": "str"}}
+@dataclass(frozen=True, kw_only=True)
+class PoolInfoOptions(Options):
+    name: str | None = option("str")
 
 
-def run(task: Task) -> dict[str, Any]:
-    """Three lists of requests: nodes, unfinished pods, and the pools' declarations."""
-    from ..cluster.read import read_nodes_with_usage
-    from .pool_rows import pool_rows
-
-    nodes, uses = read_nodes_with_usage(task.client())
-    rows = pool_rows(_declared(task), nodes, uses)
-    name = task.params["name"]
+def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
+    """Sends three lists of requests: nodes, unfinished pods, and the pools' declarations."""
+    client, name = task.client(), task.options.name
+    nodes, uses = read_nodes_with_usage(client)
+    declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}"))
+    rows = pool_rows({pool: declaration.description for pool, declaration in declared.items()}, nodes, uses)
     return {"changed": False, "results": [row for row in rows if not name or row["name"] == name]}
 
 
-MODULE = ModuleSpec(pool_info_argument_spec(), run)
+MODULE = ModuleSpec(PoolInfoOptions, run)
 
 
-def _declared(task: Task) -> Mapping[str, str | None]:
-    """Name -> description of every pool that gpuctl_pool declared."""
-    from ..kube.resources import CONFIG_MAP
-    from ..labels import DESCRIPTION, OURS, POOL, SYSTEM_NAMESPACE
+def pool_rows(
+    descriptions: Mapping[str, str | None], nodes: Iterable[Node], uses: Iterable[PodUse]
+) -> list[dict[str, Any]]:
+    """A row for each pool that is declared, has nodes or has jobs, and for ``default``. Pure."""
+    members: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        members[node.pool].append(node)
+    jobs = _jobs_by_pool(uses, {node.name: node.pool for own in members.values() for node in own})
+    names = {DEFAULT_POOL, *descriptions, *members, *jobs}
+    return [_row(name, descriptions.get(name), members.get(name, []), jobs.get(name, [])) for name in sorted(names)]
 
-    declarations = task.client().select(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
+
+def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    types: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        if node.gpu_type:
+            types[node.gpu_type] += node.gpu_total
     return {
-        obj["metadata"]["labels"][POOL]: (obj["metadata"].get("annotations") or {}).get(DESCRIPTION)
-        for obj in declarations
+        "name": name,
+        "description": description or None,
+        "status": _status(nodes),
+        "gpu_total": sum(node.gpu_total for node in nodes),
+        "gpu_used": sum(node.gpu_used for node in nodes),
+        "gpu_free": sum(node.gpu_free for node in nodes),
+        "gpu_type": dict(sorted(types.items())),
+        "node_count": len(nodes),
+        "nodes": sorted(node.name for node in nodes),
+        "jobs": jobs,
     }
+
+
+def _status(nodes: list[Node]) -> str:
+    """``active`` if any node accepts pods or the pool is empty, else the worst status of the nodes."""
+    found = {node.status for node in nodes}
+    if ACTIVE in found or not found:
+        return ACTIVE
+    return FAULTY if FAULTY in found else MAINTAINING
+
+
+def _jobs_by_pool(uses: Iterable[PodUse], pool_of_node: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+    """The jobs with pods in a pool, or waiting for it.
+
+    A scheduled pod counts for the pool of its node, as its GPUs do; a waiting pod for the pool that it requests.
+    """
+    pods: dict[tuple[str, str, str], list[PodUse]] = defaultdict(list)
+    for use in uses:
+        pool = pool_of_node.get(use.node or "") or use.pool
+        if pool and use.job and use.job_kind:
+            pods[pool, use.namespace, use.job].append(use)
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for (pool, namespace, name), own in sorted(pods.items()):
+        scheduled = [use for use in own if use.node]
+        rows[pool].append(
+            {
+                "name": name,
+                "namespace": namespace,
+                "kind": own[0].job_kind,
+                "gpu": sum(use.gpu for use in scheduled),
+                "pods": len(scheduled),
+                "pods_waiting": len(own) - len(scheduled),
+            }
+        )
+    return rows

@@ -1,41 +1,37 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""A quota as Kubernetes objects: per namespace a ResourceQuota, and a LimitRange that goes with it."""
+"""The Kubernetes objects of a quota: a ResourceQuota per namespace, and a LimitRange with it. Pure."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from .. import labels
+from ..accelerators import ACCELERATORS
 from ..jobs.objects.job_objects import Object, sparse
-from ..manifest.models import Limits, Quota
 from ..quantity import GIB, canonical, parse
+from .usage import quota_keys
 
-# What a container gets that asks for no CPU or memory, at most: a quarter of the namespace's, so that four such pods
-# fit into the smallest quota.
-_USUAL_CPU = Fraction(1)
-_USUAL_MEMORY = Fraction(GIB)
+if TYPE_CHECKING:
+    from ..manifest.models import Limits, Quota
+
+# The default of a container without a request is the first amount or, if that is less, a quarter of the limit in whole
+# units, so that four such containers fit into any quota.
+_DEFAULTS = {"cpu": (Fraction(1), Fraction(1, 1000), "m"), "memory": (Fraction(GIB), Fraction(1024**2), "Mi")}
 _SHARE = 4
 
-_MILLI = Fraction(1, 1000)
-_MIB = 1024**2
 
-
-def namespace(name: str, *, made_by_us: bool) -> Object:
-    """What we say of a namespace. The label that marks our objects is only for those that we make."""
-    marks = {labels.NAMESPACE: "true", **({labels.MANAGED_BY: labels.FIELD_MANAGER} if made_by_us else {})}
+def namespace(name: str, *, ours: bool) -> Object:
+    """A namespace with our labels; the one that marks our objects only if gpuctl creates the namespace."""
+    marks = {labels.NAMESPACE: "true", **({labels.MANAGED_BY: labels.FIELD_MANAGER} if ours else {})}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": marks}}
 
 
 def resource_quota(quota: Quota, name: str) -> Object:
-    """The ResourceQuota of a quota in one of its namespaces. What the manifest does not limit is not in it."""
+    """The ResourceQuota of a quota in one of its namespaces, with only the limits of the manifest."""
     limits = quota.namespaces[name]
-    hard = {
-        key: amount
-        for resource, amount in _amounts(limits).items()
-        if amount is not None
-        for key in labels.QUOTA_KEYS[resource]
-    }
+    hard = {key: amount for resource, amount in _amounts(limits).items() for key in quota_keys()[resource]}
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -45,56 +41,35 @@ def resource_quota(quota: Quota, name: str) -> Object:
 
 
 def limit_range(quota: Quota, name: str) -> Object | None:
-    """Defaults for containers that ask for no CPU or memory; None where the quota limits neither.
+    """Defaults for containers without CPU or memory requests; None if the quota limits neither.
 
-    Under a quota for CPU (memory) the API server refuses every pod that does not say how much it takes
-    (resourcequota admission, "must specify"), and that is the only reason for defaults: a resource that is not limited
-    gets none. Requests equal limits, as in all jobs. GPUs never have a default, it would put one into every pod.
+    Under a quota for CPU or memory, the API server rejects every pod that does not specify its amount (resourcequota
+    admission, "must specify"). A resource without a limit needs no default. Requests equal limits, as in all jobs. GPUs
+    have no default, because every pod would get one.
     """
     limits = quota.namespaces[name]
-    usual = {
-        **({"cpu": _default_cpu(limits.cpu)} if limits.cpu is not None else {}),
-        **({"memory": _default_memory(limits.memory)} if limits.memory is not None else {}),
-    }
-    if not usual:
+    given = {"cpu": limits.cpu, "memory": limits.memory}
+    defaults = {name: _default(limit, *_DEFAULTS[name]) for name, limit in given.items() if limit is not None}
+    if not defaults:
         return None
     return {
         "apiVersion": "v1",
         "kind": "LimitRange",
         "metadata": _metadata(quota, name),
-        "spec": {"limits": [{"type": "Container", "default": usual, "defaultRequest": usual}]},
+        "spec": {"limits": [{"type": "Container", "default": defaults, "defaultRequest": defaults}]},
     }
 
 
-def _amounts(limits: Limits) -> dict[str, str | None]:
-    # Jobs ask for whole GiB of shared GPUs: a started one may not be used.
-    shared = None if limits.gpu_share is None else str(parse(limits.gpu_share).value // GIB)
-    return {
-        "cpu": limits.cpu,
-        "memory": limits.memory,
-        "gpu": _text(limits.gpu),
-        "gpu_share": shared,
-        "pods": _text(limits.pods),
-    }
+def _amounts(limits: Limits) -> dict[str, str]:
+    given = {resource: getattr(limits, resource) for resource in quota_keys()}
+    rules = {row.field: row.limit for row in ACCELERATORS.values()}
+    return {name: str(rules.get(name, str)(value)) for name, value in given.items() if value is not None}
 
 
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)
-
-
-def _default_cpu(limit: str) -> str:
-    share = max(_share(limit, _USUAL_CPU) // _MILLI, 1)
-    return canonical(f"{share}m")
-
-
-def _default_memory(limit: str) -> str:
-    share = max(_share(limit, _USUAL_MEMORY) // _MIB, 1)
-    return canonical(f"{share}Mi")
-
-
-def _share(limit: str, usual: Fraction) -> Fraction:
-    """A limit of 0 closes the namespace. A default of 0 would slip through it, so the usual amount stays."""
-    return min(usual, parse(limit).value / _SHARE) or usual
+def _default(limit: str, most: Fraction, unit: Fraction, suffix: str) -> str:
+    # Not 0 for a limit of 0: containers that request nothing would pass that quota.
+    amount = min(most, parse(limit).value / _SHARE) or most
+    return canonical(f"{max(amount // unit, 1)}{suffix}")
 
 
 def _metadata(quota: Quota, name: str) -> Object:

@@ -1,30 +1,33 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What has to be done for quotas, one plan per quota and namespace, and what stands in the way. Pure."""
+"""Plan quotas, one plan per quota and namespace, with the blockers and warnings. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..accelerators import ACCELERATORS
+from ..cluster.status import is_terminating
 from ..engine.fields import ABSENT, Change
 from ..engine.plan import Action, Plan, Step, step_for
 from ..labels import is_ours, is_protected, quota_object_name
-from ..manifest.models import Quota
 from . import quota_objects
-from .live_quotas import Live
-from .quota_writes import unenforced_keys
-from .usage import quota_name_of
+from .live_quotas import LiveQuotas
+from .usage import quota_name_of, unenforced_keys
+
+if TYPE_CHECKING:
+    from ..manifest.models import Quota
 
 Object = dict[str, Any]
 
 
 @dataclass
-class Planned:
-    """Plans in the order in which they are carried out; ``obstacles`` forbid all of them.
+class QuotaPlans:
+    """Plans in the order in which they are applied, unless there are ``blockers``.
 
-    ``others`` names the ResourceQuotas of others by namespace; ``notes`` says of namespaces why they are kept.
+    ``others`` has the unmanaged ResourceQuotas by namespace, ``notes`` the reasons why namespaces are kept.
     """
 
     plans: list[Plan] = field(default_factory=list)
@@ -34,71 +37,77 @@ class Planned:
     others: dict[str, list[str]] = field(default_factory=dict)
 
 
-def plan_quotas(quotas: Sequence[Quota], live: Live) -> Planned:
-    """Every namespace of the quotas as declared, then the end of the quotas where they are no longer declared."""
-    planned = Planned()
+def plan_quotas(quotas: Sequence[Quota], live: LiveQuotas) -> QuotaPlans:
+    """Plan every declared namespace, then the removal of quotas from namespaces that are no longer declared."""
+    result = QuotaPlans()
     declared = {quota.quota.name: quota for quota in quotas}
     for quota in quotas:
         for namespace in quota.namespaces:
-            planned.blockers += _claimed_by_others(quota.quota.name, namespace, declared, live)
-            planned.plans.append(_plan(quota, namespace, live, planned))
-            _report_others(namespace, live, planned)
-    # What is taken away goes last: a namespace that moves to another quota is never without one.
+            result.blockers += _claimed_by_others(quota.quota.name, namespace, declared, live)
+            result.plans.append(_plan(quota, namespace, live, result))
+            _report_others(namespace, live, result)
+    # Removals last: a namespace that moves to another quota is never without one.
     for quota in quotas:
         for namespace, objects in live.of_quota(quota.quota.name).items():
             if namespace not in quota.namespaces:
-                planned.plans.append(_removal(quota.quota.name, namespace, objects))
-    return planned
+                result.plans.append(_removal(quota.quota.name, namespace, objects))
+    return result
 
 
 def plan_quota_removal(
-    quotas: Sequence[Quota], name: str | None, namespaces: Sequence[str] | None, live: Live, *, delete_namespaces: bool
-) -> Planned:
-    """The end of quotas: of the given manifests, of the one of that name, or of all in the given namespaces.
+    quotas: Sequence[Quota],
+    name: str | None,
+    namespaces: Sequence[str] | None,
+    live: LiveQuotas,
+    *,
+    delete_namespaces: bool,
+) -> QuotaPlans:
+    """Plan the removal of the quotas of manifests, of the quota ``name``, or of all quotas in ``namespaces``.
 
-    ``namespaces`` None stands for all that the quota ``name`` is for, an empty list for none.
+    With a name, ``namespaces`` None stands for all namespaces of the quota; an empty list always stands for none.
     """
-    planned = Planned()
+    result = QuotaPlans()
     targets = list(dict.fromkeys(_targets(quotas, name, namespaces, live)))
     for quota, namespace in targets:
         objects = [obj for obj in live.in_namespace(namespace) if quota is not None and quota_name_of(obj) == quota]
         if quota is not None and not objects:
-            planned.blockers += _same_name_of_others(quota, namespace, live, "deleted")
+            result.blockers += _unmanaged_with_same_name(quota, namespace, live)
         plan = _removal(quota, namespace, objects)
         present = live.namespace(namespace)
         if delete_namespaces and present:
             kept = _why_kept(present, {q for q, n in targets if n == namespace}, live)
             if kept:
-                planned.notes[namespace] = kept
-                planned.warnings.append(f"namespace {namespace} is kept: {kept}.")
-            else:  # With everything in it: nothing of the quota needs a deletion of its own.
+                result.notes[namespace] = kept
+                result.warnings.append(f"namespace {namespace} is kept: {kept}.")
+            else:  # The quota's objects are deleted with it.
                 plan = plan.with_steps([Step(Action.DELETE, {}, present)])
-        planned.plans.append(plan)
-    return planned
+        result.plans.append(plan)
+    return result
 
 
-def _plan(quota: Quota, namespace: str, live: Live, planned: Planned) -> Plan:
+def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans) -> Plan:
     name = quota.quota.name
-    planned.blockers += _same_name_of_others(name, namespace, live, "touched")
+    result.blockers += _unmanaged_with_same_name(name, namespace, live)
     present = live.namespaces.get(namespace)
-    wanted = quota_objects.namespace(namespace, made_by_us=live.namespace(namespace) is None or is_ours(present or {}))
+    desired = quota_objects.namespace(namespace, ours=live.namespace(namespace) is None or is_ours(present or {}))
     ours = (obj for obj in live.in_namespace(namespace) if quota_name_of(obj) == name)
-    by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in ours}
-    # Defaults come before the limits that make them necessary.
+    left = {(obj["kind"], obj["metadata"]["name"]): obj for obj in ours}
+
+    def plan_object(obj: Object) -> Step:
+        return step_for(obj, left.pop((obj["kind"], obj["metadata"]["name"]), None))
+
+    # The defaults come before the limits that require them.
     defaults = quota_objects.limit_range(quota, namespace)
-    before = [step_for(wanted, present)]
-    if defaults:
-        before.append(step_for(defaults, by_identity.pop((defaults["kind"], defaults["metadata"]["name"]), None)))
-    limits = quota_objects.resource_quota(quota, namespace)
-    step = step_for(limits, by_identity.pop((limits["kind"], limits["metadata"]["name"]), None))
+    prerequisites = (step_for(desired, present), *([plan_object(defaults)] if defaults else []))
+    step = plan_object(quota_objects.resource_quota(quota, namespace))
     if unenforced := unenforced_keys(step.live):
-        planned.warnings.append(
-            f"quota {name} in namespace {namespace}: {', '.join(unenforced)} limits nothing in Kubernetes and is "
-            f"removed; what counts is {', '.join(f'requests.{key}' for key in unenforced)}."
+        result.warnings.append(
+            f"quota {name} in namespace {namespace}: Kubernetes does not enforce {', '.join(unenforced)}, so it is "
+            f"removed. The enforced key is {', '.join(ACCELERATORS[key].quota_key for key in unenforced)}."
         )
         step = _without(step, unenforced)
-    rest = [Step(Action.DELETE, {}, obj) for obj in by_identity.values()]
-    return Plan(name, namespace, "quota", (step, *rest), tuple(before))
+    removals = [Step(Action.DELETE, {}, obj) for obj in left.values()]
+    return Plan(name, namespace, "quota", (step, *removals), prerequisites)
 
 
 def _without(step: Step, keys: Iterable[str]) -> Step:
@@ -109,14 +118,14 @@ def _without(step: Step, keys: Iterable[str]) -> Step:
 
 
 def _removal(quota: str | None, namespace: str, objects: Iterable[Object]) -> Plan:
-    """The ResourceQuota first: without its LimitRange it would refuse pods."""
+    """The ResourceQuota first: without its LimitRange it would reject pods."""
     ordered = sorted(objects, key=lambda obj: obj["kind"] != "ResourceQuota")
-    steps = tuple(Step(Action.DELETE, {}, obj) for obj in ordered if "deletionTimestamp" not in obj["metadata"])
+    steps = tuple(Step(Action.DELETE, {}, obj) for obj in ordered if not is_terminating(obj))
     return Plan(quota or "", namespace, "quota", steps)
 
 
 def _targets(
-    quotas: Sequence[Quota], name: str | None, namespaces: Sequence[str] | None, live: Live
+    quotas: Sequence[Quota], name: str | None, namespaces: Sequence[str] | None, live: LiveQuotas
 ) -> Iterator[tuple[str | None, str]]:
     for quota in quotas:
         for namespace in (*quota.namespaces, *live.of_quota(quota.quota.name)):
@@ -131,46 +140,44 @@ def _targets(
             yield quota_name, namespace
 
 
-def _claimed_by_others(quota: str, namespace: str, declared: Mapping[str, Quota], live: Live) -> Iterator[str]:
-    """Another quota of ours that holds the namespace, unless this very task takes it away from that one."""
+def _claimed_by_others(quota: str, namespace: str, declared: Mapping[str, Quota], live: LiveQuotas) -> Iterator[str]:
+    """Another of our quotas that has the namespace, unless this task removes it from that quota."""
     found = {quota_name_of(obj) for obj in live.in_namespace(namespace)} - {None, quota}
     for other in sorted(str(name) for name in found):
         if other not in declared:
             yield (
-                f"quota {quota}: the namespace {namespace} is limited by the quota {other} already. Give the manifest "
-                f"of {other} without it in the same task, or remove it there first: state absent, name {other}, "
-                f"namespaces [{namespace}]."
+                f"quota {quota}: the namespace {namespace} already belongs to the quota {other}. Remove it from the "
+                f"manifest of {other} in the same task, or remove it first: state absent, name {other}, namespaces "
+                f"[{namespace}]."
             )
 
 
-def _same_name_of_others(quota: str, namespace: str, live: Live, verb: str) -> Iterator[str]:
-    wanted = quota_object_name(quota, namespace)
+def _unmanaged_with_same_name(quota: str, namespace: str, live: LiveQuotas) -> Iterator[str]:
+    name = quota_object_name(quota, namespace)
     for obj in live.in_namespace(namespace):
-        if obj["metadata"]["name"] == wanted and not is_ours(obj):
+        if obj["metadata"]["name"] == name and not is_ours(obj):
             yield (
-                f"quota {quota} in namespace {namespace}: {obj['kind']} {wanted} exists there and does not belong to "
-                f"gpuctl, so it was not {verb}. Delete it with: kubectl delete {obj['kind'].lower()} {wanted} "
-                f"-n {namespace}"
+                f"quota {quota} in namespace {namespace}: {obj['kind']} {name} exists and does not belong to gpuctl. "
+                f"Delete it: kubectl delete {obj['kind'].lower()} {name} -n {namespace}"
             )
 
 
-def _report_others(namespace: str, live: Live, planned: Planned) -> None:
+def _report_others(namespace: str, live: LiveQuotas, result: QuotaPlans) -> None:
     found = [o for o in live.in_namespace(namespace) if o["kind"] == "ResourceQuota" and not is_ours(o)]
     if found:
         names = sorted(obj["metadata"]["name"] for obj in found)
-        planned.others[namespace] = names
-        planned.warnings.append(
-            f"the namespace {namespace} has other quotas that do not belong to gpuctl and limit it as well: "
-            f"{', '.join(names)}."
+        result.others[namespace] = names
+        result.warnings.append(
+            f"namespace {namespace} is also limited by quotas that do not belong to gpuctl: {', '.join(names)}."
         )
 
 
-def _why_kept(namespace: Object, ending: Collection[str | None], live: Live) -> str | None:
-    """Why a namespace is not deleted though it was asked for; None when it may go."""
+def _why_kept(namespace: Object, ending: Collection[str | None], live: LiveQuotas) -> str | None:
+    """Why a namespace is not deleted; None if it can be."""
     name = namespace["metadata"]["name"]
     if is_protected(name):
-        return "it is never deleted"
+        return "protected namespace"
     if not is_ours(namespace):
-        return "gpuctl did not make it"
+        return "not created by gpuctl"
     others = {str(other) for obj in live.in_namespace(name) if (other := quota_name_of(obj)) and other not in ending}
-    return f"the quota {', '.join(sorted(others))} is for it, too" if others else None
+    return f"also used by the quota {', '.join(sorted(others))}" if others else None

@@ -1,46 +1,52 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What ResourceQuotas say: how much is used of what, and where more is used than may be. Pure."""
+"""The usage of ResourceQuotas, and where it exceeds the limits. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..labels import DESCRIPTION, GPU, GPU_MEMORY, QUOTA, QUOTA_KEYS, is_ours
+from ..accelerators import ACCELERATORS
+from ..labels import DESCRIPTION, QUOTA, is_ours
 from ..quantity import parse
 
 Object = Mapping[str, Any]
 
-# Kubernetes takes these names in a quota and never counts them; ``requests.<name>`` is what it enforces.
-UNENFORCED_KEYS = (GPU, GPU_MEMORY)
 
-_WHOLE = frozenset({"gpu", "gpu_share", "pods"})  # numbers; the others are quantities
+def quota_keys() -> dict[str, tuple[str, ...]]:
+    """The limits of a manifest's quota -> the keys of a ResourceQuota."""
+    return {
+        "cpu": ("requests.cpu", "limits.cpu"),
+        "memory": ("requests.memory", "limits.memory"),
+        **{row.field: (row.quota_key,) for row in ACCELERATORS.values() if row.in_quotas},
+        "pods": ("pods",),
+    }
 
 
 def quota_name_of(obj: Object) -> str | None:
-    """The quota that an object of ours belongs to; None for objects of others."""
+    """The quota that one of our objects belongs to; None for unmanaged objects."""
     name: str | None = (obj["metadata"].get("labels") or {}).get(QUOTA)
     return name if is_ours(obj) else None
 
 
 def description_of(obj: Object) -> str | None:
-    """What the manifest said of the quota."""
+    """The description from the manifest."""
     text: str | None = (obj["metadata"].get("annotations") or {}).get(DESCRIPTION)
     return text
 
 
 def usage(resource_quota: Object) -> dict[str, dict[str, Any] | None]:
-    """``cpu``, ``memory``, ``gpu``, ``gpu_share`` and ``pods``: ``used``, ``hard`` and ``percent``; None: not limited.
+    """``used``, ``hard`` and ``percent`` of ``cpu``, ``memory``, ``gpu``, ``gpu_share``, ``pods``; None if unlimited.
 
-    CPU and memory are limited twice, as requests and as limits; the greater use counts, as it is exhausted first.
-    ``used`` and ``percent`` are None until Kubernetes has counted. Of a limit of 0 everything is used.
+    CPU and memory have two limits, for requests and for limits; the one with the higher percentage is returned.
+    ``used`` and ``percent`` are None until Kubernetes has counted. A limit of 0 is always 100 percent used.
     """
-    return {resource: _use(resource, resource_quota) for resource in QUOTA_KEYS}
+    return {resource: _use(resource, resource_quota) for resource in quota_keys()}
 
 
 def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
-    """What is used more than it may be (``resource``, ``used``, ``hard``): it was, when the limit was lowered."""
+    """The ``resource``, ``used`` and ``hard`` of exceeded limits: a limit can be lowered below the usage."""
     return [
         {"resource": resource, "used": use["used"], "hard": use["hard"]}
         for resource, use in usage(resource_quota).items()
@@ -49,7 +55,7 @@ def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
 
 
 def is_counted(resource_quota: Object) -> bool:
-    """Kubernetes has counted what is used by the present limits (its controller copies them when it does)."""
+    """Whether the status belongs to the current limits: the quota controller copies them when it counts."""
     status = resource_quota.get("status") or {}
     wanted, counted = resource_quota["spec"].get("hard") or {}, status.get("hard") or {}
     return wanted.keys() == counted.keys() and all(parse(wanted[key]) == parse(counted[key]) for key in wanted)
@@ -58,20 +64,23 @@ def is_counted(resource_quota: Object) -> bool:
 def _use(resource: str, resource_quota: Object) -> dict[str, Any] | None:
     hard = resource_quota["spec"].get("hard") or {}
     used = (resource_quota.get("status") or {}).get("used") or {}
-    uses = [_share(hard[key], used.get(key)) for key in QUOTA_KEYS[resource] if key in hard]
+    uses = [_share(hard[key], used.get(key)) for key in quota_keys()[resource] if key in hard]
     if not uses:
         return None
     most = max(uses, key=lambda use: -1.0 if use["percent"] is None else use["percent"])
-    if resource in _WHOLE:
+    if resource not in ("cpu", "memory"):  # Those are quantities, the others numbers.
         whole = {name: None if most[name] is None else int(parse(most[name]).value) for name in ("used", "hard")}
         return {**whole, "percent": most["percent"]}
     return most
 
 
 def _share(hard: str, used: str | None) -> dict[str, Any]:
-    return {"used": used, "hard": hard, "percent": None if used is None else _percent(used, hard)}
+    limit, percent = parse(hard).value, None
+    if used is not None:
+        percent = round(float(100 * parse(used).value / limit), 1) if limit else 100.0
+    return {"used": used, "hard": hard, "percent": percent}
 
 
-def _percent(used: str, hard: str) -> float:
-    limit = parse(hard).value
-    return round(float(100 * parse(used).value / limit), 1) if limit else 100.0
+def unenforced_keys(resource_quota: Object) -> list[str]:
+    """The keys of a ResourceQuota that Kubernetes ignores: it enforces ``requests.<key>``."""
+    return [key for key in ACCELERATORS if key in (resource_quota.get("spec", {}).get("hard") or {})]

@@ -1,15 +1,16 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a job can be waited for to become, as questions to its workload and pods. Pure."""
+"""The goals of a wait, as predicates over a job's workload and pods, and its result. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
-from ..cluster.status import is_complete, is_ready, is_rolled_out, pods_wanted, status_of
-from ..cluster.template import own_pods
+from ..cluster.read import JobId
+from ..cluster.related import own_pods
+from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
 
 Object = Mapping[str, Any]
 Reached = Callable[[Optional[Object], Sequence[Object]], bool]
@@ -17,11 +18,8 @@ Reached = Callable[[Optional[Object], Sequence[Object]], bool]
 
 @dataclass(frozen=True)
 class Goal:
-    """``word`` is how messages name it.
-
-    ``by_pods``: it cannot be told without a look at the pods. ``by_running``: what keeps a job from running keeps it
-    from getting there.
-    """
+    """``word`` names it in messages. ``needs_pods``: the workload alone does not show if it is reached.
+    ``requires_running``: what keeps a job from running keeps it from the goal."""
 
     word: str
     reached: Reached
@@ -30,37 +28,43 @@ class Goal:
 
 
 def _is_scheduled(workload: Object | None, pods: Sequence[Object]) -> bool:
-    """Every pod has a node. One that is ready must have one, and asking for the pods can be saved."""
+    """Every pod has a node. A ready workload needs no look at its pods."""
     if workload is None:
         return False
-    placed = [bool(pod["spec"].get("nodeName")) for pod in own_pods(workload, pods) if not _is_terminating(pod)]
+    placed = [bool(pod["spec"].get("nodeName")) for pod in own_pods(workload, pods) if not is_terminating(pod)]
     return is_ready(workload) or (is_rolled_out(workload) and all(placed) and len(placed) >= pods_wanted(workload))
 
 
 def _is_paused(workload: Object | None, pods: Sequence[Object]) -> bool:
-    """No pod holds anything any more; those that have ended may stay to be looked at. What has ended is not paused."""
+    """No pod holds resources any more: all have ended or are deleted. A job that has ended counts too."""
     left = [pod for pod in pods if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
-    return workload is not None and status_of(workload) in _WITHOUT_PODS and not left
-
-
-_WITHOUT_PODS = ("Paused", "Succeeded", "Failed")
-
-
-def _is_terminating(pod: Object) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
+    return workload is not None and status_of(workload) in ("Paused", "Succeeded", "Failed") and not left
 
 
 SCHEDULED = Goal("scheduled", _is_scheduled)
 READY = Goal("ready", lambda workload, pods: workload is not None and is_ready(workload))
 COMPLETE = Goal("complete", lambda workload, pods: workload is not None and is_complete(workload))
 PAUSED = Goal("paused", _is_paused, needs_pods=True, requires_running=False)
-DELETED = Goal("gone", lambda workload, pods: workload is None and not pods, needs_pods=True, requires_running=False)
+DELETED = Goal("deleted", lambda workload, pods: workload is None and not pods, needs_pods=True, requires_running=False)
 
 
 def after_restart(goal: Goal) -> Goal:
-    """The goal, with none of the pods that were there before a restart."""
+    """The goal, reached by pods created since the restart."""
 
     def reached(workload: Object | None, pods: Sequence[Object]) -> bool:
         return workload is not None and is_rolled_out(workload) and goal.reached(workload, pods)
 
     return replace(goal, reached=reached)
+
+
+@dataclass(frozen=True)
+class WaitResult:
+    """Of ``jobs``: why some are not running, the last lines of logs that may explain it, the live workloads, and an
+    error for each that did not reach the goal. ``problem`` is the message for all; None if there is no error."""
+
+    jobs: Collection[JobId] = ()
+    reasons: Mapping[JobId, str] = field(default_factory=dict)
+    logs: Mapping[JobId, Sequence[str]] = field(default_factory=dict)
+    workloads: Mapping[JobId, dict[str, Any]] = field(default_factory=dict)
+    errors: Mapping[JobId, str] = field(default_factory=dict)
+    problem: str | None = None

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""A copy of a part of the cluster that follows it: listed once, then kept up to date by watches.
+"""A local copy of some objects: listed once, then kept up to date by watches (as an informer of client-go does).
 
-Each question (a kind in a namespace) is followed by a thread of its own, all of them feed one queue, and only the
-caller's thread changes the copy. So nothing here needs a lock, and nothing is read while it changes.
+Each query (a kind in a namespace) has a thread that puts changes into one queue; only the caller's thread takes them
+out and makes them. So nothing here needs a lock.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-from ..kube.client import Client, Watch
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, ConnectionProblem, KubeError
+from ..kube.errors import ApiError, ConnectionProblem, KubeError, if_allowed
 from ..kube.resources import Resource
+from ..kube.watch import Watch
+from .polling import backoff
 
 Objects = dict[str, dict[str, Any]]  # by name
 
-_WATCH_SECONDS = 300.0  # then the server ends a watch, and it is opened anew
-_SETTLING = 0.05  # seconds in which what comes together is taken together
-_FIRST_DELAY = 0.2  # seconds between two looks where watching is refused; grows to the longest
+_WATCH_SECONDS = 300.0  # then the server ends a watch, and a new one is opened
+_SETTLING = 0.05  # seconds to wait for changes that come together
+_FIRST_DELAY = 0.2  # seconds between two lists where watching is refused; grows to the longest
 _LONGEST_DELAY = 3.0
-_MOST_WATCHES = 64  # more are no good to anybody: many namespaces are looked at in turn then
-_PAUSE = 0.5  # seconds before the next try when a watch ends with an error; grows to the longest
-_LONGEST_PAUSE = 15.0
-_ENDING = 2.0  # seconds that all threads together get to end
+_MAX_WATCHES = 64  # further queries are polled
+_RETRY_DELAY = 0.5  # seconds before the next try after an error; grows to the longest
+_LONGEST_RETRY_DELAY = 15.0
+_STOP_TIMEOUT = 2.0  # seconds that all threads together get to end
+_REFUSED = frozenset({403, 405, 501})  # watching is forbidden, or a proxy or the resource does not support it
 
 
 @dataclass(frozen=True)
 class WatchQuery:
-    """What is asked of the server: the objects of a kind in a namespace that the selectors choose.
-
-    ``optional``: who may not list them does without.
-    """
+    """The objects of a kind in a namespace that match the selectors. ``optional``: may be forbidden."""
 
     resource: Resource
     namespace: str
@@ -48,187 +49,154 @@ class WatchQuery:
 
 
 class WatchCache:
-    """The copy. ``ask`` fills it, ``follow`` begins to watch, ``changed`` brings it up to date.
+    """The copy: ``add`` lists more of it, ``watch`` starts to watch, ``wait_for_change`` brings it up to date.
 
-    A context manager: no thread and no connection is left after it. ``warn`` is told, once each, that watching is
-    refused and that the server cannot be reached for the moment.
+    A context manager: no thread and no connection is left after it. ``warn`` is called once when watching is refused,
+    and once when the server cannot be reached.
     """
 
     def __init__(self, client: Client, warn: Callable[[str], None]) -> None:
-        self._client = client
+        self.client = client
         self._warn = warn
         self._warned: set[str] = set()
-        self._queue: SimpleQueue[_Message] = SimpleQueue()
-        self._ended = Event()
-        self._versions: dict[WatchQuery, str] = {}  # asked, and not followed yet
+        self.changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.stopped = Event()
+        self._versions: dict[WatchQuery, str] = {}  # listed, and not watched yet
         self._watchers: list[_Watcher] = []
         self._copy: dict[WatchQuery, Objects] = {}
-        self._departed: dict[WatchQuery, Objects] = defaultdict(dict)
+        self._deleted: dict[WatchQuery, Objects] = defaultdict(dict)
 
     def __enter__(self) -> WatchCache:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        self._ended.set()
+        self.stopped.set()
         for watcher in self._watchers:
             watcher.stop()
-        patience = _ENDING / max(1, len(self._watchers))
         for watcher in self._watchers:
-            watcher.join(patience)
+            watcher.join(_STOP_TIMEOUT / len(self._watchers))
 
-    def ask(self, queries: Iterable[WatchQuery]) -> None:
-        """Read all of the answers once, side by side. Raises ApiError, and ConnectionProblem."""
+    def add(self, queries: Iterable[WatchQuery]) -> None:
+        """List the objects of new queries, concurrently. Raises ApiError and ConnectionProblem."""
         queries = [query for query in queries if query not in self._copy]
 
         def read(query: WatchQuery) -> tuple[Objects, str] | None:
-            try:
-                return _listed(self._client, query)
-            except ApiError as error:
-                if query.optional and error.is_forbidden:
-                    return None
-                raise
+            answer = partial(_listed, self.client, query)
+            return if_allowed(answer, None) if query.optional else answer()
 
-        for query, answer in zip(queries, run_concurrently(read, queries, self._client.concurrency), strict=True):
+        for query, answer in zip(queries, run_concurrently(read, queries, self.client.concurrency), strict=True):
             if answer is not None:
                 self._copy[query], self._versions[query] = answer
 
-    def follow(self) -> None:
-        """Keep what was asked for up to date from here on."""
+    def watch(self) -> None:
+        """Start to watch what was listed."""
         for query, version in self._versions.items():
-            crowded = len(self._watchers) >= _MOST_WATCHES
-            longest = max(_LONGEST_DELAY, len(self._copy) / 10)  # at most ten requests a second, however many ask
-            watcher = _Watcher(self._client, query, version, self._queue, self._ended, not crowded, longest)
+            watches = len(self._watchers) < _MAX_WATCHES
+            longest = max(_LONGEST_DELAY, len(self._copy) / 10)  # at most ten requests a second by all threads
+            watcher = _Watcher(self, query, version, watches, longest)
             self._watchers.append(watcher)
             watcher.start()
         self._versions.clear()
 
-    def changed(self, timeout: float) -> None:
-        """Wait until something has changed, at most ``timeout`` seconds, and take all that has.
+    def wait_for_change(self, timeout: float) -> None:
+        """Wait for a change, at most ``timeout`` seconds, and apply all changes to the copy.
 
-        Raises what ends the following of a question for good, a KubeError that does not pass.
+        Raises the error that ended a watch for good, a KubeError that is not transient.
         """
         try:
-            self._take(self._queue.get(timeout=max(0.0, timeout)))
+            self.changes.get(timeout=max(0.0, timeout))()
             time.sleep(_SETTLING)
             while True:
-                self._take(self._queue.get_nowait())
+                self.changes.get_nowait()()
         except Empty:
             return
 
     def objects(self, *resources: Resource) -> Iterator[dict[str, Any]]:
-        """All objects of some kinds that are there now."""
+        """The objects of some kinds."""
         return _of_kinds(self._copy, resources)
 
     def deleted(self, *resources: Resource) -> Iterator[dict[str, Any]]:
-        """The last states of those that went while they were watched."""
-        return _of_kinds(self._departed, resources)
+        """The last states of those that were deleted while they were watched."""
+        return _of_kinds(self._deleted, resources)
 
-    def _take(self, message: _Message) -> None:
-        if message.error is not None:
-            raise message.error
-        if message.degradation and message.degradation.topic not in self._warned:
-            self._warned.add(message.degradation.topic)
-            self._warn(message.degradation.text)
-        if message.objects is not None:
-            self._copy[message.query] = message.objects
-        if message.event is not None:
-            obj = message.event["object"]
-            if message.event["type"] == "DELETED":
-                self._copy[message.query].pop(obj["metadata"]["name"], None)
-                self._departed[message.query][obj["metadata"]["name"]] = obj
-            else:
-                self._copy[message.query][obj["metadata"]["name"]] = obj
+    # The changes that watchers put into the queue: made by the caller's thread.
 
+    def replace(self, query: WatchQuery, objects: Objects) -> None:
+        self._copy[query] = objects
 
-@dataclass(frozen=True)
-class _Degradation:
-    """Something that makes following worse and does not end it. Of each topic one is told."""
+    def change(self, query: WatchQuery, event: Mapping[str, Any]) -> None:
+        obj = event["object"]
+        name = obj["metadata"]["name"]
+        if event["type"] == "DELETED":
+            self._copy[query].pop(name, None)
+            self._deleted[query][name] = obj
+        else:
+            self._copy[query][name] = obj
 
-    topic: str
-    text: str
-
-
-@dataclass(frozen=True)
-class _Message:
-    """What a follower has to tell: everything there is now, one change, trouble, or its end."""
-
-    query: WatchQuery
-    objects: Objects | None = None
-    event: Mapping[str, Any] | None = None
-    degradation: _Degradation | None = None
-    error: Exception | None = None
+    def warn_once(self, topic: str, text: str) -> None:
+        if topic not in self._warned:
+            self._warned.add(topic)
+            self._warn(text)
 
 
 class _Watcher(Thread):
-    """Watches the answer to one question, or looks again and again where watching is refused."""
+    """Keeps the answer to one query up to date: by a watch, or by polling where watching is refused."""
 
-    def __init__(
-        self,
-        client: Client,
-        query: WatchQuery,
-        version: str,
-        queue: SimpleQueue[_Message],
-        ended: Event,
-        watches: bool,
-        longest_delay: float,
-    ) -> None:
-        super().__init__(name=f"follow {query.resource.plural} in {query.namespace}", daemon=True)
-        self._client = client
-        self._question = query
+    def __init__(self, cache: WatchCache, query: WatchQuery, version: str, watches: bool, longest_delay: float) -> None:
+        super().__init__(name=f"watch {query.resource.plural} in {query.namespace}", daemon=True)
+        self._cache, self._submit, self._stopped = cache, cache.changes.put, cache.stopped
+        self._query = query
         self._version = version
-        self._queue = queue
-        self._ended = ended
         self._watches = watches
         self._longest_delay = longest_delay
         self._watch: Watch | None = None
 
     def stop(self) -> None:
-        """Called by another thread, after ``ended`` is set."""
-        watch = self._watch
-        if watch is not None:
+        """For another thread, which has set ``stopped`` before."""
+        if (watch := self._watch) is not None:
             watch.stop()
 
     def run(self) -> None:
         try:
-            self._go_on()
-        except Exception as error:  # Whatever it is: the thread that waits for news must not wait for ever.
-            self._tell(error=error)
+            self._keep_up_to_date()
+        except Exception as error:  # Whatever it is: the caller's thread must not wait for ever.
+            self._submit(partial(_raise, error))
 
-    def _go_on(self) -> None:
-        """Until ``ended``. Raises what trying again does not cure."""
-        delay, pause = _FIRST_DELAY, _PAUSE
-        while not self._ended.is_set():
+    def _keep_up_to_date(self) -> None:
+        """Until ``stopped``. Raises errors that are not transient."""
+        delays = backoff(_FIRST_DELAY, 1.5, self._longest_delay)
+        new_retry_delays = partial(backoff, _RETRY_DELAY, 2.0, _LONGEST_RETRY_DELAY)
+        retry_delays = new_retry_delays()
+        while not self._stopped.is_set():
             try:
                 if not self._watches:
-                    self._ended.wait(delay)
-                    delay = min(delay * 1.5, self._longest_delay)
-                    self._look()
+                    self._stopped.wait(next(delays))
+                    self._list()
                 elif not self._version:
-                    self._look()
+                    self._list()
                 else:
-                    self._follow()
-                pause = _PAUSE
+                    self._watch_once()
+                retry_delays = new_retry_delays()
                 continue
             except KubeError as error:
                 if isinstance(error, ApiError) and error.status == 410:
-                    self._version = ""  # What happened since then is not known any more: look anew.
+                    self._version = ""  # The server has forgotten what happened since: list again.
                 elif not error.is_transient:
                     raise
                 elif isinstance(error, ConnectionProblem):
-                    self._tell(degradation=_Degradation("unreachable", f"still waiting, but {error}"))
-            self._ended.wait(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+                    self._warn("unreachable", f"still waiting, but {error}")
+            self._stopped.wait(next(retry_delays))
 
-    def _look(self) -> None:
-        if not self._ended.is_set():
-            objects, self._version = _listed(self._client, self._question)
-            self._tell(objects=objects)
+    def _list(self) -> None:
+        if not self._stopped.is_set():
+            objects, self._version = _listed(self._cache.client, self._query)
+            self._submit(partial(self._cache.replace, self._query, objects))
 
-    def _follow(self) -> None:
+    def _watch_once(self) -> None:
         """One watch, to its end."""
-        query, cached_client = self._question, time.monotonic()
+        query, began = self._query, time.monotonic()
         try:
-            self._watch = self._client.watch(
+            self._watch = self._cache.client.watch(
                 query.resource,
                 query.namespace,
                 self._version,
@@ -240,20 +208,27 @@ class _Watcher(Thread):
             if error.status not in _REFUSED:
                 raise
             self._watches = False
-            self._tell(degradation=_Degradation("refused", _not_watching(query, error)))
+            objects = f"{query.resource.plural} in namespace {query.namespace}"
+            hint = "Grant the verb watch" if error.is_forbidden else "Let watch requests pass"
+            text = f"{objects} cannot be watched and are polled instead: {str(error).rstrip('.')}."
+            self._warn("refused", f"{text} {hint} to save requests.")
             return
-        if self._ended.is_set():  # since it was opened, so that nobody has stopped it
+        if self._stopped.is_set():  # before the watch was there to be stopped
             self._watch.stop()
         for event in self._watch:
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
-                self._tell(event=event)
+                self._submit(partial(self._cache.change, query, event))
         self._watch = None
-        # Something in between that ends every watch at once shall not turn this into a storm of requests.
-        self._ended.wait(max(0.0, _PAUSE - (time.monotonic() - cached_client)))
+        # A proxy that ends every watch at once must not cause a storm of requests.
+        self._stopped.wait(max(0.0, _RETRY_DELAY - (time.monotonic() - began)))
 
-    def _tell(self, **message: Any) -> None:
-        self._queue.put(_Message(self._question, **message))
+    def _warn(self, topic: str, text: str) -> None:
+        self._submit(partial(self._cache.warn_once, topic, text))
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _of_kinds(answers: Mapping[WatchQuery, Objects], resources: Iterable[Resource]) -> Iterator[dict[str, Any]]:
@@ -261,15 +236,7 @@ def _of_kinds(answers: Mapping[WatchQuery, Objects], resources: Iterable[Resourc
 
 
 def _listed(client: Client, query: WatchQuery) -> tuple[Objects, str]:
-    objects, version = client.listing(query.resource, query.namespace, labels=query.labels, fields=query.fields)
+    objects, version = client.list_with_version(
+        query.resource, query.namespace, labels=query.labels, fields=query.fields
+    )
     return {obj["metadata"]["name"]: obj for obj in objects}, version
-
-
-# We may not watch; or what stands between us and the server, or the resource itself, cannot.
-_REFUSED = frozenset({403, 405, 501})
-
-
-def _not_watching(query: WatchQuery, error: ApiError) -> str:
-    kind = f"{query.resource.plural} in namespace {query.namespace}"
-    remedy = "grant the verb watch" if error.is_forbidden else "let watches through"
-    return f"{kind} cannot be watched, so the cluster is asked every few seconds; {remedy} to save requests: {error}"

@@ -105,7 +105,7 @@ def test_changed_is_true_though_nothing_was_written():
 
 
 @pytest.mark.parametrize(
-    "message", ["", "<!DOCTYPE html> oops", "this is a defect of runwhere.gpuctl: KeyError: 'kind'", "x" * 5000]
+    "message", ["", "<!DOCTYPE html> oops", "This is a bug in runwhere.gpuctl: KeyError: 'kind'", "x" * 5000]
 )
 def test_a_message_that_is_not_for_people(message: str):
     assert broken(replace(REFUSED, first=failed(message))) == {"message"}
@@ -117,7 +117,7 @@ def test_claiming_that_nothing_was_changed():
 
 
 def test_claiming_that_a_job_was_put_back():
-    seen = replace(GOOD, after=state(THEIRS), first=failed("no. The former Job was put back.", changed=True))
+    seen = replace(GOOD, after=state(THEIRS), first=failed("no. The former Job was restored.", changed=True))
     assert "message" in broken(seen)
 
 

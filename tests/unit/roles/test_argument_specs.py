@@ -16,10 +16,10 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac import rbac
 
 ROLES = Path(__file__).parents[3] / "roles"
 MODULES: dict[str, dict[str, Any]] = {
-    "pools": pool.pool_argument_spec(),
-    "quotas": quota.quota_argument_spec(),
-    "node_labels": node_label.node_label_argument_spec(),
-    "jobs": job.job_argument_spec(),
+    "pools": pool.PoolOptions.argument_spec(),
+    "quotas": quota.QuotaOptions.argument_spec(),
+    "node_labels": node_label.NodeLabelOptions.argument_spec(),
+    "jobs": job.JobOptions.argument_spec(),
 }
 
 
@@ -59,6 +59,6 @@ def test_a_default_that_is_given_is_that_of_the_module(role: str):
 
 def test_accounts_have_the_options_of_the_module():
     accounts = options("rbac")["rbac_accounts"]["options"]
-    assert accounts.keys() == rbac.rbac_argument_spec().keys()
+    assert accounts.keys() == rbac.RbacOptions.argument_spec().keys()
     for name, option in accounts.items():
-        assert option.get("choices") == rbac.rbac_argument_spec()[name].get("choices"), name
+        assert option.get("choices") == rbac.RbacOptions.argument_spec()[name].get("choices"), name

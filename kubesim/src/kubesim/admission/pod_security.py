@@ -20,13 +20,10 @@ MODES = ("enforce", "audit", "warn")
 LEVELS = (PRIVILEGED, BASELINE, RESTRICTED)
 #: Where the pod template lies in the kinds that make pods.
 _TEMPLATES = {
-    "PodTemplate": ("template",),
     "ReplicaSet": ("spec", "template"),
     "Deployment": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
     "StatefulSet": ("spec", "template"),
     "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
 _IGNORED_SUBRESOURCES = ("exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status")
 
@@ -86,7 +83,7 @@ def _is_version(text: str) -> bool:
 
 
 def _policies(labels: dict[str, str]) -> dict[str, Policy]:
-    """PolicyToEvaluate: who enforces a level without saying what to warn of is warned of the same."""
+    """PolicyToEvaluate: a namespace that enforces a level warns of the same one by default."""
     policies = {}
     for mode in MODES:
         level, version = labels.get(PREFIX + mode, PRIVILEGED), labels.get(f"{PREFIX}{mode}-version", "latest")

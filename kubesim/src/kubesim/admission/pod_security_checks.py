@@ -269,7 +269,7 @@ def _contexts(spec: Object) -> Iterator[tuple[str, Object]]:
 
 
 def _setters(spec: Object, is_bad: Callable[[Object], bool]) -> str:
-    """Who sets something forbidden, in words: "pod and container "a""; "" when nobody does."""
+    """What sets something forbidden, as in `pod and container "a"`; "" when nothing does."""
     setters = ["pod"] if is_bad(spec.get("securityContext") or {}) else []
     bad = [name for name, context in _contexts(spec) if is_bad(context)]
     if bad:

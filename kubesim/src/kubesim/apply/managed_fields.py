@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""metadata.managedFields: who owns which field, and how writes move fields between managers.
+"""metadata.managedFields: the owner of each field, and how writes move fields between managers.
 
 Source: apimachinery pkg/util/managedfields/internal/{managedfields,managedfieldsupdater,stripmeta,skipnonapplied,
 capmanagers}.go, structured-merge-diff merge/update.go; the reset fields are those of pkg/registry/*/strategy.go.

@@ -109,7 +109,7 @@ def apply(live: Object | None, config: Object, manager: str, force: bool, now: s
 
     ApiError 409 naming the owners in the way, unless forced."""
     kind = schema.of_object(config["apiVersion"], config["kind"])
-    who = Manager(manager, "Apply", config["apiVersion"], subresource)
+    applier = Manager(manager, "Apply", config["apiVersion"], subresource)
     managers = Managers.of(live) if live else Managers()
     if live and not managers.entries:
         adopt_unowned(live, managers, now)
@@ -119,13 +119,13 @@ def apply(live: Object | None, config: Object, manager: str, force: bool, now: s
         else kind.empty()
     )
     ignored = reset_fields(config["kind"], subresource, "status" in kind.fields)
-    last = managers.entries.get(who.identity)
+    last = managers.entries.get(applier.identity)
     mine = Owned(config["apiVersion"], fieldset.without_below(fieldset.of_value(config, kind), ignored))
     mine.time = last.time if last else None
-    managers.entries[who.identity] = mine
+    managers.entries[applier.identity] = mine
     merged = merge(base, config, kind)
     new = _prune(merged, managers, last.fields if last else set(), kind)
-    _settle(base, new, managers, who.identity, ignored, kind, force)
+    _settle(base, new, managers, applier.identity, ignored, kind, force)
     mine.fields = mine.fields - STRIPPED
     managers.drop_empty()
     new["apiVersion"], new["kind"] = config["apiVersion"], config["kind"]
@@ -137,7 +137,7 @@ def apply(live: Object | None, config: Object, manager: str, force: bool, now: s
 
 
 def _settle(
-    base: Object, new: Object, managers: Managers, who: Manager, ignored: FieldSet, kind: Struct, force: bool
+    base: Object, new: Object, managers: Managers, applier: Manager, ignored: FieldSet, kind: Struct, force: bool
 ) -> None:
     """updater.update: conflicts with other owners, or taking their fields; removed fields leave everybody."""
     change = compare(base, new, kind)
@@ -145,13 +145,13 @@ def _settle(
     conflicts = [
         (other, owned.api_version, path)
         for other, owned in managers.entries.items()
-        if other != who
+        if other != applier
         for path in fieldset.in_order(owned.fields & changed)
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
     for other, owned in managers.entries.items():
-        if other != who:
+        if other != applier:
             owned.fields = owned.fields - changed - change.removed
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from .base import Controller
-from .clusterrole_aggregation import ClusterRoleAggregationController
 from .deployment import DeploymentController
 from .disruption import DisruptionController
 from .endpoints import EndpointsController
@@ -37,7 +36,6 @@ ALL: list[type[Controller]] = [
     HorizontalPodAutoscalerController,
     ResourceQuotaController,
     ClaimController,
-    ClusterRoleAggregationController,
     NodeLifecycleController,
     Scheduler,
     Kubelet,

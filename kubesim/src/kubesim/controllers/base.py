@@ -156,8 +156,3 @@ def find_condition(obj: Object, condition_type: str) -> Object | None:
         if condition["type"] == condition_type:
             return condition
     return None
-
-
-def has_condition(obj: Object, condition_type: str) -> bool:
-    condition = find_condition(obj, condition_type)
-    return condition is not None and condition["status"] == "True"

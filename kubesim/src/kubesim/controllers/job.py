@@ -18,7 +18,7 @@ from kubesim.errors import ApiError
 from . import job_indexes as indexes
 from .base import Controller, Key, Object, batch_delay, counted, key_of
 from .events import EventRecorder
-from .job_policies import judge_failure, met_success_rule
+from .job_policies import judge_failure
 from .owners import claimed, controller_of, is_controlled_by, owner_index
 from .pods import PodControl, deletion_order, is_active, is_deleted, is_ready, is_terminating, restarts
 
@@ -222,11 +222,6 @@ class JobController(Controller):
                 sync.finished = met
                 return
         sync.finished = self._failure(key, sync)
-        if sync.finished is None and sync.indexed:
-            rule = met_success_rule(sync.spec.get("successPolicy"), sync.completions or 0, sync.succeeded_indexes)
-            if rule is not None:
-                message = f"Matched rules at index {rule}"
-                sync.finished = self._condition("SuccessCriteriaMet", "SuccessPolicy", message)
 
     def _failure(self, key: Key, sync: Sync) -> Object | None:
         spec = sync.spec

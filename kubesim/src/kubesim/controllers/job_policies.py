@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the policies of a job say: podFailurePolicy of a failed pod, successPolicy of the indexes that succeeded.
+"""What the podFailurePolicy of a job says of a failed pod.
 
-Source: pkg/controller/job/pod_failure_policy.go, success_policy.go.
+Source: pkg/controller/job/pod_failure_policy.go.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import job_indexes
 from .base import Object
 
 
@@ -45,19 +44,3 @@ def _matched(rule: Object, pod: Object) -> str:
             if (condition["type"], condition["status"]) == (pattern["type"], pattern.get("status", "True")):
                 return f"Pod {name} has condition {condition['type']}"
     return ""
-
-
-def met_success_rule(policy: Object | None, completions: int, succeeded: set[int]) -> int | None:
-    """The number of the first rule that is met, or None."""
-    if not succeeded:
-        return None
-    for number, rule in enumerate((policy or {}).get("rules") or ()):
-        wanted_count = rule.get("succeededCount")
-        if rule.get("succeededIndexes") is not None:
-            wanted = job_indexes.parse(rule["succeededIndexes"], completions)
-            have = len(wanted & succeeded)
-            if wanted and (have == len(wanted) or (wanted_count is not None and have >= wanted_count)):
-                return number
-        elif wanted_count is not None and len(succeeded) >= wanted_count:
-            return number
-    return None

@@ -16,9 +16,9 @@ from kubesim.errors import ApiError, bad_request
 from . import kubelet_logs, kubelet_programs
 from .base import Controller, Key, Object, key_of
 from .events import EventRecorder
+from .kubelet_behavior import DEFAULT_BEHAVIOR, Behavior, Rule, behavior_of, read_option
 from .kubelet_env import ConfigError, environment
 from .kubelet_images import pull_problem
-from .kubelet_orders import NO_ORDERS, Orders, Rule, orders_for, read_order
 from .kubelet_runs import ContainerRun, PodRun, all_containers, backoff, finish, is_init, pod_text, succeeded, take_over
 from .kubelet_status import condition, render
 from .pods import is_terminal
@@ -43,7 +43,7 @@ class Kubelet(Controller):
         self._addresses = itertools.count(2)
         self._rule_numbers = itertools.count(1)
 
-    # -- orders ----------------------------------------------------------------------------------------------------
+    # -- behavior ----------------------------------------------------------------------------------------------------
 
     def behave(
         self,
@@ -52,12 +52,12 @@ class Kubelet(Controller):
         image: str = "*",
         name: str = "*",
         namespace: str = "*",
-        **orders: Any,
+        **behavior: Any,
     ) -> int:
-        """From now on the pods that match obey these orders (fields of Orders); the number of the rule.
+        """From now on the pods that match obey these behavior (fields of Behavior); the number of the rule.
 
         Pods that run already obey too. KeyError for an unknown order, ValueError for a value that makes no sense."""
-        read = {field: read_order(field, value) for field, value in orders.items()}
+        read = {field: read_option(field, value) for field, value in behavior.items()}
         rule = Rule(next(self._rule_numbers), read, labels or {}, image, name, namespace)
         self.rules.append(rule)
         self._look_again()
@@ -126,11 +126,11 @@ class Kubelet(Controller):
         run = self._run(key, pod)
         if run is None:
             return
-        now, orders = self.clock.now(), orders_for(pod, self.rules)
+        now, behavior = self.clock.now(), behavior_of(pod, self.rules)
         if "deletionTimestamp" in pod["metadata"]:
-            self._stop(key, pod, run, orders, now)
+            self._stop(key, pod, run, behavior, now)
         elif not is_terminal(pod):
-            self._live(key, pod, run, orders, now)
+            self._live(key, pod, run, behavior, now)
 
     def _run(self, key: Key, pod: Object) -> PodRun | None:
         run = self._runs.get(key)
@@ -154,39 +154,39 @@ class Kubelet(Controller):
         number = next(self._addresses)
         return f"10.{128 + (number >> 16) % 128}.{number >> 8 & 255}.{number & 255}"
 
-    def _live(self, key: Key, pod: Object, run: PodRun, orders: Orders, now: datetime) -> None:
+    def _live(self, key: Key, pod: Object, run: PodRun, behavior: Behavior, now: datetime) -> None:
         """One step in the life of a pod; when there is a next one, look again at its time."""
-        run.untouched = run.untouched and orders == NO_ORDERS
-        if run.untouched or orders.by_hand:
+        run.untouched = run.untouched and behavior == DEFAULT_BEHAVIOR
+        if run.untouched or behavior.by_hand:
             return
-        delay = self.start_seconds if orders.start_seconds is None else orders.start_seconds
+        delay = self.start_seconds if behavior.start_seconds is None else behavior.start_seconds
         due = run.seen + timedelta(seconds=delay)
         if run.start_time is None and now < due:
             self.enqueue(key, (due - now).total_seconds())
             return
         run.start_time = run.start_time or now
-        if orders.evict_seconds is not None:
-            evicted_at = run.start_time + timedelta(seconds=orders.evict_seconds)
+        if behavior.evict_seconds is not None:
+            evicted_at = run.start_time + timedelta(seconds=behavior.evict_seconds)
             if now >= evicted_at:
-                self._evict(pod, run, orders, now)
+                self._evict(pod, run, behavior, now)
                 return
             self.enqueue(key, (evicted_at - now).total_seconds())
-        run.waiting, again = self._obstacle(pod, run, orders, now)
+        run.waiting, again = self._obstacle(pod, run, behavior, now)
         if run.waiting is None:
-            again = self._step(pod, run, orders, now)
-        self._write(pod, run, orders, now)
+            again = self._step(pod, run, behavior, now)
+        self._write(pod, run, behavior, now)
         if again is not None and again > now:
             self.enqueue(key, (again - now).total_seconds())
 
     # -- starting --------------------------------------------------------------------------------------------------
 
     def _obstacle(
-        self, pod: Object, run: PodRun, orders: Orders, now: datetime
+        self, pod: Object, run: PodRun, behavior: Behavior, now: datetime
     ) -> tuple[tuple[str, str] | None, datetime | None]:
         """Why the containers cannot start, if they have not: (reason and message, when to look again)."""
         if any(one.started for one in run.containers.values()):
             return None, None
-        if orders.stuck:
+        if behavior.stuck:
             return ("ContainerCreating", ""), None
         missing = missing_volume(self.registry, pod)
         if missing:
@@ -195,7 +195,7 @@ class Kubelet(Controller):
                 self.recorder.event(pod, "Warning", "FailedMount", missing)
             return ("ContainerCreating", ""), now + timedelta(seconds=CONFIG_RETRY)
         for container in all_containers(pod):
-            problem = pull_problem(container.get("image", ""), orders.pull_error)
+            problem = pull_problem(container.get("image", ""), behavior.pull_error)
             if problem:
                 return self._pull_failed(pod, run, container["image"], problem, now)
         try:
@@ -227,29 +227,29 @@ class Kubelet(Controller):
 
     # -- running ---------------------------------------------------------------------------------------------------
 
-    def _step(self, pod: Object, run: PodRun, orders: Orders, now: datetime) -> datetime | None:
+    def _step(self, pod: Object, run: PodRun, behavior: Behavior, now: datetime) -> datetime | None:
         """Start, end and restart containers as far as it is time; when the next change is due."""
         for container in pod["spec"].get("initContainers") or ():
             one = run.containers[container["name"]]
             self._start_if_due(pod, run, container, now)
             if container.get("restartPolicy") == "Always" or succeeded(one):
                 continue
-            due = self._end_if_due(pod, container, one, orders.init_seconds, orders.init_exit_code, "", now)
+            due = self._end_if_due(pod, container, one, behavior.init_seconds, behavior.init_exit_code, "", now)
             if not succeeded(one):
                 return due
         coming: list[datetime] = []
         for container in pod["spec"]["containers"]:
             one = run.containers[container["name"]]
             self._start_if_due(pod, run, container, now)
-            if orders.run_seconds is not None and one.running:
-                end = one.after(orders.run_seconds)
+            if behavior.run_seconds is not None and one.running:
+                end = one.after(behavior.run_seconds)
                 if now >= end:
-                    finish(one, orders.final_exit_code, orders.reason, now)
+                    finish(one, behavior.final_exit_code, behavior.reason, now)
                 else:
                     coming.append(end)
-            elif orders.crash_seconds is not None:
+            elif behavior.crash_seconds is not None:
                 due = self._end_if_due(
-                    pod, container, one, orders.crash_seconds, orders.final_exit_code, orders.reason, now
+                    pod, container, one, behavior.crash_seconds, behavior.final_exit_code, behavior.reason, now
                 )
                 if due is not None:
                     coming.append(due)
@@ -257,8 +257,8 @@ class Kubelet(Controller):
                 due = self._end_if_due(pod, container, one, 0.0, one.exit_code, "", now)
                 if due is not None:
                     coming.append(due)
-            if one.running and orders.ready_seconds:
-                coming.append(one.after(orders.ready_seconds))
+            if one.running and behavior.ready_seconds:
+                coming.append(one.after(behavior.ready_seconds))
         return min((moment for moment in coming if moment > now), default=None)
 
     def _start_if_due(self, pod: Object, run: PodRun, container: Object, now: datetime) -> None:
@@ -274,11 +274,11 @@ class Kubelet(Controller):
     def _write_log(self, pod: Object, run: PodRun, name: str, start: datetime) -> None:
         container = next(one for one in all_containers(pod) if one["name"] == name)
         env = environment(self.registry, pod, container, run.ip, run.host_ip)
-        orders = orders_for(pod, self.rules)
+        behavior = behavior_of(pod, self.rules)
         program = kubelet_programs.run(self.registry, pod, container, env)
         one = run.containers[name]
         printed, one.exit_code = (program.lines, program.exit_code) if program else (None, None)
-        one.log = kubelet_logs.written_at_start(pod, container, env, orders, printed, start)
+        one.log = kubelet_logs.written_at_start(pod, container, env, behavior, printed, start)
 
     def _end_if_due(
         self, pod: Object, container: Object, one: ContainerRun, after: float, code: int, reason: str, now: datetime
@@ -305,11 +305,11 @@ class Kubelet(Controller):
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
-    def _stop(self, key: Key, pod: Object, run: PodRun, orders: Orders, now: datetime) -> None:
+    def _stop(self, key: Key, pod: Object, run: PodRun, behavior: Behavior, now: datetime) -> None:
         """Graceful deletion: the containers stop, the status says so, then the pod may go."""
         if not is_terminal(pod):
             run.stopping = run.stopping or now
-            delay = self.stop_seconds if orders.stop_seconds is None else orders.stop_seconds
+            delay = self.stop_seconds if behavior.stop_seconds is None else behavior.stop_seconds
             grace = float(pod["metadata"].get("deletionGracePeriodSeconds", 0))
             due = run.stopping + timedelta(seconds=min(delay, grace))
             if now < due:
@@ -320,7 +320,7 @@ class Kubelet(Controller):
                     finish(one, SIGKILL if delay > grace else SIGTERM, "", now)
                 one.restart_at = None
             run.waiting = None
-            self._write(pod, run, orders, now, phase="Failed")
+            self._write(pod, run, behavior, now, phase="Failed")
         if pod["metadata"].get("deletionGracePeriodSeconds") != 0:
             try:
                 self.registry.delete("Pod", *key, grace_seconds=0, preconditions={"uid": run.uid})
@@ -328,13 +328,13 @@ class Kubelet(Controller):
                 if error.status not in (404, 409):
                     raise
 
-    def _evict(self, pod: Object, run: PodRun, orders: Orders, now: datetime) -> None:
-        self.recorder.event(pod, "Warning", "Evicted", orders.evict_message)
+    def _evict(self, pod: Object, run: PodRun, behavior: Behavior, now: datetime) -> None:
+        self.recorder.event(pod, "Warning", "Evicted", behavior.evict_message)
         for one in run.containers.values():
             if one.running:
                 finish(one, SIGKILL, "", now)
-        disruption = condition("DisruptionTarget", True, now, "TerminationByKubelet", orders.evict_message)
-        self._write(pod, run, orders, now, phase="Failed", reason="Evicted", more=[disruption])
+        disruption = condition("DisruptionTarget", True, now, "TerminationByKubelet", behavior.evict_message)
+        self._write(pod, run, behavior, now, phase="Failed", reason="Evicted", more=[disruption])
 
     # -- status ----------------------------------------------------------------------------------------------------
 
@@ -342,15 +342,15 @@ class Kubelet(Controller):
         self,
         pod: Object,
         run: PodRun,
-        orders: Orders,
+        behavior: Behavior,
         now: datetime,
         phase: str = "",
         reason: str = "",
         more: list[Object] | None = None,
     ) -> None:
-        status = render(pod, run, orders, now, phase)
+        status = render(pod, run, behavior, now, phase)
         if reason:
-            status |= {"reason": reason, "message": orders.evict_message}
+            status |= {"reason": reason, "message": behavior.evict_message}
         conditions = {one["type"]: one for one in (pod.get("status") or {}).get("conditions") or ()}
         for new in [*status["conditions"], *(more or ())]:
             old = conditions.get(new["type"])

@@ -8,20 +8,20 @@ from datetime import datetime, timedelta
 from kubesim.clock import rfc3339_micro
 
 from .base import Object
-from .kubelet_orders import Orders
+from .kubelet_behavior import Behavior
 
 Line = tuple[datetime, str]
 STEPS = 10
 
 
 def written_at_start(
-    pod: Object, container: Object, env: dict[str, str], orders: Orders, printed: list[str] | None, start: datetime
+    pod: Object, container: Object, env: dict[str, str], behavior: Behavior, printed: list[str] | None, start: datetime
 ) -> list[Line]:
     """What a container logs when it starts: what it is told to, what its program prints, or environment and steps."""
-    if orders.log:
-        texts = orders.log.removesuffix("\n").split("\n")
-    elif orders.log_lines is not None:
-        texts = [f"line {number}" for number in range(1, orders.log_lines + 1)]
+    if behavior.log:
+        texts = behavior.log.removesuffix("\n").split("\n")
+    elif behavior.log_lines is not None:
+        texts = [f"line {number}" for number in range(1, behavior.log_lines + 1)]
     elif printed is not None:
         texts = printed
     else:

@@ -11,18 +11,18 @@ from datetime import datetime
 from kubesim.clock import rfc3339
 
 from .base import Object, find_condition
-from .kubelet_orders import Orders
+from .kubelet_behavior import Behavior
 from .kubelet_runs import PodRun, backoff, is_init, pod_text, succeeded
 
 
-def render(pod: Object, run: PodRun, orders: Orders, now: datetime, phase: str = "") -> Object:
+def render(pod: Object, run: PodRun, behavior: Behavior, now: datetime, phase: str = "") -> Object:
     """The status of a pod: phase, conditions, addresses, containers."""
     spec = pod["spec"]
     mains = [run.containers[container["name"]] for container in spec["containers"]]
     inits = [(c, run.containers[c["name"]]) for c in spec.get("initContainers") or ()]
     initialized = all(succeeded(one) or (c.get("restartPolicy") == "Always" and one.started) for c, one in inits)
     phase = phase or phase_of(pod, run)
-    main_statuses = [container_status(pod, c, run, orders, now) for c in spec["containers"]]
+    main_statuses = [container_status(pod, c, run, behavior, now) for c in spec["containers"]]
     sidecars_ready = all(one.running for c, one in inits if c.get("restartPolicy") == "Always")
     ready = phase == "Running" and sidecars_ready and all(status["ready"] for status in main_statuses)
     why, detail = "", ""
@@ -53,7 +53,7 @@ def render(pod: Object, run: PodRun, orders: Orders, now: datetime, phase: str =
     if any(one.started for one in mains) or any(one.started for _, one in inits):
         status |= {"podIP": run.ip, "podIPs": [{"ip": run.ip}]}
     if inits:
-        status["initContainerStatuses"] = [container_status(pod, c, run, orders, now) for c, _ in inits]
+        status["initContainerStatuses"] = [container_status(pod, c, run, behavior, now) for c, _ in inits]
     return status
 
 
@@ -70,7 +70,7 @@ def phase_of(pod: Object, run: PodRun) -> str:
     return "Running"
 
 
-def container_status(pod: Object, container: Object, run: PodRun, orders: Orders, now: datetime) -> Object:
+def container_status(pod: Object, container: Object, run: PodRun, behavior: Behavior, now: datetime) -> Object:
     one = run.containers[container["name"]]
     init = is_init(pod, container)
     state: Object
@@ -88,9 +88,9 @@ def container_status(pod: Object, container: Object, run: PodRun, orders: Orders
         if pending_init:
             reason, message = "PodInitializing", ""
         state = {"waiting": {"reason": reason} | ({"message": message} if message else {})}
-    ready_at = one.after(orders.ready_seconds) if one.started is not None else now
+    ready_at = one.after(behavior.ready_seconds) if one.started is not None else now
     sidecar = container.get("restartPolicy") == "Always"
-    up = one.running and (init or (orders.ready and now >= ready_at))
+    up = one.running and (init or (behavior.ready and now >= ready_at))
     ready = succeeded(one) if init and not sidecar else up
     last = one.ended if "waiting" in state and one.ended is not None else one.last
     return {

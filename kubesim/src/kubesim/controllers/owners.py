@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who owns what: an index from owner to dependents, and how controllers adopt and release by their selector.
+"""Ownership: an index from owner to dependents, and how controllers adopt and release by their selector.
 
 Source: pkg/controller/controller_ref_manager.go (claim, adopt, release), apimachinery metav1.GetControllerOf.
 """

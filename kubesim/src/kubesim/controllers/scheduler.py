@@ -2,7 +2,7 @@
 """The scheduler: a queue by priority, one decision per pod, and "0/4 nodes are available: …" when there is none.
 
 Source: pkg/scheduler/schedule_one.go, framework/types.go (FitError), plugins/volumebinding, plugins/dynamicresources
-(whose "no new claims to deallocate" stands in every message of 1.36, whether claims are used or not).
+(whose "no new claims to deallocate" is in every message of 1.36, whether claims are used or not).
 """
 
 from __future__ import annotations

@@ -1,75 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The strategies of all stored kinds, by kind."""
+"""The strategies of all stored kinds, by kind: every subclass of Strategy in this package that names a kind."""
 
 from __future__ import annotations
 
-from kubesim.kinds.cluster_scoped import NamespaceStrategy, NodeStrategy, PriorityClassStrategy
-from kubesim.kinds.config import ConfigMapStrategy, SecretStrategy
-from kubesim.kinds.deployment import DeploymentStrategy
-from kubesim.kinds.hpa import HorizontalPodAutoscalerStrategy
-from kubesim.kinds.job import JobStrategy
-from kubesim.kinds.limits import LimitRangeStrategy, ResourceQuotaStrategy
-from kubesim.kinds.pod import PodStrategy
-from kubesim.kinds.pvc import PersistentVolumeClaimStrategy, PersistentVolumeStrategy
-from kubesim.kinds.replicaset import ReplicaSetStrategy
-from kubesim.kinds.service import ServiceStrategy
-from kubesim.kinds.small_kinds import (
-    ClusterRoleBindingStrategy,
-    ClusterRoleStrategy,
-    ControllerRevisionStrategy,
-    CronJobStrategy,
-    DaemonSetStrategy,
-    EndpointSliceStrategy,
-    EndpointsStrategy,
-    EventStrategy,
-    IngressStrategy,
-    LeaseStrategy,
-    PodDisruptionBudgetStrategy,
-    PodTemplateStrategy,
-    RoleBindingStrategy,
-    RoleStrategy,
-    ServiceAccountStrategy,
-    StorageClassStrategy,
-)
-from kubesim.kinds.statefulset import StatefulSetStrategy
-from kubesim.kinds.strategy import Strategy
-from kubesim.kinds.workload import WorkloadStrategy
+import importlib
+import pkgutil
+from collections.abc import Iterator
 
-STRATEGIES: dict[str, Strategy] = {
-    strategy.kind: strategy()
-    for strategy in (
-        ClusterRoleBindingStrategy,
-        ClusterRoleStrategy,
-        ConfigMapStrategy,
-        ControllerRevisionStrategy,
-        CronJobStrategy,
-        DaemonSetStrategy,
-        DeploymentStrategy,
-        EndpointSliceStrategy,
-        EndpointsStrategy,
-        EventStrategy,
-        HorizontalPodAutoscalerStrategy,
-        IngressStrategy,
-        JobStrategy,
-        LeaseStrategy,
-        LimitRangeStrategy,
-        NamespaceStrategy,
-        NodeStrategy,
-        PersistentVolumeClaimStrategy,
-        PersistentVolumeStrategy,
-        PodDisruptionBudgetStrategy,
-        PodStrategy,
-        PodTemplateStrategy,
-        PriorityClassStrategy,
-        ReplicaSetStrategy,
-        ResourceQuotaStrategy,
-        RoleBindingStrategy,
-        RoleStrategy,
-        SecretStrategy,
-        ServiceAccountStrategy,
-        ServiceStrategy,
-        StatefulSetStrategy,
-        StorageClassStrategy,
-        WorkloadStrategy,
-    )
-}
+from kubesim.kinds.strategy import Strategy
+
+
+def _strategies(parent: type[Strategy] = Strategy) -> Iterator[type[Strategy]]:
+    for child in parent.__subclasses__():
+        if "kind" in vars(child):
+            yield child
+        yield from _strategies(child)
+
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+STRATEGIES: dict[str, Strategy] = {strategy.kind: strategy() for strategy in _strategies()}

@@ -37,7 +37,6 @@ MAX_WITH_MANY_COMPLETIONS = 10_000
 MAX_RULES = 20
 MAX_EXIT_CODES = 255
 MAX_POD_CONDITIONS = 20
-MAX_SUCCEEDED_INDEXES_BYTES = 64 * 1024
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _STATUSES = ("False", "True", "Unknown")
@@ -83,7 +82,9 @@ class JobStrategy(Strategy):
 
     def complete(self, obj: Object) -> None:
         # A job without labels gets those of its template, but only after it was validated without them.
-        obj["metadata"].setdefault("labels", dict(obj["spec"]["template"]["metadata"].get("labels") or {}))
+        labels = obj["spec"]["template"]["metadata"].get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
 
     def prepare_update(self, obj: Object, old: Object, ctx: Context) -> None:
         _part_labels(obj)
@@ -167,16 +168,6 @@ def _spec(spec: Object) -> Iterator[FieldError]:
     yield from _completion_mode(spec)
     if "podFailurePolicy" in spec:
         yield from _pod_failure_policy(spec)
-    if "successPolicy" in spec:
-        if spec.get("completionMode") == "Indexed":
-            yield from _success_policy(spec)
-        else:
-            rules = [
-                field.Struct(SucceededIndexes=rule.get("succeededIndexes"), SucceededCount=rule.get("succeededCount"))
-                for rule in spec["successPolicy"].get("rules") or ()
-            ]
-            shown = field.Struct(Rules=rules or None)
-            yield field.invalid("spec.successPolicy", shown, "requires indexed completion mode")
     yield from _pod_replacement_policy(spec)
     yield from validate_template(spec["template"], "spec.template")
     yield from _restart_policy(spec)
@@ -202,22 +193,6 @@ def _counts(spec: Object) -> Iterator[FieldError]:
         yield from not_negative(spec, key, "spec")
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         yield field.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
-    if (manager := spec.get("managedBy")) is not None:
-        yield from _managed_by(manager)
-
-
-def _managed_by(manager: str) -> Iterator[FieldError]:
-    """IsDomainPrefixedPath."""
-    path, domain, slash, rest = "spec.managedBy", *manager.partition("/")
-    if not manager:
-        yield field.required(path)
-    elif not (domain and slash and rest):
-        yield field.invalid(path, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
-    else:
-        for text in names.dns_subdomain(domain):
-            yield field.invalid(path, domain, text)
-    if len(manager) > 63:
-        yield field.too_long(path, 63)
 
 
 def _completion_mode(spec: Object) -> Iterator[FieldError]:
@@ -321,68 +296,6 @@ def _pod_conditions(patterns: list[Object], path: str) -> Iterator[FieldError]:
             yield field.required(f"{path}[{index}].status", f"valid values: {_go_strings(_STATUSES)}")
         elif status not in _STATUSES:
             yield field.not_supported(f"{path}[{index}].status", status, _STATUSES)
-
-
-def _success_policy(spec: Object) -> Iterator[FieldError]:
-    rules, path = spec["successPolicy"].get("rules") or [], "spec.successPolicy.rules"
-    if not rules:
-        yield field.required(path, "at least one rules must be specified when the successPolicy is specified")
-    if len(rules) > MAX_RULES:
-        yield field.too_many(path, len(rules), MAX_RULES)
-    completions = spec.get("completions") or 0
-    for index, rule in enumerate(rules):
-        yield from _success_rule(rule, f"{path}[{index}]", completions)
-
-
-def _success_rule(rule: Object, path: str, completions: int) -> Iterator[FieldError]:
-    count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
-    if count is None and indexes is None:
-        yield field.required(path, "at least one of succeededCount or succeededIndexes must be specified")
-    total = 0
-    if indexes is not None:
-        if len(indexes) > MAX_SUCCEEDED_INDEXES_BYTES:
-            yield field.too_long(f"{path}.succeededIndexes", MAX_SUCCEEDED_INDEXES_BYTES)
-        try:
-            total = _count_indexes(indexes, completions)
-        except ValueError as error:
-            yield field.invalid(f"{path}.succeededIndexes", indexes, f"error parsing succeededIndexes: {error}")
-    if count is not None:
-        yield from not_negative(rule, "succeededCount", path)
-        here = f"{path}.succeededCount"
-        if count > completions:
-            text = f"must be less than or equal to {completions} (the number of specified completions)"
-            yield field.invalid(here, count, text)
-        if indexes is not None and count > total:
-            text = (
-                f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
-            )
-            yield field.invalid(here, count, text)
-
-
-def _count_indexes(text: str, completions: int) -> int:
-    """How many indexes "1,3-5" names; ValueError with validateIndexesFormat's text."""
-    total, last = 0, None
-    if not text:
-        return 0
-    for interval in text.split(","):
-        limits = interval.split("-")
-        if len(limits) > 2:
-            rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
-            raise ValueError(f'the fragment "{interval}" {rule}')
-        numbers = []
-        for limit in limits:
-            if not limit.isdigit():
-                raise ValueError(f'cannot convert string to integer for index: "{limit}"')
-            if int(limit) >= completions:
-                raise ValueError(f'too large index: "{limit}"')
-            numbers.append(int(limit))
-        if last is not None and last >= numbers[0]:
-            raise ValueError(f"non-increasing order, previous: {last}, current: {numbers[0]}")
-        if len(numbers) == 2 and numbers[0] >= numbers[1]:
-            raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
-        last = numbers[-1]
-        total += last - numbers[0] + 1
-    return total
 
 
 def _pod_replacement_policy(spec: Object) -> Iterator[FieldError]:

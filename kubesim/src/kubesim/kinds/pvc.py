@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""v1 PersistentVolumeClaim, PersistentVolume.
+"""v1 PersistentVolumeClaim.
 
 Sources: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go; the finalizer is that of the admission
 plugin StorageObjectInUseProtection (plugin/pkg/admission/storage/storageobjectinuseprotection).
@@ -114,17 +114,3 @@ def _spec_update(claim: Object, old: Object) -> Iterator[FieldError]:
     if sizes[0] < sizes[1] and sizes[0] <= capacity:
         yield field.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
     yield from immutable(claim["spec"], old["spec"], "volumeMode", "")
-
-
-class PersistentVolumeStrategy(Strategy):
-    kind = "PersistentVolume"
-    namespaced = False
-    has_status = True
-
-    def default(self, obj: Object) -> None:
-        spec = obj.setdefault("spec", {})
-        spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
-        spec.setdefault("volumeMode", "Filesystem")
-
-    def reset_status(self, obj: Object) -> None:
-        obj["status"] = {"phase": "Pending"}

@@ -22,7 +22,7 @@ from kubesim.kinds.strategy import Context, Object, Strategy
 
 SERVICE_RANGE = ipaddress.ip_network("10.0.0.0/16")
 NODE_PORTS = range(30000, 32768)
-#: Where the server looks for a free one first; what is below is for those who choose themselves (KEP-3070, KEP-3668).
+#: Where the search for a free one begins; those below are for requests that name one (KEP-3070, KEP-3668).
 FIRST_DYNAMIC_IP = 256
 FIRST_DYNAMIC_PORT = 30086
 
@@ -219,7 +219,7 @@ def _free_ports(taken: set[int]) -> Iterator[int]:
 
 
 def _patch_allocated(spec: Object, before: Object) -> None:
-    """patchAllocatedValues: who replaces a service without naming what was allocated does not mean to lose it."""
+    """patchAllocatedValues: an update that does not name what was allocated keeps it."""
     if before["type"] != "ExternalName" and spec["type"] != "ExternalName":
         if not spec.get("clusterIP"):
             spec["clusterIP"] = before.get("clusterIP", "")

@@ -12,9 +12,8 @@ from kubesim import field
 from kubesim.field import FieldError
 from kubesim.kinds import names
 from kubesim.kinds.metadata import label_selector, not_negative, object_meta_update
-from kubesim.kinds.podspec import default_template
 from kubesim.kinds.strategy import Object, Strategy
-from kubesim.kinds.workload_validation import int_or_percent, validate_replica_template, validate_selector
+from kubesim.kinds.workload_validation import int_or_percent
 
 
 class ServiceAccountStrategy(Strategy):
@@ -126,94 +125,6 @@ class ControllerRevisionStrategy(Strategy):
         if obj.get("data") is None:
             yield field.required("data", "data is mandatory")
         yield from not_negative({"revision": obj.get("revision", 0)}, "revision", "")
-
-
-class DaemonSetStrategy(Strategy):
-    kind = "DaemonSet"
-    generation_of = "spec"
-    has_status = True
-
-    def default(self, obj: Object) -> None:
-        spec = obj.setdefault("spec", {})
-        default_template(spec.setdefault("template", {}))
-        update = spec.setdefault("updateStrategy", {})
-        update["type"] = update.get("type") or "RollingUpdate"
-        if update["type"] == "RollingUpdate":
-            rolling = update.setdefault("rollingUpdate", {})
-            rolling.setdefault("maxUnavailable", 1)
-            rolling.setdefault("maxSurge", 0)
-        spec.setdefault("revisionHistoryLimit", 10)
-
-    def reset_status(self, obj: Object) -> None:
-        keys = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
-        obj["status"] = dict.fromkeys(keys, 0)
-
-    def validate_spec(self, obj: Object) -> Iterator[FieldError]:
-        yield from validate_selector(obj["spec"], "empty selector is invalid for daemonset")
-        yield from validate_replica_template(obj["spec"], "DaemonSet")
-
-
-#: Its jobs' names are eleven characters longer, and theirs may have 63.
-MAX_CRON_JOB_NAME = 52
-
-
-class CronJobStrategy(Strategy):
-    kind = "CronJob"
-    generation_of = "spec"
-    has_status = True
-
-    def default(self, obj: Object) -> None:
-        spec = obj.setdefault("spec", {})
-        spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
-        spec.setdefault("suspend", False)
-        spec.setdefault("successfulJobsHistoryLimit", 3)
-        spec.setdefault("failedJobsHistoryLimit", 1)
-        template = spec.setdefault("jobTemplate", {})
-        template.setdefault("metadata", {})
-        default_template(template.setdefault("spec", {}).setdefault("template", {}))
-
-    def validate(self, obj: Object) -> list[FieldError]:
-        name, found = obj["metadata"].get("name", ""), super().validate(obj)
-        if len(name) > MAX_CRON_JOB_NAME:
-            found.append(field.invalid("metadata.name", name, f"must be no more than {MAX_CRON_JOB_NAME} characters"))
-        return found
-
-    def validate_spec(self, obj: Object) -> Iterator[FieldError]:
-        schedule = obj["spec"].get("schedule", "")
-        if not schedule:
-            yield field.required("spec.schedule")
-        elif not schedule.startswith("@") and len(parts := schedule.split()) != 5:
-            text = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
-            yield field.invalid("spec.schedule", schedule, text)
-        policy = obj["spec"]["concurrencyPolicy"]
-        if policy not in ("Allow", "Forbid", "Replace"):
-            yield field.not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))
-
-
-class IngressStrategy(Strategy):
-    kind = "Ingress"
-    generation_of = "spec"
-    has_status = True
-
-    def reset_status(self, obj: Object) -> None:
-        obj["status"] = {"loadBalancer": {}}
-
-
-class StorageClassStrategy(Strategy):
-    kind = "StorageClass"
-    namespaced = False
-
-    def default(self, obj: Object) -> None:
-        obj.setdefault("reclaimPolicy", "Delete")
-        obj.setdefault("volumeBindingMode", "Immediate")
-
-
-class PodTemplateStrategy(Strategy):
-    kind = "PodTemplate"
-    generation_of = "template"
-
-    def default(self, obj: Object) -> None:
-        default_template(obj.setdefault("template", {}))
 
 
 class RoleStrategy(Strategy):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is particular to a kind on the road of a write: defaulting, preparation, validation, warnings.
+"""The steps of a write that differ by kind: defaulting, preparation, validation, warnings.
 
 The registry calls, in Kubernetes' order: default (part of decoding) -> mutating admission -> prepare_* ->
 validate* -> validating admission -> store. Sources: staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update}.go.

@@ -9,15 +9,13 @@ from typing import Any
 from kubesim import field
 from kubesim.field import FieldError
 from kubesim.kinds import names
-from kubesim.kinds.metadata import label_name, validate_annotations, validate_labels
-from kubesim.kinds.pvc import validate_claim_spec
+from kubesim.kinds.metadata import label_name
 from kubesim.quantity import ZERO, Quantity
 
 Object = dict[str, Any]
 
 FILE_MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 _HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
-_FIELD_PATHS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 _RESOURCES = tuple(
     sorted(f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "memory", "ephemeral-storage"))
 )
@@ -106,91 +104,8 @@ def _config_map(source: Object, path: str) -> Iterator[FieldError]:
     yield from _items(source, path)
 
 
-def _nfs(source: Object, path: str) -> Iterator[FieldError]:
-    yield from _required(source, path, "server", "path")
-    if not source.get("path", "").startswith("/"):
-        yield field.invalid(f"{path}.path", source.get("path", ""), "must be an absolute path")
-
-
 def _claim(source: Object, path: str) -> Iterator[FieldError]:
     yield from _required(source, path, "claimName")
-
-
-def _csi(source: Object, path: str) -> Iterator[FieldError]:
-    yield from _required(source, path, "driver")
-
-
-def _ephemeral(source: Object, path: str) -> Iterator[FieldError]:
-    template = source.get("volumeClaimTemplate")
-    if not template:
-        yield field.required(f"{path}.volumeClaimTemplate")
-        return
-    meta, path = template["metadata"], f"{path}.volumeClaimTemplate"
-    yield from validate_annotations(meta.get("annotations") or {}, f"{path}.metadata.annotations")
-    yield from validate_labels(meta.get("labels") or {}, f"{path}.metadata.labels")
-    for key in sorted(meta.keys() - {"annotations", "labels"}):  # named as the fields of the Go struct are
-        go_name = key[:1].upper() + key[1:]
-        yield field.forbidden(f"{path}.metadata.{go_name}", "cannot be set for an ephemeral volume")
-    yield from validate_claim_spec(template["spec"], f"{path}.spec")
-
-
-def _image(source: Object, path: str) -> Iterator[FieldError]:
-    policy = source.get("pullPolicy", "")
-    if policy not in ("Always", "IfNotPresent", "Never"):
-        yield field.not_supported(f"{path}.pullPolicy", policy, ("Always", "IfNotPresent", "Never"))
-
-
-def _downward_api(source: Object, path: str) -> Iterator[FieldError]:
-    yield from _mode(source, "defaultMode", path)
-    for item in source.get("items") or ():
-        yield from _downward_file(item, path)
-
-
-def _downward_file(item: Object, path: str) -> Iterator[FieldError]:
-    yield from _required(item, path, "path")
-    yield from _local_path(item.get("path", ""), f"{path}.path")
-    if "fieldRef" in item:
-        yield from field_ref(item["fieldRef"], f"{path}.fieldRef", _FIELD_PATHS)
-        if "resourceFieldRef" in item:
-            yield field.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
-    elif "resourceFieldRef" in item:
-        yield from resource_field_ref(item["resourceFieldRef"], f"{path}.resourceFieldRef", volume=True)
-    else:
-        yield field.required(path, "one of fieldRef and resourceFieldRef is required")
-    yield from _mode(item, "mode", path)
-
-
-def _projected(source: Object, path: str) -> Iterator[FieldError]:
-    yield from _mode(source, "defaultMode", path)
-    for index, projection in enumerate(source.get("sources") or ()):
-        here = f"{path}.sources[{index}]"
-        for kind in ("secret", "configMap"):
-            if kind in projection:
-                yield from _required(projection[kind], f"{here}.{kind}", "name")
-                yield from _items(projection[kind], f"{here}.{kind}")
-        for item in (projection.get("downwardAPI") or {}).get("items") or ():
-            yield from _downward_file(item, f"{here}.downwardAPI")
-        if "serviceAccountToken" in projection:
-            yield from _token(projection["serviceAccountToken"], path, f"{here}.serviceAccountToken")
-        kinds = [
-            k
-            for k in ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")
-            if k in projection
-        ]
-        if len(kinds) > 1:
-            yield field.forbidden(here, "may not specify more than 1 volume type per source")
-
-
-def _token(token: Object, path: str, here: str) -> Iterator[FieldError]:
-    seconds = token.get("expirationSeconds", 0)
-    if seconds < 600:
-        yield field.invalid(f"{here}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
-    if seconds > 1 << 32:
-        yield field.invalid(f"{here}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
-    if not token.get("path"):
-        yield field.required(f"{path}.path")
-    else:
-        yield from _local_path(token["path"], f"{path}.path")
 
 
 #: In the order in which Kubernetes looks at them: the order decides which of two is reported as one too many.
@@ -204,14 +119,8 @@ _SOURCES: dict[str, Callable[[Object, str], Iterator[FieldError]]] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
     "secret": _secret,
-    "nfs": _nfs,
     "persistentVolumeClaim": _claim,
-    "downwardAPI": _downward_api,
     "configMap": _config_map,
-    "projected": _projected,
-    "csi": _csi,
-    "ephemeral": _ephemeral,
-    "image": _image,
 }
 
 
@@ -250,12 +159,10 @@ _KNOWN_FIELD_PATHS = {
 }  # fmt: skip
 
 
-def resource_field_ref(ref: Object, path: str, volume: bool = False) -> Iterator[FieldError]:
+def resource_field_ref(ref: Object, path: str) -> Iterator[FieldError]:
     """validateContainerResourceFieldSelector."""
     resource = ref.get("resource", "")
-    if volume and not ref.get("containerName"):
-        yield field.required(f"{path}.containerName")
-    elif not resource:
+    if not resource:
         yield field.required(f"{path}.resource")
     elif resource not in _RESOURCES and not resource.startswith(("requests.hugepages-", "limits.hugepages-")):
         yield field.not_supported(f"{path}.resource", resource, _RESOURCES)

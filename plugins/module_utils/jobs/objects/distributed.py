@@ -7,14 +7,20 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from ... import labels
+from ...accelerators import container_requests, whole_devices
 from ...manifest.models import Training
 from . import metadata
-from .environment import Provided
 from .job_objects import Object
-from .volumes import Volume, files
+from .pod import Provided
+from .volumes import Volume, config_map_files
 
 # The launcher's own default (deepspeed/launcher/runner.py, DLTS_HOSTFILE).
 HOSTFILE = "/job/hostfile"
+
+
+def gpus_per_node(manifest: Training) -> int:
+    """Whole GPUs; 0 for a share of one."""
+    return whole_devices(container_requests(manifest.resources))
 
 
 def is_distributed(manifest: Training) -> bool:
@@ -23,11 +29,11 @@ def is_distributed(manifest: Training) -> bool:
 
 
 def rendezvous(manifest: Training) -> Provided:
-    """Environment by which each node knows the first one and its own place.
+    """Environment variables that tell each node its rank and the address of the first node.
 
-    ``PET_*`` is what torchrun reads for its options, the plain names are read by scripts and by LLaMA-Factory.
-    WORLD_SIZE and RANK are not set, they are per process and not per node: a script that finds them believes that a
-    launcher has started it, and hangs.
+    torchrun reads ``PET_*`` as its options; scripts and LLaMA-Factory read the plain names. WORLD_SIZE and RANK are not
+    set, as they are per process and not per node: a script that finds them believes that a launcher has started it, and
+    hangs.
     """
     rank: Object = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.COMPLETION_INDEX}']"}}
     block: dict[str, str | Object] = {
@@ -45,7 +51,7 @@ def rendezvous(manifest: Training) -> Provided:
 
 
 def hostfile(manifest: Training, namespace: str) -> Object:
-    """DeepSpeed's hostfile: a line per node, with as many slots as it has GPUs."""
+    """DeepSpeed's hostfile: a line per node, with a slot per GPU."""
     lines = [
         f"{_host(manifest, index)} slots={_processes(manifest)}\n" for index in range(manifest.resources.node_count)
     ]
@@ -54,23 +60,24 @@ def hostfile(manifest: Training, namespace: str) -> Object:
 
 
 def hostfile_volume(manifest: Training) -> Volume:
-    """The hostfile where DeepSpeed looks for it."""
-    return files("hostfile", _hostfile_name(manifest), str(PurePosixPath(HOSTFILE).parent))
+    """The mount of the hostfile where DeepSpeed looks for it."""
+    return config_map_files("hostfile", _hostfile_name(manifest), str(PurePosixPath(HOSTFILE).parent))
 
 
-def launch(manifest: Training, command: list[str]) -> tuple[list[str], list[str]]:
-    """The command as each node has to run it, and warnings.
+def launch(manifest: Training) -> tuple[list[str], list[str]]:
+    """The command for each node, and warnings.
 
-    The ``deepspeed`` launcher wants to reach the other nodes by ssh. Started on every node by Kubernetes it is told not
-    to, and which node it is on (DeepSpeed #5510); Kubernetes fills in $(NAME). Options the user gives are kept.
+    The ``deepspeed`` launcher starts other nodes by ssh. Here Kubernetes starts it on every node, so it gets --no_ssh
+    and its node rank (DeepSpeed #5510); Kubernetes fills in $(NAME). The user's options are kept.
     """
+    command = manifest.environment.command
     program = PurePosixPath(command[0]).name if command else ""
-    if program != "deepspeed" or "--no_ssh" in command:
+    if not is_distributed(manifest) or program != "deepspeed" or "--no_ssh" in command:
         return command, []
     if manifest.distributed.backend != "deepspeed":
         return command, [
-            "The deepspeed launcher starts the other nodes by ssh, which the containers do not offer; "
-            "with distributed.backend deepspeed it is started on every node instead."
+            "The deepspeed launcher starts the other nodes by ssh, which the containers do not offer. "
+            "With distributed.backend deepspeed it is started on every node instead."
         ]
     options = {
         "--hostfile": HOSTFILE,
@@ -78,11 +85,11 @@ def launch(manifest: Training, command: list[str]) -> tuple[list[str], list[str]
         "--master_addr": "$(MASTER_ADDR)",
         "--master_port": "$(MASTER_PORT)",
     }
-    missing = [word for name, value in options.items() if not _names(command, name) for word in (name, value)]
+    missing = [word for name, value in options.items() if not _has_option(command, name) for word in (name, value)]
     return [command[0], "--no_ssh", *missing, *command[1:]], []
 
 
-def _names(command: list[str], option: str) -> bool:
+def _has_option(command: list[str], option: str) -> bool:
     return any(word == option or word.startswith(f"{option}=") for word in command)
 
 
@@ -93,7 +100,7 @@ def _host(manifest: Training, index: int) -> str:
 
 def _processes(manifest: Training) -> int:
     """One process per GPU; without whole GPUs one per node."""
-    return max(manifest.resources.gpu, 1)
+    return max(gpus_per_node(manifest), 1)
 
 
 def _hostfile_name(manifest: Training) -> str:

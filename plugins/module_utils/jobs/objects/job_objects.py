@@ -1,11 +1,14 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What building a job results in, and the two shapes that every part of it shares."""
+"""Build the Kubernetes objects of a job from its validated manifest. Pure: nothing is read, nothing is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ...manifest.models import Compute, Inference, Notebook, Training
 
 Object = dict[str, Any]
 
@@ -28,11 +31,31 @@ class Built(NamedTuple):
         return [self.workload, *self.dependents]
 
 
-def sparse(fields: Mapping[str, Any]) -> Object:
-    """Only the fields that hold something; 0 does.
+def build(manifest: Training | Inference | Notebook | Compute, namespace: str) -> Built:
+    """The objects of a job. ``namespace`` is the one for manifests without job.namespace."""
+    namespace = manifest.job.namespace or namespace
+    # Only the module of the kind is imported: a module process compiles what it imports, and mostly for one job.
+    if manifest.kind == "training":
+        from .training import build_training
 
-    Kubernetes drops empty values when it decodes an object (Go's omitempty), so that sending them would show as a
-    difference for ever after.
+        return build_training(manifest, namespace)
+    if manifest.kind == "inference":
+        from .deployments import build_inference
+
+        return build_inference(manifest, namespace)
+    if manifest.kind == "notebook":
+        from .notebook import build_notebook
+
+        return build_notebook(manifest, namespace)
+    from .deployments import build_compute
+
+    return build_compute(manifest, namespace)
+
+
+def sparse(fields: Mapping[str, Any]) -> Object:
+    """The fields that are not empty; 0 is not.
+
+    Kubernetes drops empty values when it decodes an object (Go's omitempty): if sent, they would differ at every run.
     """
     return {name: value for name, value in fields.items() if not _is_empty(value)}
 

@@ -12,7 +12,7 @@ from . import queue
 from .job_objects import Object, sparse
 
 
-def labels_of(manifest: JobManifest, namespace: str) -> dict[str, str]:
+def object_labels(manifest: JobManifest, namespace: str) -> dict[str, str]:
     """The labels that every object of the job carries, and its pods."""
     return labels.job_labels(
         manifest.job.name,
@@ -26,17 +26,17 @@ def labels_of(manifest: JobManifest, namespace: str) -> dict[str, str]:
 def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int) -> Object:
     """``metadata`` of the workload. ``pods_together`` is the number of pods that only work together.
 
-    The description stays out of the pod template: changing a text must not restart pods, nor can it on a Job.
+    The description is not in the pod template: changing it must not restart pods, and a Job would not accept it.
     """
-    described = {labels.DESCRIPTION: manifest.job.description} if manifest.job.description else {}
+    annotated = {labels.DESCRIPTION: manifest.job.description} if manifest.job.description else {}
     swept = {labels.SWEEP: manifest.job.sweep} if isinstance(manifest, Training) and manifest.job.sweep else {}
     queued = queue.on_workload(manifest.queue, pods_together)
     return sparse(
         {
             "name": manifest.job.name,
             "namespace": namespace,
-            "labels": {**labels_of(manifest, namespace), **swept, **queued.labels},
-            "annotations": {**described, **queued.annotations},
+            "labels": {**object_labels(manifest, namespace), **swept, **queued.labels},
+            "annotations": {**annotated, **queued.annotations},
         }
     )
 
@@ -44,16 +44,18 @@ def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int)
 def template_metadata(manifest: JobManifest, namespace: str) -> Object:
     """``metadata`` of the pod template."""
     queued = queue.on_pods(manifest.queue)
-    return sparse({"labels": {**labels_of(manifest, namespace), **queued.labels}, "annotations": queued.annotations})
+    return sparse(
+        {"labels": {**object_labels(manifest, namespace), **queued.labels}, "annotations": queued.annotations}
+    )
 
 
 def dependent_metadata(manifest: JobManifest, namespace: str, name: str) -> Object:
-    """``metadata`` of anything else that is made for the job."""
-    return {"name": name, "namespace": namespace, "labels": labels_of(manifest, namespace)}
+    """``metadata`` of the other objects of the job."""
+    return {"name": name, "namespace": namespace, "labels": object_labels(manifest, namespace)}
 
 
 def config_map(manifest: JobManifest, namespace: str, name: str, files: Mapping[str, str]) -> Object:
-    """A ConfigMap that holds files for the job's container."""
+    """A ConfigMap with files for the job's container."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

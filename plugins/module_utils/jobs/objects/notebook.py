@@ -8,18 +8,16 @@ from ... import labels
 from ...manifest.models import Notebook
 from . import metadata
 from .job_objects import Built
-from .pod import Additions, pod_template
+from .pod import Additions, pod_template, probes
 from .priority import priority_class
-from .probes import probes
 from .service import PORT_NAME, access_service
 
 
 def build_notebook(manifest: Notebook, namespace: str) -> Built:
-    """The objects of a notebook: pod ``<name>-0``, reached through one Service, which is also the governing one.
+    """The objects of a notebook: pod ``<name>-0`` behind one Service, which is also the governing one.
 
-    A changed manifest restarts the pod (RollingUpdate): who applies it expects it to hold afterwards, and a check run
-    says so before. podManagementPolicy Parallel means nothing for one replica but that a pod which never became ready
-    does not stand in the way of its own replacement (kubernetes #67250); it cannot be changed later.
+    A changed manifest restarts the pod (RollingUpdate). With podManagementPolicy Parallel, a pod that never became
+    ready does not block its own replacement (kubernetes #67250); the policy is immutable.
     """
     template, warnings = pod_template(
         manifest,

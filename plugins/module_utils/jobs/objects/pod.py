@@ -1,27 +1,34 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The pod template: one container, ``main``, and everything around it."""
+"""The pod template: one container, ``main``, with its environment, resources and probes, and everything around it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ... import labels
-from ...manifest.models import JobManifest
+from ...accelerators import container_requests
+from ...manifest.models import EnvVar, JobManifest, Resources, Service
 from . import metadata, scheduling, volumes
-from .container_resources import container_resources
-from .environment import Provided, environment
 from .job_objects import Object, sparse
 from .volumes import Volume
+
+Provided = Mapping[str, "str | Object"]
+"""Environment variables: name to value, or to ``valueFrom``."""
+
+# For kinds without a startup_timeout, which start within minutes.
+_STARTUP_TIMEOUT = 300
+_STARTUP_PERIOD = 10
 
 
 @dataclass(frozen=True)
 class Additions:
-    """What a kind adds to the pod that the manifest describes.
+    """What a kind of job adds to the pod that the manifest describes.
 
-    ``volumes`` and ``env`` give way to what the user mounts at the same path or sets under the same name. ``command``
-    and ``args`` are the manifest's unless given.
+    The user's mounts and variables win over ``volumes`` at the same path and ``env`` of the same name. ``command`` and
+    ``args`` replace those of the manifest.
     """
 
     container: Mapping[str, object] = field(default_factory=dict)
@@ -33,11 +40,10 @@ class Additions:
 
 
 def pod_template(manifest: JobManifest, namespace: str, additions: Additions) -> tuple[Object, list[str]]:
-    """The template of the job's pods, and warnings about what the user has overridden."""
-    mounted, mount_warnings = volumes.without_collisions(
-        [*_shared_memory(manifest), *additions.volumes], volumes.workdirs(manifest.storage)
-    )
-    env, env_warnings = environment(additions.env, manifest.environment.env)
+    """The pod template of a job, and warnings about what the user overrides."""
+    shm = [volumes.shared_memory(manifest.storage.shm)] if manifest.storage.shm else []
+    mounted, mount_warnings = volumes.without_collisions([*shm, *additions.volumes], volumes.workdirs(manifest.storage))
+    env, env_warnings = _environment(additions.env, manifest.environment.env)
     container = _container(manifest, additions, env, mounted)
     spec = {
         "containers": [container],
@@ -48,30 +54,78 @@ def pod_template(manifest: JobManifest, namespace: str, additions: Additions) ->
     }
     template = {
         "metadata": metadata.template_metadata(manifest, namespace),
-        # Without enableServiceLinks=false every Service of the namespace adds variables to every container: hundreds of
-        # jobs make thousands, up to the kernel's limit, and some collide with a program's own (VLLM_PORT).
+        # Service links add variables for every Service of the namespace: thousands for hundreds of jobs, up to the
+        # limit of the kernel, and some collide with a program's own (VLLM_PORT).
         "spec": {**sparse(spec), "enableServiceLinks": False},
     }
     return template, [*mount_warnings, *env_warnings]
 
 
+def probes(service: Service) -> Object:
+    """The probes of the container; none without a health check.
+
+    Liveness allows two minutes: a model server answers late under full load, and has to load again after a restart.
+    """
+    if service.health_check is None:
+        return {}
+    check = {"httpGet": {"path": service.health_check, "port": service.port}}
+    return {
+        "startupProbe": {
+            **check,
+            "periodSeconds": _STARTUP_PERIOD,
+            "timeoutSeconds": 5,
+            "failureThreshold": math.ceil(startup_seconds(service) / _STARTUP_PERIOD),
+        },
+        "readinessProbe": {**check, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
+        "livenessProbe": {**check, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6},
+    }
+
+
+def startup_seconds(service: Service) -> int:
+    """Seconds from the start of the container until it has to answer."""
+    return service.startup_timeout or _STARTUP_TIMEOUT
+
+
 def _container(manifest: JobManifest, additions: Additions, env: list[Object], mounted: list[Volume]) -> Object:
-    described = manifest.environment
+    environment = manifest.environment
     return sparse(
         {
             "name": labels.MAIN_CONTAINER,
-            "image": described.image,
+            "image": environment.image,
             "imagePullPolicy": "IfNotPresent",
-            "command": described.command if additions.command is None else additions.command,
-            "args": described.args if additions.args is None else additions.args,
-            "workingDir": described.workdir,
+            "command": environment.command if additions.command is None else additions.command,
+            "args": environment.args if additions.args is None else additions.args,
+            "workingDir": environment.workdir,
             "env": env,
-            "resources": container_resources(manifest.resources),
+            "resources": _container_resources(manifest.resources),
             "volumeMounts": [volume.as_mount for volume in mounted],
             **additions.container,
         }
     )
 
 
-def _shared_memory(manifest: JobManifest) -> list[Volume]:
-    return [volumes.shared_memory(manifest.storage.shm)] if manifest.storage.shm else []
+def _environment(provided: Provided, given: list[EnvVar]) -> tuple[list[Object], list[str]]:
+    """The provided variables, then the user's, which may refer to them as $(NAME) and win over them with a warning."""
+    theirs = {variable.name for variable in given}
+    ours = [_provided_variable(name, value) for name, value in provided.items() if name not in theirs]
+    warnings = [
+        f"environment.env sets {name}; the value that this job would have been given is not used."
+        for name in provided
+        if name in theirs
+    ]
+    return [*ours, *(_given_variable(variable) for variable in given)], warnings
+
+
+def _provided_variable(name: str, value: str | Object) -> Object:
+    return {"name": name, "value": value} if isinstance(value, str) else {"name": name, "valueFrom": value}
+
+
+def _given_variable(variable: EnvVar) -> Object:
+    return sparse({"name": variable.name, "value": variable.value, "valueFrom": variable.value_from})
+
+
+def _container_resources(resources: Resources) -> Object:
+    """Requests and limits are the same, so that no node is overcommitted."""
+    gpus = {resource: str(amount) for resource, amount in container_requests(resources).items()}
+    amounts = {"cpu": resources.cpu, "memory": resources.memory, **gpus}
+    return {"requests": amounts, "limits": dict(amounts)}

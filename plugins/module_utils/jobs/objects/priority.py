@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The three PriorityClasses behind a job's priority."""
+"""The three PriorityClasses behind a job's priority. In its own file because gpuctl_rbac needs no manifests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .job_objects import Object, sparse
 class _Class(NamedTuple):
     value: int
     description: str
-    preemption_policy: str | None = None  # None: the default, which makes room by evicting pods of less priority
+    preemption_policy: str | None = None  # None is the default: evict pods of lower priority
 
 
 _CLASSES = {

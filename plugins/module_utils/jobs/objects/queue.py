@@ -1,9 +1,9 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The three queueing systems: what each reads from the workload and from its pods.
+"""The three queueing systems, and what each reads from the workload and its pods.
 
 kueue    label kueue.x-k8s.io/queue-name on the workload. Kueue admits a Job as a whole and owns its ``suspend``, which
-         is therefore never sent; its webhook labels the pods of Deployments and StatefulSets itself.
+         is therefore never applied; its webhook labels the pods of Deployments and StatefulSets itself.
 volcano  pkg/controllers/podgroup: the queue from the pod's annotation, the size of the gang from its owner's.
 kai      podgrouper: the queue from labels of owner and pod, the size of the gang from the Job's annotation (a plain Job
          counts as a gang of 1 without it).
@@ -32,7 +32,7 @@ class Marks:
 
 
 def on_workload(queue: Queue, pods_together: int) -> Marks:
-    """Marks for the workload, whose ``pods_together`` pods (1 and more) are placed all or none."""
+    """Marks for the workload; its ``pods_together`` pods (1 or more) are placed all or none."""
     labels = {}
     if queue.backend == "kueue" and queue.name:
         labels = {KUEUE_QUEUE: queue.name}
@@ -52,16 +52,16 @@ def on_pods(queue: Queue) -> Marks:
 
 
 def scheduler(queue: Queue) -> str | None:
-    """The scheduler that places the pods; None is the cluster's own."""
+    """The scheduler that places the pods; None is the default."""
     return _SCHEDULERS.get(queue.backend)
 
 
 def gang_warnings(queue: Queue, pods_together: int) -> list[str]:
-    """kube-scheduler places pod by pod: two halves of two trainings can hold what the other one needs."""
+    """kube-scheduler places pod by pod: two trainings can each hold half of the nodes that both need."""
     if pods_together == 1 or queue.backend != "none":
         return []
     return [
-        f"The {pods_together} nodes of this training are taken one by one as they become free. Two such trainings can "
-        f"each hold a part of what both need and wait for the rest for ever; a queue (queue.backend kueue, volcano or "
-        f"kai) gives a training all of its nodes at once or none."
+        f"The {pods_together} nodes of this training are allocated one by one. Two such trainings can block each "
+        f"other, each with a part of the nodes that both need. A queue (queue.backend kueue, volcano or kai) allocates "
+        f"all nodes of a training at once."
     ]

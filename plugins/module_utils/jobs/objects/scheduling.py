@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 from ... import labels
+from ...accelerators import ACCELERATORS, container_requests
 from ...manifest.models import JobManifest, Resources
 from . import queue
 from .job_objects import Object, sparse
 
 
 def placement(manifest: JobManifest) -> Object:
-    """The fields of a pod spec that say where it is placed, and before whom."""
+    """The fields of a pod spec that say where it is placed, and with which priority."""
     return sparse(
         {
             "nodeSelector": _node_selector(manifest.resources),
@@ -24,7 +25,7 @@ def placement(manifest: JobManifest) -> Object:
 
 
 def spread_over_nodes(name: str) -> list[Object]:
-    """Copies of a service on different nodes where there is a choice."""
+    """Put the replicas of a service on different nodes where possible."""
     return [
         {
             "maxSkew": 1,
@@ -37,7 +38,7 @@ def spread_over_nodes(name: str) -> list[Object]:
 
 def uses_gpu(resources: Resources) -> bool:
     """Whether the pods get a GPU, or a share of one."""
-    return resources.gpu > 0 or resources.gpu_share is not None
+    return bool(container_requests(resources))
 
 
 def _node_selector(resources: Resources) -> dict[str, str | None]:
@@ -46,13 +47,12 @@ def _node_selector(resources: Resources) -> dict[str, str | None]:
 
 
 def _outside_of_pools() -> Object:
-    """The pool ``default`` is all nodes that no pool has claimed."""
+    """The pool ``default`` is all nodes without a pool."""
     unclaimed = {"matchExpressions": [{"key": labels.POOL, "operator": "DoesNotExist"}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [unclaimed]}}}
 
 
 def _tolerations(resources: Resources) -> list[Object]:
-    """GPU nodes are commonly tainted with the resource's name to keep other pods away."""
-    if not uses_gpu(resources):
-        return []
-    return [{"key": labels.GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    """GPU nodes commonly have a taint of their resource's name, which keeps other pods away."""
+    keys = [ACCELERATORS[resource].taint for resource in container_requests(resources)]
+    return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a job is reached: the Service of a serving job, the headless one of a distributed training."""
+"""The Service of a serving job, and the headless Service of a distributed training."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ PORT_NAME = "http"
 
 
 def access_service(manifest: Inference | Notebook | Compute, namespace: str) -> Object:
-    """The Service to which users and other jobs talk.
-
-    A node port is never asked for: the cluster allocates one, and keeps it for as long as the Service lives.
-    """
+    """The Service for users and other jobs. The cluster allocates its node port, and keeps it for its lifetime."""
     port = manifest.service.port
     return _service(
         manifest,
@@ -29,10 +26,8 @@ def access_service(manifest: Inference | Notebook | Compute, namespace: str) -> 
 
 
 def rendezvous_service(manifest: Training, namespace: str) -> Object:
-    """The headless Service that gives the pods of a training names in DNS: ``<job>-<index>.svc-<job>``.
-
-    They have to find each other before any of them is ready.
-    """
+    """The headless Service that gives the pods of a training DNS names, ``<job>-<index>.svc-<job>``, before they are
+    ready."""
     port = manifest.distributed.master_port
     return _service(
         manifest,

@@ -9,9 +9,8 @@ from pathlib import PurePosixPath
 from ... import labels
 from ...manifest.models import Training
 from . import deepspeed, distributed, metadata, queue, service, volumes
-from .environment import Provided
 from .job_objects import Built, Object
-from .pod import Additions, pod_template
+from .pod import Additions, Provided, pod_template
 from .priority import priority_class
 
 _RETRIES_PER_NODE = 3  # A crash of one rank fails them all.
@@ -24,9 +23,8 @@ def build_training(manifest: Training, namespace: str) -> Built:
     """The Job of a training, and what its pods need to find each other and their configuration."""
     nodes = manifest.resources.node_count
     several = distributed.is_distributed(manifest)
-    command, launch_warnings = _launched(manifest, several)
-    args = manifest.environment.args
-    config = deepspeed.configured(manifest, [*command, *args])
+    command, launch_warnings = distributed.launch(manifest)
+    config = deepspeed.use_templates(manifest, [*command, *manifest.environment.args])
 
     template, overrides = pod_template(
         manifest,
@@ -47,7 +45,7 @@ def build_training(manifest: Training, namespace: str) -> Built:
     if several:
         dependents += [service.rendezvous_service(manifest, namespace), distributed.hostfile(manifest, namespace)]
     if config.names:
-        dependents.append(deepspeed.config_map(manifest, config.names, namespace))
+        dependents.append(deepspeed.deepspeed_config_map(manifest, config.names, namespace))
     return Built(
         workload={
             "apiVersion": "batch/v1",
@@ -62,14 +60,14 @@ def build_training(manifest: Training, namespace: str) -> Built:
 
 
 def _indexed(nodes: int) -> Object:
-    """Each pod gets a number, which is its rank, and a stable host name."""
+    """Each pod gets an index, which is its rank, and a stable host name."""
     if nodes == 1:
         return {}
     return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
 
 
 def _failure_handling(nodes: int) -> Object:
-    """Retries for crashes; none used up by preemption and drains, none wasted on a command that cannot work.
+    """Retry crashes, but not commands that cannot work. Preemption and drains do not count as retries.
 
     A podFailurePolicy needs restartPolicy Never and podReplacementPolicy Failed (pkg/apis/batch/validation).
     """
@@ -101,21 +99,16 @@ def _pod_fields(manifest: Training, several: bool) -> Object:
     return fields
 
 
-def _launched(manifest: Training, several: bool) -> tuple[list[str], list[str]]:
-    command = manifest.environment.command
-    return distributed.launch(manifest, command) if several else (command, [])
-
-
 def _launcher_env(manifest: Training) -> Provided:
-    """LLaMA-Factory starts torchrun for several GPUs that it sees, and for several nodes only when told to."""
+    """LLaMA-Factory starts torchrun for several visible GPUs; for several nodes it needs this variable."""
     command = manifest.environment.command
     program = PurePosixPath(command[0]).name if command else ""
-    parallel = manifest.resources.gpu > 1 or distributed.is_distributed(manifest)
+    parallel = distributed.gpus_per_node(manifest) > 1 or distributed.is_distributed(manifest)
     return {"FORCE_TORCHRUN": "1"} if program in _LLAMA_FACTORY and parallel else {}
 
 
 def _default_shared_memory(manifest: Training) -> list[volumes.Volume]:
     """Data loader workers and NCCL exchange data through /dev/shm; the runtime's 64 MiB kills them with a bus error."""
-    if manifest.storage.shm or manifest.resources.gpu == 0:
+    if manifest.storage.shm or distributed.gpus_per_node(manifest) == 0:
         return []
     return [volumes.shared_memory(volumes.half_the_memory(manifest.resources))]

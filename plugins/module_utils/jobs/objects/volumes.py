@@ -15,28 +15,12 @@ from .job_objects import Object, sparse
 
 SHM_PATH = "/dev/shm"
 
-# A hostPath of type Directory cannot be mounted on a file and the other way round, and a manifest names only a path.
-# Not every dot makes a file (/models/qwen2.5, /etc/nginx/conf.d), so these endings do; `type` settles the rest.
+# A hostPath of type Directory cannot be a file and vice versa, and a manifest names only a path. Not every dot makes a
+# file (/models/qwen2.5, /etc/nginx/conf.d), so only these endings do; ``type`` overrides them.
 _FILE_ENDINGS = frozenset(
     {
-        *(
-            "json",
-            "jsonl",
-            "ndjson",
-            "yaml",
-            "yml",
-            "toml",
-            "ini",
-            "cfg",
-            "conf",
-            "env",
-            "xml",
-            "html",
-            "md",
-            "txt",
-            "log",
-        ),
-        *("csv", "tsv", "parquet", "arrow", "feather", "tfrecord", "h5", "hdf5", "npy", "npz", "pkl", "pickle"),
+        *("json", "jsonl", "ndjson", "yaml", "yml", "toml", "ini", "cfg", "conf", "env", "xml", "html", "md", "txt"),
+        *("log", "csv", "tsv", "parquet", "arrow", "feather", "tfrecord", "h5", "hdf5", "npy", "npz", "pkl", "pickle"),
         *("pt", "pth", "ckpt", "bin", "safetensors", "onnx", "gguf", "ggml", "model", "db", "sqlite"),
         *("zip", "tar", "gz", "tgz", "bz2", "xz", "zst", "py", "sh", "ipynb", "so", "pem", "crt", "key"),
     }
@@ -44,7 +28,7 @@ _FILE_ENDINGS = frozenset(
 
 
 class Volume(NamedTuple):
-    """A volume and the one place where it is mounted."""
+    """A volume and its only mount."""
 
     name: str
     source: Object
@@ -61,7 +45,7 @@ class Volume(NamedTuple):
 
 
 def workdirs(storage: Storage) -> list[Volume]:
-    """The user's directories, files and claims: the same path inside and outside."""
+    """The user's directories, files and claims, mounted at the same path as on the node."""
     return [
         Volume(f"workdir-{index}", _source(workdir), workdir.path, workdir.read_only)
         for index, workdir in enumerate(storage.workdirs)
@@ -69,37 +53,33 @@ def workdirs(storage: Storage) -> list[Volume]:
 
 
 def shared_memory(size: str) -> Volume:
-    """/dev/shm of that size instead of the runtime's 64 MiB. It counts towards the container's memory limit."""
+    """/dev/shm of that size instead of the runtime's 64 MiB. It counts towards the memory limit."""
     return Volume("dshm", {"emptyDir": {"medium": "Memory", "sizeLimit": size}}, SHM_PATH)
 
 
 def half_the_memory(resources: Resources) -> str:
-    """What data loaders and NCCL of a training get for /dev/shm when the manifest does not say."""
+    """The size of /dev/shm for data loaders and NCCL where the manifest names none."""
     return canonical(f"{math.ceil(parse(resources.memory).value / 2 / 1024)}Ki")
 
 
-def files(name: str, config_map: str, path: str) -> Volume:
-    """The files of a ConfigMap."""
+def config_map_files(name: str, config_map: str, path: str) -> Volume:
+    """A mount of the files of a ConfigMap."""
     return Volume(name, {"configMap": {"name": config_map}}, path, read_only=True)
 
 
 def without_collisions(ours: Iterable[Volume], theirs: list[Volume]) -> tuple[list[Volume], list[str]]:
-    """The user's volumes and those of ours whose place is free, with a warning for each that is not.
+    """The user's volumes, and ours at other paths, with a warning for each of ours that is left out.
 
     Two mounts at one path are invalid (pkg/apis/core/validation: mountPath "must be unique").
     """
-    taken = {_place(volume) for volume in theirs}
+    taken = {volume.path.rstrip("/") for volume in theirs}
     mounted, warnings = list(theirs), []
     for volume in ours:
-        if _place(volume) in taken:
+        if volume.path.rstrip("/") in taken:
             warnings.append(f"storage.workdirs mounts {volume.path}; the {volume.name} volume is not mounted there.")
         else:
             mounted.append(volume)
     return mounted, warnings
-
-
-def _place(volume: Volume) -> str:
-    return volume.path.rstrip("/")
 
 
 def _source(workdir: Workdir) -> Object:
@@ -109,6 +89,6 @@ def _source(workdir: Workdir) -> Object:
 
 
 def _host_path_type(path: str) -> str:
-    """A file must exist already: creating an empty dataset would only hide that it is missing."""
-    last_run = posixpath.splitext(path)[1].lstrip(".").lower()
-    return "File" if last_run in _FILE_ENDINGS else "DirectoryOrCreate"
+    """A file must exist: an empty one in its place would only hide that the dataset is missing."""
+    ending = posixpath.splitext(path)[1].lstrip(".").lower()
+    return "File" if ending in _FILE_ENDINGS else "DirectoryOrCreate"

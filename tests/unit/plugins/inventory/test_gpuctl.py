@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the inventory plugin makes of a node, and which answers of the cache are one."""
+"""The hosts of the inventory plugin, and the identity of connections in its cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl import host_variables
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connection_identity
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import connection_identity
 
 NODE = {
     "metadata": {
@@ -34,29 +34,29 @@ def addresses(**by_type: str) -> dict[str, Any]:
         (NODE, None, None),
     ],
 )
-def test_a_host_is_reached_from_inside(node: dict[str, Any], ansible_host: str | None, address: str | None) -> None:
+def test_a_host_has_the_internal_address(node: dict[str, Any], ansible_host: str | None, address: str | None) -> None:
     variables = host_variables(slim_node(node))
     assert (variables.get("ansible_host"), variables["gpuctl_address"]) == (ansible_host, address)
     assert "ansible_host" not in variables or ansible_host, "an empty address would hide the host's name"
 
 
-def test_all_labels_are_there_and_the_pool_is_a_word() -> None:
+def test_a_host_has_all_labels_and_one_pool() -> None:
     variables = host_variables(slim_node(NODE))
     assert variables["gpuctl_labels"] == NODE["metadata"]["labels"]
     assert (variables["gpuctl_pool"], variables["gpuctl_gpu_type"]) == ("a", None)
 
 
 KUBECONFIG = {"clusters": [{"name": "c", "cluster": {"server": "https://one"}}], "users": [{"token": "s3cret"}]}
-# Options and environment of two connections, and whether one may be answered with what the other was told.
+# Options and environment of two connections, and whether they may share a cache entry.
 PAIRS: dict[str, tuple[tuple[dict[str, Any], dict[str, str]], tuple[dict[str, Any], dict[str, str]], bool]] = {
-    "nothing is said": (({}, {}), ({}, {}), True),
+    "the defaults": (({}, {}), ({}, {}), True),
     "another kubeconfig": (({"kubeconfig": "/a"}, {}), ({"kubeconfig": "/b"}, {}), False),
     "option and variable say the same": (({"kubeconfig": "/a"}, {}), ({}, {"K8S_AUTH_KUBECONFIG": "/a"}), True),
     "another default kubeconfig": (({}, {"KUBECONFIG": "/a"}), ({}, {"KUBECONFIG": "/b"}), False),
     "another context by its variable": (({}, {"K8S_AUTH_CONTEXT": "a"}), ({}, {"K8S_AUTH_CONTEXT": "b"}), False),
     "another host": (({"host": "https://a"}, {}), ({"host": "https://b"}, {}), False),
     "a new token": (({"api_key": "a"}, {}), ({"api_key": "b"}, {}), True),
-    "another person": (({}, {}), ({"impersonate_user": "jane"}, {}), False),
+    "another user": (({}, {}), ({"impersonate_user": "jane"}, {}), False),
     "another group": (({"impersonate_groups": ["a"]}, {}), ({}, {"K8S_AUTH_IMPERSONATE_GROUPS": "b"}), False),
     "a dictionary with other clusters": (
         ({"kubeconfig": KUBECONFIG}, {}),
@@ -72,10 +72,10 @@ PAIRS: dict[str, tuple[tuple[dict[str, Any], dict[str, str]], tuple[dict[str, An
 
 
 @pytest.mark.parametrize(("one", "other", "same"), PAIRS.values(), ids=PAIRS)
-def test_connections_that_are_one_to_the_cache(one: Any, other: Any, same: bool) -> None:
+def test_connections_that_share_a_cache_entry(one: Any, other: Any, same: bool) -> None:
     assert (connection_identity(*one) == connection_identity(*other)) is same
 
 
-def test_credentials_are_no_part_of_it() -> None:
+def test_credentials_are_not_in_the_identity() -> None:
     options = {"api_key": "s3cret", "password": "s3cret", "kubeconfig": KUBECONFIG}
     assert "s3cret" not in str(connection_identity(options, {"K8S_AUTH_API_KEY": "s3cret"}))

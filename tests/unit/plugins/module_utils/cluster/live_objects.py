@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Small live objects, as the API server returns them, for the tests of what is said about them."""
+"""Small live objects, as the API server returns them, for tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where jobs answer, and which token a notebook asks for."""
+"""The URLs of jobs, and the token of a notebook."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ INSIDE = "http://svc-lab.ml.svc:8888"
         ([HEADLESS, {"kind": "Deployment"}], "10.0.0.1", []),
     ],
 )
-def test_where_services_answer(objects: list[dict[str, Any]], address: str | None, urls: list[str]):
+def test_the_urls_of_services(objects: list[dict[str, Any]], address: str | None, urls: list[str]):
     assert access_urls(objects, address) == urls
 
 
-def test_a_token_makes_them_links():
+def test_a_token_is_added_to_the_urls():
     assert access_urls([service(nodePort=30080)], "10.0.0.1", "a b&c") == [
         "http://10.0.0.1:30080/?token=a%20b%26c",
         f"{INSIDE}/?token=a%20b%26c",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What nodes and pools have, what is used of it, and by whom."""
+"""Capacity and usage of nodes and pools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes impo
     slim_node,
     slim_pod,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_rows import pool_rows
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_info import pool_rows
 
 from .live_objects import GIB, GPU_TYPE, POOL, accounted, node, pod
 
@@ -23,7 +23,7 @@ STATES: dict[str, tuple[dict[str, Any], str]] = {
     "not ready": (node(ready="False"), "faulty"),
     "out of touch": (node(ready="Unknown"), "faulty"),
     "cordoned and not ready": (node(ready="False", cordoned=True), "faulty"),
-    "that never told of itself": ({"metadata": {"name": "n"}, "spec": {}, "status": {}}, "faulty"),
+    "without a status": ({"metadata": {"name": "n"}, "spec": {}, "status": {}}, "faulty"),
     "registered a moment ago": ({"metadata": {"name": "n"}}, "faulty"),
 }
 
@@ -61,7 +61,7 @@ USES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[int, int, int]
         [pod(gpu=1, nodeName="n2"), pod(gpu=1), pod(gpu=1, nodeName="gone")],
         (8, 0, 8),
     ),
-    "a node that lost GPUs which are in use": (node(gpu=2), [pod(gpu=4, nodeName="n1")], (2, 4, 0)),
+    "a node with fewer GPUs than are in use": (node(gpu=2), [pod(gpu=4, nodeName="n1")], (2, 4, 0)),
     "a cordoned node has nothing free": (node(cordoned=True), [pod(gpu=1, nodeName="n1")], (8, 1, 0)),
     "a node that is not ready has nothing free": (node(ready="Unknown"), [], (8, 0, 0)),
     "a node without GPUs": (node(gpu=0), [], (0, 0, 0)),
@@ -134,7 +134,7 @@ def of_job(name: str, pool: str = "a") -> dict[str, str]:
     return {"app": name, "runwhere.ai/job-type": "training", POOL: pool}
 
 
-def test_a_pool_adds_its_nodes_up() -> None:
+def test_a_pool_is_the_sum_of_its_nodes() -> None:
     nodes = [
         node("n2", labels={POOL: "a", GPU_TYPE: "A100"}),
         node("n1", labels={POOL: "a", GPU_TYPE: "A800"}, gpu=4, cordoned=True),
@@ -156,7 +156,7 @@ def test_a_pool_adds_its_nodes_up() -> None:
     }
 
 
-def test_every_pool_that_anybody_knows_of_has_a_row() -> None:
+def test_every_pool_has_a_row_wherever_it_is_named() -> None:
     pods = [pod(labels=of_job("x", "wanted"))]
     assert list(rows([node(labels={POOL: "labelled"})], pods, {"declared": None})) == [
         "declared",
@@ -199,7 +199,7 @@ def test_the_jobs_of_a_pool_are_where_their_pods_are() -> None:
     assert found["b"]["jobs"] == [{"name": "moved", **entry, "gpu": 1, "pods": 1, "pods_waiting": 0}]
 
 
-def test_the_job_of_a_pod_that_the_former_command_line_made() -> None:
+def test_the_job_of_a_pod_created_by_the_gpuctl_cli() -> None:
     labels = {"job-name": "old", "runwhere.ai/job-type": "training", POOL: "a"}
     (job,) = rows([node(labels={POOL: "a"})], [pod(labels=labels, nodeName="n1", gpu=1)])["a"]["jobs"]
     assert (job["name"], job["gpu"]) == ("old", 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a pod takes of its node: the cases of Kubernetes' own resource.PodRequests (component-helpers/resource)."""
+"""What a pod requests: the cases of Kubernetes' own resource.PodRequests (component-helpers/resource)."""
 
 from __future__ import annotations
 

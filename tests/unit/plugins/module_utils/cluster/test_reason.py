@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Why a job does not run: a case for every sentence, word by word, and which obstacle is told of several."""
+"""Why a job is not running: a case for every sentence, and which reason comes first."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ QUOTA = (
     "used: requests.cpu=30,requests.nvidia.com/gpu=6, limited: requests.cpu=32,requests.nvidia.com/gpu=8"
 )
 QUOTA_SENTENCE = (
-    "the quota team-ml of the namespace is exhausted (cpu: 8 more asked for, 30 of 32 in use; "
-    "nvidia.com/gpu: 4 more asked "
-    "for, 6 of 8 in use); delete a job, ask for less, or have the quota raised."
+    "quota team-ml of the namespace is exhausted (cpu: 8 requested, 30 of 32 used; nvidia.com/gpu: 4 requested, "
+    "6 of 8 used). Delete a job, request less, or have the quota raised."
 )
 LIMIT = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
 EXIT_1 = {"terminated": {"reason": "Error", "exitCode": 1}}
 FAILED_POD = pod("x-old", status=with_container("Failed", state=EXIT_1))
-FAILED_SENTENCE = "the container of pod x-old ended with exit code 1; read its logs for the cause."
+FAILED_SENTENCE = "the container of pod x-old failed with exit code 1. Read its logs for the cause."
 SCHEDULER = (
     "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/2 nodes are."
 )
@@ -51,22 +50,22 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(labels={"kueue.x-k8s.io/queue-name": "research"}, suspend=True),
         [],
         [],
-        "it waits in the queue research until Kueue admits it.",
+        "the job is waiting in queue research for Kueue to admit it.",
     ),
     "a training that was suspended": (
         workload(suspend=True),
         [],
         [],
-        "it is suspended (spec.suspend); state=resumed lets it go on.",
+        "the job is suspended (spec.suspend). Resume it with state=resumed.",
     ),
-    "a service without copies": (
+    "a service without replicas": (
         workload("Deployment", replicas=0),
         [],
         [],
-        "it is scaled to 0 copies; state=resumed gives it its copies back.",
+        "the job is scaled to 0 replicas. Resume it with state=resumed.",
     ),
     # -- images
-    "an image that is not there": (
+    "an image that does not exist": (
         workload(),
         [
             waiting(
@@ -76,40 +75,38 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "the image reg/ml:v1 of pod x-1 cannot be pulled (rpc error: code = NotFound desc = reg/ml:v1: not "
-        "found); check "
-        "environment.image, and imagePullSecret for a private registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled: rpc error: code = NotFound desc = reg/ml:v1: not found. "
+        "Check environment.image, and environment.imagePullSecret for a private registry.",
     ),
-    "an image of which only the name is told": (
+    "an image without a cause": (
         workload(),
         [waiting("ImagePullBackOff", 'Back-off pulling image "reg/ml:v1"')],
         [],
-        "the image reg/ml:v1 of pod x-1 cannot be pulled; check environment.image, and imagePullSecret for a private "
-        "registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled. Check environment.image, and environment.imagePullSecret for "
+        "a private registry.",
     ),
     "an image with a name that cannot be": (
         workload(),
         [waiting("InvalidImageName", "couldn't parse image name")],
         [],
-        "the image reg/ml:v1 of pod x-1 cannot be pulled (couldn't parse image name); check environment.image, and "
-        "imagePullSecret for a private registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled: couldn't parse image name. Check environment.image, and "
+        "environment.imagePullSecret for a private registry.",
     ),
     # -- containers
     "a secret that is missing": (
         workload(),
         [waiting("CreateContainerConfigError", 'secret "hub" not found')],
         [],
-        'the container of pod x-1 cannot be started: secret "hub" not found; create what is missing in the '
-        "namespace, or "
-        "correct environment.env.",
+        'the container of pod x-1 cannot start: secret "hub" not found. Create what is missing in the namespace, '
+        "or correct environment.env.",
     ),
     "a container that cannot be made": (
         workload(),
         [waiting("CreateContainerError", "no command specified")],
         [],
-        "the container of pod x-1 cannot be started: no command specified; check environment.command.",
+        "the container of pod x-1 cannot start: no command specified. Check environment.command.",
     ),
-    "a command that is not there": (
+    "a command that does not exist": (
         workload("Deployment"),
         [
             ended(
@@ -120,26 +117,26 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        'the container of pod x-1 cannot be started: exec: "trian": executable file not found in $PATH: unknown; check '
+        'the container of pod x-1 cannot start: exec: "trian": executable file not found in $PATH: unknown. Check '
         "environment.command.",
     ),
     "a container that crashes again and again": (
         workload("Deployment"),
         [ended(reason="Error", exitCode=1)],
         [],
-        "the container of pod x-1 keeps ending with exit code 1; read its logs for the cause.",
+        "the container of pod x-1 keeps failing with exit code 1. Read its logs for the cause.",
     ),
     "a container that needs more memory": (
         workload("Deployment"),
         [ended(reason="OOMKilled", exitCode=137)],
         [],
-        "the container of pod x-1 keeps ending because it ran out of memory (OOMKilled); raise resources.memory.",
+        "the container of pod x-1 keeps running out of memory (OOMKilled). Raise resources.memory.",
     ),
     "an init container that failed": (
         workload(),
         [pod(nodeName="n1", status={"phase": "Pending", "initContainerStatuses": [container(state=EXIT_1)]})],
         [],
-        "the container of pod x-1 ended with exit code 1; read its logs for the cause.",
+        "the container of pod x-1 failed with exit code 1. Read its logs for the cause.",
     ),
     "some other state": (
         workload(),
@@ -152,7 +149,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload("Deployment"),
         [pod(nodeName="n1", status=with_container("Running", state={"running": {}}))],
         [],
-        "pod x-1 runs, but is not ready yet.",
+        "pod x-1 is running but not ready yet.",
     ),
     "a health check that fails": (
         workload("Deployment"),
@@ -162,7 +159,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 404"),
             event("Unhealthy", "of another pod", name="y-1"),
         ],
-        "pod x-1 runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 404.",
+        "pod x-1 is running but not ready: Readiness probe failed: HTTP probe failed with statuscode: 404.",
     ),
     "what crashed before and runs well now": (
         workload("Deployment"),
@@ -186,7 +183,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(status={"conditions": LIMIT}),
         [],
         [],
-        "the training has failed: Job has reached the specified backoff limit.",
+        "the training failed: Job has reached the specified backoff limit.",
     ),
     "a training between two tries": (workload(), [FAILED_POD], [], FAILED_SENTENCE),
     "an evicted pod": (
@@ -195,11 +192,11 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "pod x-1 failed: Evicted: The node was low on resource: memory.",
     ),
-    "a pod that failed without a word": (
+    "a pod that failed without a message": (
         workload(status={"conditions": LIMIT}),
         [pod(status={"phase": "Failed"})],
         [],
-        "pod x-1 failed: no cause was given.",
+        "pod x-1 failed: no reason given.",
     ),
     "a service that did not get ready": (
         workload(
@@ -224,8 +221,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(),
         [FAILED_POD, pod("x-new", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled())],
         [],
-        "pod x-new cannot be placed: it asks for 16 GPUs on one node, and the largest node of pool a has 8 GPUs; lower "
-        "resources.gpu or spread the training with resources.node_count (scheduler: 2 Insufficient x).",
+        "pod x-new cannot be scheduled: it needs 16 GPUs on one node, but the largest node of pool a has 8 GPUs "
+        "(scheduler: 2 Insufficient x). Lower resources.gpu, or spread the training with resources.node_count.",
     ),
     "a pod that is being deleted explains nothing": (
         workload(),
@@ -233,8 +230,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         None,
     ),
-    # -- placing
-    "the scheduler's words, where nothing better is known": (
+    # -- scheduling
+    "the scheduler's message, if there is no other cause": (
         workload(),
         [
             pod(
@@ -244,15 +241,15 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be placed: 0/1 nodes are available: 1 node(s) had disk pressure.",
+        "pod x-1 cannot be scheduled: 0/1 nodes are available: 1 node(s) had disk pressure.",
     ),
     "the scheduler said nothing": (
         workload(),
         [pod(gpu=1, nodeSelector={POOL: "a"}, status=unscheduled(""))],
         [],
-        "pod x-1 cannot be placed: the scheduler gave no reason.",
+        "pod x-1 cannot be scheduled: the scheduler gave no reason.",
     ),
-    "a claim that is not there": (
+    "a claim that does not exist": (
         workload(),
         [
             pod(
@@ -262,7 +259,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be placed: the claim data does not exist; create it, or correct storage.workdirs.",
+        "pod x-1 cannot be scheduled: PersistentVolumeClaim data not found. Create it, or correct storage.workdirs.",
     ),
     "a claim that is not bound": (
         workload(),
@@ -276,10 +273,10 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be placed: 0/2 nodes are available: pod has unbound immediate "
-        "PersistentVolumeClaims. not found.",
+        "pod x-1 cannot be scheduled: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. "
+        "not found.",
     ),
-    "a pod that is held back": (
+    "a pod with scheduling gates": (
         workload(),
         [
             pod(
@@ -289,13 +286,14 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 is held back until kueue.x-k8s.io/admission lets it go.",
+        "pod x-1 is waiting for its scheduling gates to be removed: kueue.x-k8s.io/admission.",
     ),
-    "a scheduler that is not there": (
+    "a scheduler that is not installed": (
         workload(),
         [pod(schedulerName="volcano")],
         [],
-        "pod x-1 waits for the scheduler volcano, which has not looked at it; check that it is installed.",
+        "pod x-1 is waiting for the scheduler volcano, which has not processed it yet. Check that the scheduler is "
+        "installed.",
     ),
     "a pod that the scheduler has not looked at yet": (workload(), [pod(schedulerName="default-scheduler")], [], None),
     # -- volumes
@@ -308,9 +306,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
                 'MountVolume.SetUp failed for volume "workdir-0" : hostPath type check failed: /a is not a file',
             )
         ],
-        'pod x-1 waits for a volume: MountVolume.SetUp failed for volume "workdir-0" : hostPath type check '
-        "failed: /a is not "
-        "a file; check storage.workdirs.",
+        'pod x-1 is waiting for a volume: MountVolume.SetUp failed for volume "workdir-0" : hostPath type check '
+        "failed: /a is not a file. Check storage.workdirs.",
     ),
     "a volume of another pod": (
         workload(),
@@ -318,26 +315,26 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [event("FailedMount", "no", name="y-1")],
         None,
     ),
-    "a volume that was late, and is there now": (
+    "a volume that is mounted by now": (
         workload(),
         [pod(nodeName="n1", status=with_container("Running", ready=True, state={"running": {}}))],
         [event("FailedMount", "no")],
         None,
     ),
-    # -- pods that were not made
-    "a quota, told by the Job": (
+    # -- pods that were not created
+    "a quota, by an event of the Job": (
         workload(),
         [],
         [event("FailedCreate", f"Error creating: {QUOTA}", "Job", "x")],
         QUOTA_SENTENCE,
     ),
-    "a quota, told by the ReplicaSet": (
+    "a quota, by an event of the ReplicaSet": (
         workload("Deployment"),
         [],
         [event("FailedCreate", f"Error creating: {QUOTA}", "ReplicaSet", "x-6d4b")],
         QUOTA_SENTENCE,
     ),
-    "a quota, told by the Deployment": (
+    "a quota, by a condition of the Deployment": (
         workload("Deployment", status={"conditions": [{"type": "ReplicaFailure", "status": "True", "message": QUOTA}]}),
         [],
         [],
@@ -368,17 +365,17 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [event("FailedCreate", "first", "Job", "x"), event("FailedCreate", "last", "Job", "x")],
         "pods cannot be created: last.",
     ),
-    "what keeps a container from running is told before what keeps a pod from being placed": (
+    "a container that does not run comes before an unscheduled pod": (
         workload("Deployment"),
         [pod("x-2", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled()), ended(reason="Error", exitCode=3)],
         [],
-        "the container of pod x-1 keeps ending with exit code 3; read its logs for the cause.",
+        "the container of pod x-1 keeps failing with exit code 3. Read its logs for the cause.",
     ),
 }
 
 
 @pytest.mark.parametrize(("obj", "pods", "events", "sentence"), CASES.values(), ids=CASES)
-def test_why(
+def test_the_most_important_reason(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], sentence: str | None
 ) -> None:
     nodes = accounted([node("n1", labels={POOL: "a"}), node("n2", labels={POOL: "a"})])
@@ -394,7 +391,7 @@ TOO_LATE = {
 }
 REFUSED = 'Error creating: pods "x-9" is forbidden: '
 
-# the workload, its pods, events; is any obstacle final; without a look at the nodes
+# the workload, its pods, events; is any reason final, without nodes
 FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], bool]] = {
     "an image was not found": (workload(), [waiting("ImagePullBackOff", f"{BACK_OFF}reg/ml:v1: not found")], [], True),
     "the first try of a pull": (workload(), [waiting("ErrImagePull", "reg/ml:v1: not found")], [], False),
@@ -410,7 +407,7 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         False,
     ),
-    "a registry that did not answer, told by the event alone": (
+    "a registry that did not answer, by an event": (
         workload(),
         [waiting("ImagePullBackOff", 'Back-off pulling image "reg/ml:v1"')],
         [event("Failed", 'Failed to pull image "reg/ml:v1": dial tcp 10.0.0.1:443: i/o timeout')],
@@ -436,7 +433,7 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
     "labels that no node has": (workload(), [pod(status=unscheduled(NO_MATCH))], [], True),
     "labels that a busy node has": (workload(), [pod(status=unscheduled(ONE_MATCHES))], [], False),
     "too few free GPUs": (workload(), [pod(gpu=1, status=unscheduled(SCHEDULER))], [], False),
-    "a pod that is held back": (
+    "a pod with scheduling gates": (
         workload(),
         [pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}], status=unscheduled(NO_MATCH))],
         [],
@@ -473,19 +470,19 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
 
 
 @pytest.mark.parametrize(("obj", "pods", "events", "final"), FINAL.values(), ids=FINAL)
-def test_what_no_waiting_cures(
+def test_which_reasons_are_final(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], final: bool
 ) -> None:
     assert any(blocker.final for blocker in pending_reasons(obj, pods, events)) == final
 
 
-def test_a_service_whose_pods_wait_for_gpus_says_so_also_when_its_deadline_has_passed() -> None:
+def test_a_missed_deadline_does_not_hide_that_pods_wait_for_gpus() -> None:
     waiting = pod(gpu=1, status=unscheduled(SCHEDULER))
     found = reason_for(workload("Deployment", status=TOO_LATE), [waiting], [])
-    assert found == "pod x-1 cannot be placed: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    assert found == "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 
 
-def test_what_is_final_says_where_to_read_on() -> None:
+def test_a_final_reason_names_the_container_whose_log_explains_it() -> None:
     (crash,) = pending_reasons(workload("Deployment"), [ended(reason="Error", exitCode=1)], [])
     assert crash.log == ("x-1", "main")
     (failed, general, _again) = pending_reasons(workload(status={"conditions": LIMIT}), [FAILED_POD], [])
@@ -508,20 +505,20 @@ def resource_quota(hard: str, used: str) -> dict[str, Any]:
         (None, False),
     ],
 )
-def test_a_quota_refuses_as_long_as_it_is_too_small(quota: dict[str, Any] | None, holds: bool) -> None:
+def test_a_quota_refuses_until_it_is_large_enough(quota: dict[str, Any] | None, holds: bool) -> None:
     refusal = quota_refusal(QUOTA)
     assert refusal is not None
     assert refusal.quota == "team-ml"
     assert refusal.still_holds(quota) == holds
 
 
-def test_without_a_look_at_the_nodes_the_scheduler_speaks() -> None:
+def test_without_nodes_the_scheduler_is_quoted() -> None:
     found = reason_for(workload(), [pod(gpu=9, nodeSelector={POOL: "a"}, status=unscheduled(SCHEDULER))], [])
-    assert found == "pod x-1 cannot be placed: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    assert found == "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 
 
-def test_a_message_is_cut_to_what_a_person_reads() -> None:
+def test_long_messages_are_cut() -> None:
     found = reason_for(workload(), [waiting("CreateContainerError", "long " * 200)], [])
     assert found is not None
     assert len(found) < 350
-    assert "…; check environment.command." in found
+    assert "…. Check environment.command." in found

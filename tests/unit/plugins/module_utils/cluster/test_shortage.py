@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Why a pod finds no node: a case for every sentence, word by word."""
+"""Why a pod fits on no node: a case for every sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ A = {POOL: "a"}
 A100 = {POOL: "a", GPU_TYPE: "A100"}
 TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
-WAIT = "wait for other jobs to end, delete one, or raise job.priority"
 
 
 def busy(where: str, gpu: int = 0, **amounts: str) -> dict[str, Any]:
@@ -25,59 +24,61 @@ def busy(where: str, gpu: int = 0, **amounts: str) -> dict[str, Any]:
 CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], str | None]] = {
     "it fits": (pod(gpu=1, nodeSelector=A), [node(labels=A)], [], None),
     # -- the place
-    "a pool that is not there": (
+    "a pool that does not exist": (
         pod(nodeSelector={POOL: "trainig"}),
         [node("n1", labels=A), node("n2", labels={POOL: "b"}), node("n3")],
         [],
-        "no node is in pool trainig; correct resources.pool (there are a and b), or add nodes to it with gpuctl_pool",
+        "pool trainig has no nodes. Correct resources.pool (existing pools: a and b), or add nodes to the pool "
+        "with gpuctl_pool",
     ),
     "a cluster without pools": (
         pod(nodeSelector=A),
         [node()],
         [],
-        "no node is in pool a; correct resources.pool (there is no pool), or add nodes to it with gpuctl_pool",
+        "pool a has no nodes. Correct resources.pool (no pools exist), or add nodes to the pool with gpuctl_pool",
     ),
     "no pool is named, and every node is in one": (
         pod(affinity=NO_POOL),
         [node(labels=A)],
         [],
-        "it names no pool, and every node is in one; set resources.pool (there is only a)",
+        "it names no pool, and every node is in one. Set resources.pool (existing pools: a)",
     ),
     "a cluster without nodes": (pod(), [], [], "the cluster has no nodes"),
     "a pod that is bound to no pool goes anywhere": (pod(gpu=1), [node(labels=A)], [], None),
     # -- labels
-    "a GPU type that the pool has not": (
+    "a GPU type that the pool does not have": (
         pod(gpu=1, nodeSelector={POOL: "a", GPU_TYPE: "H100"}),
         [node("n1", labels=A100), node("n2", labels={POOL: "a", GPU_TYPE: "A800"})],
         [],
-        "no node of pool a has the GPU type H100, there are A100 and A800; correct resources.gpu-type, or leave it out",
+        "GPU type H100 not found in pool a. Available GPU types: A100 and A800. Correct resources.gpu-type, or "
+        "remove it",
     ),
-    "a GPU type where nobody labelled any": (
+    "a GPU type where no node has one": (
         pod(gpu=1, nodeSelector={POOL: "a", GPU_TYPE: "H100"}),
         [node(labels=A)],
         [],
-        "it asks for the GPU type H100, and no node of pool a has the label runwhere.ai/gpu-type; leave out "
+        "GPU type H100 not found in pool a, where no node has the label runwhere.ai/gpu-type. Remove "
         "resources.gpu-type, or set the label with gpuctl_pool or gpuctl_node_label",
     ),
-    "a label that somebody else asks for": (
+    "a node selector of others": (
         pod(nodeSelector={POOL: "a", "zone": "1"}),
         [node(labels=A)],
         [],
-        "no node of pool a has the label zone=1, which its node selector asks for",
+        "no node of pool a matches its node selector zone=1",
     ),
     # -- taints
-    "a job without GPUs where all nodes are kept for those": (
+    "a job without GPUs where all nodes are reserved for GPU jobs": (
         pod(nodeSelector=A),
         [node(labels=A, taints=[TAINT])],
         [],
-        "the nodes of pool a take only jobs that use GPUs (taint nvidia.com/gpu); name a pool with other nodes in "
-        "resources.pool",
+        "the nodes of pool a only accept jobs that use GPUs (taint nvidia.com/gpu). Set resources.pool to a pool "
+        "with other nodes",
     ),
     "a taint of others": (
         pod(nodeSelector=A, tolerations=[TOLERATION]),
         [node(labels=A, taints=[{"key": "team", "value": "b", "effect": "NoExecute"}])],
         [],
-        "every node of pool a has a taint that keeps it away (team); name another pool in resources.pool",
+        "every node of pool a has a taint that it does not tolerate: team. Set resources.pool to another pool",
     ),
     "a taint that is tolerated": (
         pod(gpu=1, nodeSelector=A, tolerations=[TOLERATION]),
@@ -95,7 +96,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         pod(nodeSelector=A, tolerations=[{"key": "team", "value": "a"}]),
         [node(labels=A, taints=[{"key": "team", "value": "b", "effect": "NoSchedule"}])],
         [],
-        "every node of pool a has a taint that keeps it away (team); name another pool in resources.pool",
+        "every node of pool a has a taint that it does not tolerate: team. Set resources.pool to another pool",
     ),
     "a toleration of everything": (
         pod(nodeSelector=A, tolerations=[{"operator": "Exists"}]),
@@ -107,133 +108,133 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         pod(gpu=9, affinity=NO_POOL),
         [node("control", gpu=16, taints=[{"key": "control-plane", "effect": "NoSchedule"}]), node("n1")],
         [],
-        "it asks for 9 GPUs on one node, and the largest node of pool default open to it has 8 GPUs; lower "
-        "resources.gpu "
-        "or spread the training with resources.node_count",
+        "it needs 9 GPUs on one node, but the largest node of pool default whose taints it tolerates has 8 GPUs. "
+        "Lower resources.gpu, or spread the training with resources.node_count",
     ),
     # -- too large for ever
     "more GPUs than any node has": (
         pod(gpu=16, nodeSelector=A100),
         [node("n1", labels=A100), node("n2", labels=A, gpu=99)],
         [],
-        "it asks for 16 GPUs on one node, and the largest node of pool a with GPU type A100 has 8 GPUs; lower "
-        "resources.gpu or spread the training with resources.node_count",
+        "it needs 16 GPUs on one node, but the largest node of pool a with GPU type A100 has 8 GPUs. Lower "
+        "resources.gpu, or spread the training with resources.node_count",
     ),
     "and it is no training": (
         pod(gpu=2, nodeSelector=A, labels={"app": "x", "runwhere.ai/job-type": "notebook"}),
         [node(labels=A, gpu=1)],
         [],
-        "it asks for 2 GPUs on one node, and the largest node of pool a has 1 GPU; lower resources.gpu",
+        "it needs 2 GPUs on one node, but the largest node of pool a has 1 GPU. Lower resources.gpu",
     ),
     "GPUs where there are none": (
         pod(gpu=1, nodeSelector=A),
         [node(labels=A, gpu=0)],
         [],
-        "no node of pool a has GPUs; name a pool with GPUs in resources.pool",
+        "no node of pool a has GPUs. Set resources.pool to a pool with GPUs",
     ),
     "a share of a GPU where nobody shares": (
         pod(share=4, nodeSelector=A),
         [node(labels=A)],
         [],
-        "no node of pool a has shared GPU memory; name a pool with shared GPU memory in resources.pool",
+        "no node of pool a has shared GPU memory. Set resources.pool to a pool with shared GPU memory",
     ),
     "too large a share": (
         pod(share=40, nodeSelector=A),
         [node(labels=A, **{"aliyun.com/gpu-mem": "24"})],
         [],
-        "it asks for 40Gi of shared GPU memory on one node, and the largest node of pool a has 24Gi of "
-        "shared GPU memory; "
-        "lower resources.gpu-share",
+        "it needs 40Gi of shared GPU memory on one node, but the largest node of pool a has 24Gi of shared GPU "
+        "memory. Lower resources.gpu-share",
     ),
     "more CPU than any node has": (
         pod(cpu="65", nodeSelector=A),
         [node(labels=A)],
         [],
-        "it asks for 65 CPU on one node, and the largest node of pool a has 64 CPU; lower resources.cpu",
+        "it needs 65 CPU on one node, but the largest node of pool a has 64 CPU. Lower resources.cpu",
     ),
     "a little more memory than any node has": (
         pod(memory="512Gi", nodeSelector=A),
         [node(labels=A, memory="536870000Ki")],
         [],
-        "it asks for 512Gi of memory on one node, and the largest node of pool a has 511.9Gi of memory; lower "
+        "it needs 512Gi of memory on one node, but the largest node of pool a has 511.9Gi of memory. Lower "
         "resources.memory",
     ),
-    # -- nobody takes pods
+    # -- no node accepts pods
     "the only node is cordoned": (
         pod(gpu=1, nodeSelector=A),
         [node(labels=A, cordoned=True)],
         [],
-        "the only node of pool a takes no pods: 1 cordoned; bring one back, or name another pool in resources.pool",
+        "the only node of pool a is cordoned. Make a node schedulable again, or set resources.pool to another pool",
     ),
-    "all nodes are away": (
+    "no node accepts pods": (
         pod(gpu=1, nodeSelector=A),
         [node("n1", labels=A, cordoned=True), node("n2", labels=A, ready="False")],
         [],
-        "none of the 2 nodes of pool a takes pods: 1 cordoned and 1 not ready; bring one back, or name another pool in "
-        "resources.pool",
+        "none of the 2 nodes of pool a accepts pods: 1 cordoned and 1 not ready. Make a node schedulable again, or "
+        "set resources.pool to another pool",
     ),
-    # -- taken for the moment
+    # -- in use
     "not enough is free": (
         pod(gpu=4, nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A)],
         [busy("n1", 6), busy("n2", 7)],
-        "it asks for 4 GPUs on one node, and the most that is free on one of the 2 nodes of pool a is 2 GPUs (on n1), "
-        f"2 GPUs short; {WAIT}",
+        "it needs 4 GPUs on one node, but the most free on one of the 2 nodes of pool a is 2 GPUs (on n1), 2 GPUs "
+        "short. Wait for other jobs to finish, delete one, or raise job.priority",
     ),
-    "not enough is free, and others are away": (
+    "not enough is free, and other nodes accept no pods": (
         pod(gpu=4, nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A, cordoned=True)],
         [busy("n1", 5)],
-        "it asks for 4 GPUs on one node, and the most that is free on one of the 2 nodes of pool a is 3 GPUs (on n1, 1 "
-        f"cordoned), 1 GPU short; {WAIT}",
+        "it needs 4 GPUs on one node, but the most free on one of the 2 nodes of pool a is 3 GPUs (on n1; 1 "
+        "cordoned), 1 GPU short. Wait for other jobs to finish, delete one, or raise job.priority",
     ),
     "not enough is free on the only node": (
         pod(memory="100Gi", nodeSelector=A),
         [node(labels=A, memory="128Gi")],
         [busy("n1", memory="60.5Gi")],
-        "it asks for 100Gi of memory on one node, and the most that is free on the only node of pool a is "
-        "67.5Gi of memory "
-        f"(on n1), 32.5Gi of memory short; {WAIT}",
+        "it needs 100Gi of memory on one node, but the only node of pool a has 67.5Gi of memory free (on n1), 32.5Gi "
+        "of memory short. Wait for other jobs to finish, delete one, or raise job.priority",
     ),
     "nothing is free": (
         pod(gpu=1, nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A)],
         [busy("n1", 8), busy("n2", 8)],
-        f"it asks for 1 GPU on one node, and none is free on the 2 nodes of pool a; {WAIT}",
+        "it needs 1 GPU on one node, but none of the 2 nodes of pool a has any free. Wait for other jobs to "
+        "finish, delete one, or raise job.priority",
     ),
-    "nothing is free where pods are taken": (
+    "nothing is free on the nodes that accept pods": (
         pod(gpu=1, nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A, ready="False")],
         [busy("n1", 8)],
-        f"it asks for 1 GPU on one node, and none is free on the 2 nodes of pool a (1 not ready); {WAIT}",
+        "it needs 1 GPU on one node, but none of the 2 nodes of pool a has any free (1 not ready). Wait for other "
+        "jobs to finish, delete one, or raise job.priority",
     ),
     "enough of each, but never on the same node": (
         pod(gpu=4, cpu="32", nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A)],
         [busy("n1", 8), busy("n2", cpu="64")],
-        f"no single node of pool a has enough GPUs, CPU and memory free at once; {WAIT}",
+        "no single node of pool a has enough GPUs, CPU and memory free at the same time. Wait for other jobs to "
+        "finish, delete one, or raise job.priority",
     ),
 }
 
 
 @pytest.mark.parametrize(("waiting", "nodes", "others", "sentence"), CASES.values(), ids=CASES)
-def test_what_is_short(
+def test_the_sentence(
     waiting: dict[str, Any], nodes: list[dict[str, Any]], others: list[dict[str, Any]], sentence: str | None
 ) -> None:
     found = shortage_of(waiting, accounted(nodes, others))
-    assert (found.text if found else None) == sentence
+    assert (". ".join(filter(None, (found.text, found.hint))) if found else None) == sentence
 
 
-# Which of them no waiting cures.
+# The cases in which waiting does not help.
 LASTING = {
-    "a pool that is not there",
+    "a pool that does not exist",
     "a cluster without pools",
     "no pool is named, and every node is in one",
     "a cluster without nodes",
-    "a GPU type that the pool has not",
-    "a GPU type where nobody labelled any",
-    "a label that somebody else asks for",
-    "a job without GPUs where all nodes are kept for those",
+    "a GPU type that the pool does not have",
+    "a GPU type where no node has one",
+    "a node selector of others",
+    "a job without GPUs where all nodes are reserved for GPU jobs",
     "the nodes that keep it away do not count",
     "more GPUs than any node has",
     "and it is no training",
@@ -246,14 +247,14 @@ LASTING = {
 
 
 @pytest.mark.parametrize("case", [name for name, (*_, sentence) in CASES.items() if sentence])
-def test_what_waiting_may_cure(case: str) -> None:
+def test_which_shortages_are_lasting(case: str) -> None:
     waiting, nodes, others, _sentence = CASES[case]
     found = shortage_of(waiting, accounted(nodes, others))
     assert found is not None
     assert found.lasting == (case in LASTING)
 
 
-def test_a_node_of_a_gpu_type_may_get_its_gpus_back() -> None:
+def test_missing_gpus_of_a_node_with_a_gpu_type_are_not_lasting() -> None:
     nodes = accounted([node(labels={POOL: "a", GPU_TYPE: "H100"}, gpu=0)])
     found = shortage_of(pod(gpu=1, nodeSelector=A), nodes)
     assert found is not None
@@ -261,7 +262,7 @@ def test_a_node_of_a_gpu_type_may_get_its_gpus_back() -> None:
     assert not found.lasting
 
 
-def test_without_what_is_used_only_what_lasts_is_told() -> None:
+def test_without_usage_only_lasting_shortages_are_found() -> None:
     free = accounted([node(labels=A)])
     assert shortage_of(pod(gpu=8, nodeSelector=A), free) is None
     found = shortage_of(pod(gpu=9, nodeSelector=A), free)
@@ -269,8 +270,8 @@ def test_without_what_is_used_only_what_lasts_is_told() -> None:
     assert found.lasting
 
 
-def test_of_many_pools_a_few_are_named() -> None:
+def test_of_many_pools_five_are_named() -> None:
     nodes = accounted([node(f"n{number}", labels={POOL: f"p{number}"}) for number in range(9)])
     said = shortage_of(pod(nodeSelector=A), nodes)
     assert said is not None
-    assert "(there are p0, p1, p2, p3, p4 and 4 others)" in said.text
+    assert "(existing pools: p0, p1, p2, p3, p4 and 4 others)" in said.hint

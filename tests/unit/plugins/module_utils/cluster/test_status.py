@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The status words, and when waiting is over."""
+"""Statuses, and the predicates that waiting needs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, bool, bool]] = 
 
 
 @pytest.mark.parametrize(("kind", "spec", "status", "word", "ready", "complete"), CASES.values(), ids=CASES)
-def test_where_it_stands(
+def test_the_status_of_a_workload(
     kind: str, spec: dict[str, Any], status: dict[str, Any], word: str, ready: bool, complete: bool
 ) -> None:
     obj = workload(kind, status=status, **spec)
@@ -161,11 +161,11 @@ FAILURES: dict[str, tuple[str, list[dict[str, str]], str | None]] = {
 
 
 @pytest.mark.parametrize(("kind", "conditions", "failure"), FAILURES.values(), ids=FAILURES)
-def test_what_will_never_run(kind: str, conditions: list[dict[str, str]], failure: str | None) -> None:
+def test_which_workloads_have_failed(kind: str, conditions: list[dict[str, str]], failure: str | None) -> None:
     assert failure_of(workload(kind, status={"conditions": conditions, "observedGeneration": 1})) == failure
 
 
-def test_the_failure_of_a_rollout_that_a_change_has_replaced_is_none() -> None:
+def test_the_failure_of_an_outdated_rollout_does_not_count() -> None:
     timed_out = [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "old"}]
     changed = workload("Deployment", status={"conditions": timed_out, "observedGeneration": 1})
     changed["metadata"]["generation"] = 2
@@ -184,7 +184,7 @@ def test_the_failure_of_a_rollout_that_a_change_has_replaced_is_none() -> None:
         ("StatefulSet", 2, 1, True),
     ],
 )
-def test_whether_all_pods_are_of_the_present_template(kind: str, updated: int, observed: int, rolled_out: bool) -> None:
+def test_whether_all_pods_match_the_current_template(kind: str, updated: int, observed: int, rolled_out: bool) -> None:
     status = {"updatedReplicas": updated, "observedGeneration": observed}
     assert is_rolled_out(workload(kind, status=status)) == rolled_out
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is sent to carry out a plan, and what is told when it fails half way."""
+"""What is sent to apply a plan, and what is reported when it fails halfway."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import
     Action,
     Plan,
     plan_job,
-    plan_priority_class,
+    step_for,
     with_owner,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
@@ -35,7 +35,7 @@ def refusal(message: str) -> dict[str, Any]:
 
 
 def failed(plan: Plan, *exchanges: Exchange) -> ApplyFailed:
-    """What carrying out the plan says when the server answers like that."""
+    """The error of applying the plan when the server answers like that."""
     with conversation(*exchanges) as url:
         client = Client(Connection(url, authorization=dict, retries=0), sleep=lambda seconds: None)
         executor = Executor(client, check_mode=False, gone_timeout=0, warn=pytest.fail, sleep=lambda seconds: None)
@@ -50,7 +50,7 @@ def recreation() -> Plan:
     return plan.with_steps([replace(step, action=Action.RECREATE)])
 
 
-def test_the_former_job_is_put_back_when_its_successor_is_refused():
+def test_the_former_job_is_restored_when_its_replacement_is_refused():
     problem = failed(
         recreation(),
         Exchange("DELETE", JOB),
@@ -59,11 +59,11 @@ def test_the_former_job_is_put_back_when_its_successor_is_refused():
         Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=OLD)),
     )
     assert "training train in namespace ml: exceeded quota" in str(problem)
-    assert str(problem).endswith("The former Job was put back.")
-    assert problem.outcome.plan.action is Action.RECREATE, "its pods were lost: that is a change"
+    assert str(problem).endswith("The former Job was restored.")
+    assert problem.result.plan.action is Action.RECREATE, "its pods were lost: that is a change"
 
 
-def test_a_paused_job_is_put_back_as_a_paused_one():
+def test_a_paused_job_is_restored_as_paused():
     former = live("Job", spec=OLD)
     former["spec"] = {**OLD, "suspend": True}  # written by a pause, not applied
     plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [former])
@@ -77,7 +77,7 @@ def test_a_paused_job_is_put_back_as_a_paused_one():
     )
 
 
-def test_what_the_former_job_owned_is_put_back_with_it():
+def test_what_the_former_job_owned_is_restored_with_it():
     former, service = live("Job", spec=OLD), live("Service", "svc-train", spec={"clusterIP": "None"})
     service = with_owner(service, former, former["metadata"]["uid"])
     plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [former, service])
@@ -98,7 +98,7 @@ def test_what_the_former_job_owned_is_put_back_with_it():
     )
 
 
-def test_a_former_job_that_cannot_be_put_back_is_told_so():
+def test_a_former_job_that_cannot_be_restored_is_reported():
     problem = failed(
         recreation(),
         Exchange("DELETE", JOB),
@@ -106,28 +106,28 @@ def test_a_former_job_that_cannot_be_put_back_is_told_so():
         Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("exceeded quota")),
         Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("the namespace is terminating")),
     )
-    assert "deleted and could not be put back: the namespace is terminating" in str(problem)
-    assert problem.outcome.plan.changed
+    assert "deleted and could not be restored: the namespace is terminating" in str(problem)
+    assert problem.result.plan.changed
 
 
-def test_a_deletion_that_does_not_end_is_a_change_too():
+def test_a_deletion_that_times_out_is_a_change():
     terminating = Exchange("GET", JOB, answer=live("Job", spec=OLD, leaving=True))
     problem = failed(recreation(), Exchange("DELETE", JOB), terminating)
     assert "Job train was deleted and is still terminating" in str(problem)
-    assert problem.outcome.plan.changed
+    assert problem.result.plan.changed
 
 
 def test_a_refused_deletion_is_no_change():
     problem = failed(recreation(), Exchange("DELETE", JOB, status=403, answer=refusal("not yours")))
     assert "not yours" in str(problem)
-    assert not problem.outcome.plan.changed
+    assert not problem.result.plan.changed
 
 
-def test_the_steps_before_a_refused_one_are_what_was_done():
+def test_the_result_has_the_steps_before_a_refused_one():
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gpuctl-high"}}
     objects = [wanted("Deployment"), wanted("Service", "svc-train")]
     plan = plan_job("train", "ml", "inference", objects, [])
-    plan = replace(plan, prerequisites=(plan_priority_class(priority),))
+    plan = replace(plan, prerequisites=(step_for(priority, None),))
     problem = failed(
         plan,
         Exchange("PATCH", CLASS, APPLY, answer=priority),
@@ -135,11 +135,11 @@ def test_the_steps_before_a_refused_one_are_what_was_done():
         Exchange("PATCH", SERVICE, APPLY, status=403, answer=refusal("exceeded quota: services.nodeports")),
     )
     assert "exceeded quota: services.nodeports" in str(problem)
-    assert [str(step) for step in problem.outcome.plan.prerequisites] == ["create PriorityClass gpuctl-high"]
-    assert [str(step) for step in problem.outcome.plan.steps] == ["create Deployment train"]
+    assert [str(step) for step in problem.result.plan.prerequisites] == ["create PriorityClass gpuctl-high"]
+    assert [str(step) for step in problem.result.plan.steps] == ["create Deployment train"]
 
 
-def test_a_lost_connection_names_the_job():
+def test_a_connection_error_names_the_job():
     plan = plan_job("train", "ml", "inference", [wanted("Deployment")], [])
     assert "inference train in namespace ml: cannot reach" in str(
         failed(plan, Exchange("PATCH", DEPLOYMENT, APPLY, status=0))
@@ -154,7 +154,7 @@ APPLIED = f"{DEPLOYMENT.removesuffix('train')}{{}}"
 
 def service_plan(name: str, *, needs_class: bool = False) -> Plan:
     plan = plan_job(name, "ml", "compute", [wanted("Deployment", name)], [])
-    return replace(plan, prerequisites=(plan_priority_class(PRIORITY),)) if needs_class else plan
+    return replace(plan, prerequisites=(step_for(PRIORITY, None),)) if needs_class else plan
 
 
 def fates(plans: list[Plan], *exchanges: Exchange, keep_going: bool) -> list[str]:
@@ -162,12 +162,12 @@ def fates(plans: list[Plan], *exchanges: Exchange, keep_going: bool) -> list[str
     with conversation(*exchanges) as url:
         client = Client(Connection(url, authorization=dict, retries=0, concurrency=1))
         executor = Executor(client, check_mode=False, gone_timeout=0, warn=pytest.fail)
-        outcomes = executor.apply_plans(plans, keep_going=keep_going)
+        results = executor.apply_plans(plans, keep_going=keep_going)
     return [
         "not begun"
-        if outcome is None
-        else outcome.error or "; ".join(map(str, (*outcome.plan.prerequisites, *outcome.plan.steps)))
-        for outcome in outcomes
+        if result is None
+        else result.error or "; ".join(map(str, (*result.plan.prerequisites, *result.plan.steps)))
+        for result in results
     ]
 
 
@@ -178,7 +178,7 @@ def apply(name: str, **answer: Any) -> Exchange:
 REFUSED: dict[str, Any] = {"status": 403, "answer": refusal("exceeded quota")}
 
 
-def test_what_several_plans_need_is_made_once_and_is_the_first_ones():
+def test_a_shared_prerequisite_is_applied_once_for_the_first_plan():
     plans = [service_plan("a"), service_plan("b", needs_class=True), service_plan("c", needs_class=True)]
     made = Exchange("PATCH", CLASS, APPLY, answer=PRIORITY)
     assert fates(plans, made, apply("a"), apply("b"), apply("c"), keep_going=False) == [
@@ -189,7 +189,7 @@ def test_what_several_plans_need_is_made_once_and_is_the_first_ones():
 
 
 @pytest.mark.parametrize("keep_going", [False, True])
-def test_after_a_refusal_nothing_new_is_begun_unless_told_to_keep_going(keep_going):
+def test_after_a_failure_no_plan_is_begun_unless_keep_going(keep_going):
     plans = [service_plan("a"), service_plan("b"), service_plan("c")]
     exchanges = [apply("a"), apply("b", **REFUSED), *([apply("c")] if keep_going else [])]
     (done, refused, last) = fates(plans, *exchanges, keep_going=keep_going)
@@ -202,18 +202,18 @@ def test_a_refused_prerequisite_fails_the_plans_that_need_it_and_no_others():
     plans = [service_plan("a", needs_class=True), service_plan("b"), service_plan("c", needs_class=True)]
     refused = Exchange("PATCH", CLASS, APPLY, status=403, answer=refusal("priorityclasses are not for you"))
     (first, other, second) = fates(plans, refused, apply("b"), keep_going=True)
-    assert "An admin has to create the PriorityClasses" in first
+    assert "An admin must create the PriorityClasses" in first
     assert first == second
     assert other == "create Deployment b"
 
 
-def test_a_plan_with_an_obstacle_sends_nothing_and_needs_nothing():
+def test_a_blocked_plan_sends_nothing_and_needs_no_prerequisites():
     plans = [service_plan("a", needs_class=True).blocked_by("somebody else has that name."), service_plan("b")]
     assert fates(plans, apply("b"), keep_going=True) == ["somebody else has that name.", "create Deployment b"]
 
 
-def test_a_lost_server_ends_it_whatever_was_told():
+def test_an_unreachable_server_ends_it_in_any_case():
     plans = [service_plan("a"), service_plan("b")]
-    (lost, rest) = fates(plans, apply("a", status=0), keep_going=True)
-    assert lost.startswith("cannot reach the API server")
+    (unreachable, rest) = fates(plans, apply("a", status=0), keep_going=True)
+    assert unreachable.startswith("cannot reach the API server")
     assert rest == "not begun"

@@ -33,7 +33,7 @@ def test_changes(case):
         assert [change.after for change in found] == case["after"]
 
 
-def test_what_was_applied_is_cut_out_of_the_live_object():
+def test_what_was_applied_is_extracted_from_the_live_object():
     container = {"name": "main", "image": "a", "env": [{"name": "A", "value": "1"}, {"name": "THEIRS", "value": "2"}]}
     live = {
         "apiVersion": "batch/v1",

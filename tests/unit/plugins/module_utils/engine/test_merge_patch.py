@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is sent to write just the changes of a step, and what happens when somebody else writes in between."""
+"""What is sent to patch the changes of a step, and what happens after a concurrent write."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import patch
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT, Change
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.merge_patch import patch
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Step
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
@@ -44,19 +44,19 @@ def sent(version: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dry_run", [False, True], ids=["run", "check"])
-def test_just_the_changes_are_sent_for_the_version_that_was_read(dry_run):
+def test_only_the_changes_are_sent_with_the_version_that_was_read(dry_run):
     query = {**QUERY, **({"dryRun": "All"} if dry_run else {})}
     answer = deployment("2", 0, kept="3")
     exchange = Exchange("PATCH", PATH, query, sent=sent("1"), answer=answer)
     assert patched(exchange, before=deployment("1", 3), dry_run=dry_run) == answer
 
 
-def test_what_is_to_go_is_sent_as_null():
+def test_a_removed_field_is_sent_as_null():
     body = {"metadata": {"annotations": {"kept": None}, "resourceVersion": "1"}, "spec": {"replicas": 3}}
     patched(Exchange("PATCH", PATH, QUERY, sent=body), before=deployment("1", 0, kept="3"), changes=RESUME)
 
 
-def test_a_controller_that_wrote_something_else_in_between_is_no_matter():
+def test_a_concurrent_change_of_other_fields_is_retried():
     patched(
         Exchange("PATCH", PATH, QUERY, sent=sent("1"), status=409, answer=STALE),
         Exchange("GET", PATH, answer=deployment("2", 3, team="x")),
@@ -65,7 +65,7 @@ def test_a_controller_that_wrote_something_else_in_between_is_no_matter():
     )
 
 
-def test_somebody_who_wanted_the_same_was_faster():
+def test_the_same_change_by_someone_else_is_accepted():
     now = deployment("2", 0, kept="3")
     stale = Exchange("PATCH", PATH, QUERY, status=409, answer=STALE)
     assert patched(stale, Exchange("GET", PATH, answer=now), before=deployment("1", 3)) == now
@@ -74,7 +74,7 @@ def test_somebody_who_wanted_the_same_was_faster():
 REFUSED = {
     "somebody has changed the same field": (
         (Exchange("GET", PATH, answer=deployment("2", 5)),),
-        "spec.replicas of the Deployment train was changed by somebody else",
+        "spec.replicas of Deployment train was changed by someone else",
     ),
     "it was deleted": ((Exchange("GET", PATH, status=404, answer=DELETED),), "was deleted in the meantime"),
     "another has taken its name": (
@@ -85,13 +85,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("exchanges", "message"), REFUSED.values(), ids=REFUSED)
-def test_a_decision_that_was_made_on_other_facts_is_not_carried_out(exchanges, message):
+def test_a_concurrent_change_of_the_same_fields_is_an_error(exchanges, message):
     stale = Exchange("PATCH", PATH, QUERY, status=409, answer=STALE)
     with pytest.raises(KubeError, match=message):
         patched(stale, *exchanges, before=deployment("1", 3))
 
 
-def test_an_object_that_never_rests_is_given_up():
+def test_constant_conflicts_are_an_error():
     rounds = [
         exchange
         for version in range(1, 6)
@@ -104,7 +104,7 @@ def test_an_object_that_never_rests_is_given_up():
         patched(*rounds, before=deployment("1", 3))
 
 
-def test_what_the_server_refuses_is_told():
+def test_other_errors_are_raised():
     refused = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not yours"}
     with pytest.raises(ApiError, match="not yours"):
         patched(Exchange("PATCH", PATH, QUERY, status=403, answer=refused), before=deployment("1", 3))

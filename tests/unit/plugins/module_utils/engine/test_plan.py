@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From wanted and live objects to what has to be done."""
+"""From desired and live objects to steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CASES = {
         "update",
         ["unchanged Job train", "create Service svc-train"],
     ),
-    "what is around a training lost its owner": (
+    "a dependent of a training has lost its owner": (
         [JOB, SERVICE],
         [LIVE_SERVICE],
         "create",
@@ -85,11 +85,11 @@ def test_absent_removes_the_workload_first_and_then_the_rest():
     assert str(plan.action) == "delete"
 
 
-def test_absent_without_anything_there_changes_nothing():
+def test_absent_changes_nothing_if_there_is_nothing():
     assert not plan_deletion("train", "ml", None, []).changed
 
 
-def test_a_plan_prints_what_will_be_done_and_nothing_else():
+def test_a_plan_prints_only_what_changes():
     plan = present([wanted("Job", spec=container("b")), SERVICE], [LIVE_JOB, LIVE_SERVICE])
     assert str(plan) == (
         "update training ml/train\n"
@@ -112,13 +112,13 @@ MUTABILITY = {
 
 
 @pytest.mark.parametrize(("kind", "before", "after", "uncertain"), MUTABILITY.values(), ids=MUTABILITY)
-def test_whether_the_server_has_to_be_asked(kind, before, after, uncertain):
+def test_which_updates_are_uncertain(kind, before, after, uncertain):
     (step,) = present([wanted(kind, spec=after)], [live(kind, spec=before)]).steps
     assert step.uncertain is uncertain
     assert bool(step.immutable) is uncertain
 
 
-def test_a_change_of_labels_is_always_possible():
+def test_labels_can_always_change_in_place():
     desired = wanted("Job", spec=container("a"))
     desired["metadata"] = {**desired["metadata"], "labels": {"app": "train", "runwhere.ai/pool": "b"}}
     (step,) = present([desired], [LIVE_JOB]).steps

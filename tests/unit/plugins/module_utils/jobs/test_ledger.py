@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is remembered of trainings, and for how long."""
+"""The entries of the ledger, and for how long they are kept."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import
     Entry,
     RunResult,
     entry_of,
-    is_run_again,
     last_run_result,
     ledger_changes,
+    not_rerun_reason,
     read_entries,
-    why_not_again,
+    should_run_again,
 )
 
 ENTRY = Entry("digest", "uid-1", "2026-01-01T00:00:00Z", 3600)
@@ -57,7 +57,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize(("live", "entry"), SEEN.values(), ids=SEEN)
-def test_a_live_job_is_remembered(live: dict[str, Any], entry: Entry) -> None:
+def test_a_live_job_is_recorded(live: dict[str, Any], entry: Entry) -> None:
     assert entry_of(live, "digest") == entry
     assert read_entries({"train": str(entry)}) == {"train": entry}
 
@@ -83,7 +83,7 @@ def test_what_is_no_entry_is_left_out(text: str) -> None:
 ENDINGS = {
     "nothing is known": (None, None, None),
     "it is live and runs": (job(), ENTRY, None),
-    "it runs anew, and its last run failed": (job(), ENTRY._replace(result="Failed"), None),
+    "it runs again, and its last run failed": (job(), ENTRY._replace(result="Failed"), None),
     "it is live and has failed": (job(("Failed", "True")), None, FAILED),
     "its end was seen": (None, ENTRY._replace(result="Succeeded", finished_at=SUCCEEDED.finished_at), SUCCEEDED),
     "it has gone before its time": (None, ENTRY._replace(submitted_at="2026-01-01T11:00:01Z"), None),
@@ -113,9 +113,9 @@ AGAIN = [
 
 
 @pytest.mark.parametrize(("rerun", "last_run", "same", "changed"), AGAIN)
-def test_who_is_run_again(rerun: str, last_run: RunResult, same: bool, changed: bool) -> None:
-    assert is_run_again(rerun, last_run, changed=False) is same
-    assert is_run_again(rerun, last_run, changed=True) is changed
+def test_who_should_run_again(rerun: str, last_run: RunResult, same: bool, changed: bool) -> None:
+    assert should_run_again(rerun, last_run, changed=False) is same
+    assert should_run_again(rerun, last_run, changed=True) is changed
 
 
 SENTENCES = [
@@ -136,7 +136,7 @@ SENTENCES = [
     ),
     (
         ("on_failure", UNSEEN, False),
-        "It has ended, nobody saw how, and is not run again: its manifest is the same, and rerun is on_failure. "
+        "It has ended with an unknown result and is not run again: its manifest is the same, and rerun is on_failure. "
         "rerun=always runs it again.",
     ),
 ]
@@ -145,7 +145,7 @@ SENTENCES = [
 @pytest.mark.parametrize(("case", "sentence"), SENTENCES)
 def test_the_sentence_says_what_to_do(case: tuple[str, RunResult, bool], sentence: str) -> None:
     rerun, last_run, changed = case
-    assert why_not_again(rerun, last_run, changed=changed) == sentence
+    assert not_rerun_reason(rerun, last_run, changed=changed) == sentence
 
 
 def test_only_what_is_new_is_written() -> None:

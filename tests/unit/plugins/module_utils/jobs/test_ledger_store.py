@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The requests by which trainings are remembered, and what happens when they are refused."""
+"""The requests that record trainings, and what happens when they are refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import ApplyResult
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry, entry_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger_store import LedgerStore
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
@@ -45,18 +46,18 @@ def written(*names: str) -> dict[str, str]:
 
 
 def ledger(url: str, warnings: list[str], check_mode: bool = False) -> LedgerStore:
-    task = Task({}, check_mode, warnings.append, lambda values: None)
+    task = Task(JobOptions(), {}, check_mode, warnings.append, lambda values: None)
     task._client = Client(Connection(server=url, authorization=dict, retries=0))
     return LedgerStore(task)
 
 
 def holds(*exchanges: Exchange, record: list[ApplyResult], times: int = 1, check_mode: bool = False) -> list[str]:
-    """Remember the outcomes by just these requests; the warnings."""
+    """Record the results with just these requests; returns the warnings."""
     warnings: list[str] = []
     with conversation(*exchanges) as url:
-        remembered = ledger(url, warnings, check_mode)
+        store = ledger(url, warnings, check_mode)
         for _time in range(times):
-            remembered.record(record)
+            store.record(record)
     return warnings
 
 
@@ -95,9 +96,9 @@ def test_another_run_may_make_it_first():
         patch(written("a"), answer={}),
         patch(written("b"), answer={}),
     ) as url:
-        remembered = ledger(url, warnings)
-        remembered.record(submitted("a"))
-        remembered.record(submitted("b"))
+        store = ledger(url, warnings)
+        store.record(submitted("a"))
+        store.record(submitted("b"))
     assert not warnings
 
 
@@ -111,7 +112,7 @@ def test_what_is_known_costs_no_request_but_the_first():
     assert not holds(read(**written("a")), record=submitted("a"), times=3)
 
 
-def test_a_run_without_manifest_is_remembered_with_the_manifest_of_the_one_before():
+def test_a_run_without_manifest_is_recorded_with_the_manifest_of_the_one_before():
     paused, restarted = (
         ApplyResult(Plan(name, "ml", "training"), {("Job", name): job(name)}) for name in ("paused", "restarted")
     )
@@ -126,7 +127,7 @@ def test_a_run_without_manifest_is_remembered_with_the_manifest_of_the_one_befor
     )
 
 
-def test_the_end_of_a_run_without_manifest_is_remembered():
+def test_the_end_of_a_run_without_manifest_is_recorded():
     ended = job("restarted")
     over = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T01:00:00Z"}
     ended["status"] = {"conditions": [over]}
@@ -142,15 +143,15 @@ def test_check_mode_writes_nothing():
     assert not holds(record=submitted("a"), check_mode=True)
 
 
-def test_what_is_no_training_is_not_remembered():
+def test_only_trainings_are_recorded():
     outcome = ApplyResult(Plan("web", "ml", "compute"), {("Deployment", "web"): {**job("web"), "kind": "Deployment"}})
     assert not holds(record=[outcome])
 
 
-def test_who_may_not_read_it_is_told_once_and_writes_nothing():
+def test_without_permission_to_read_there_is_one_warning_and_no_write():
     warnings = holds(Exchange("GET", LEDGER, status=403, answer=FORBIDDEN), record=submitted("a"), times=2)
     assert len(warnings) == 1
-    assert "Allow get, create and patch of configmaps there" in warnings[0]
+    assert "Grant get, create and patch on configmaps there" in warnings[0]
 
 
 def test_a_ledger_that_cannot_be_written_is_a_warning():
@@ -172,12 +173,12 @@ def test_a_server_that_is_lost_when_all_is_done_is_a_warning():
 def test_a_ledger_that_cannot_be_read_before_anything_is_done_is_an_error():
     broken = status(503, "ServiceUnavailable", "no endpoints")
     with conversation(Exchange("GET", LEDGER, status=503, answer=broken)) as url:
-        remembered = ledger(url, [])
+        store = ledger(url, [])
         with pytest.raises(ApiError, match="no endpoints"):
-            remembered.entry("ml", "train")
+            store.entry("ml", "train")
 
 
-def test_forgetting_removes_what_is_remembered_and_nothing_else():
+def test_forget_removes_recorded_trainings_and_nothing_else():
     gone = [ApplyResult(Plan("old", "ml", "training")), ApplyResult(Plan("never-seen", "ml", None))]
     with conversation(read(old=str(KNOWN)), patch({"old": None}, answer={})) as url:
         ledger(url, []).forget(gone)

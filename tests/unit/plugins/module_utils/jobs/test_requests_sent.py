@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How many requests a task with hundreds of jobs sends: they are what its time on a real cluster is made of."""
+"""The number of requests of a task with hundreds of jobs, which determines its time on a real cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE, JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 from kubesim import Cluster
 
@@ -32,14 +32,10 @@ def service(number: int) -> dict[str, Any]:
 def sent(cluster: Cluster, jobs: int, **options: Any) -> tuple[Counter[str], str]:
     """The requests of one task with so many jobs, by verb, and what the task says."""
     defaults = {name: option.get("default") for name, option in MODULE.arguments()["argument_spec"].items()}
-    wanted = {
-        "host": cluster.url,
-        "api_key": cluster.token,
-        "definition": [service(number) for number in range(jobs)],
-        **options,
-    }
+    params = {**defaults, "host": cluster.url, "api_key": cluster.token}
+    wanted = JobOptions(**{"definition": [service(number) for number in range(jobs)], **options})
     cluster.requests.reset()
-    result = MODULE.run(Task({**defaults, **wanted}, False, pytest.fail, lambda values: None))
+    result = MODULE.run(Task(wanted, params, False, pytest.fail, lambda values: None))
     return Counter(entry.verb for entry in cluster.requests), result["msg"]
 
 

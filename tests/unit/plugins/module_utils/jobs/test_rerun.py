@@ -43,7 +43,7 @@ URGENT = job()
 URGENT["metadata"]["labels"][PRIORITY] = "high"
 
 # wanted image (its digest is the same letter), what is live, the entry, rerun:
-# the plan's steps, the digest to remember, the last status if the training is left as it is (None: it is not left)
+# the plan's steps, the digest to record, the last status if the training is left as it is (None: it is not left)
 CASES = {
     "never run": ("a", [], None, "on_change", ["create Job train"], "a", None),
     "running": ("a", [job()], entry(), "always", ["unchanged Job train"], "a", None),
@@ -104,10 +104,10 @@ def test_an_end_that_nobody_saw_is_an_end():
     plan = plan_job("train", "ml", "training", [wanted("Job", spec=image("a"))], [])
     plan = plan_rerun(plan, "a", [], entry(), "on_failure", NOW)
     assert (plan.steps, plan.ended.status) == ((), None)
-    assert "nobody saw how" in plan.ended.reason
+    assert "with an unknown result" in plan.ended.reason
 
 
-def test_what_a_training_owns_is_made_anew_with_it():
+def test_owned_objects_are_recreated_with_the_training():
     desired = [wanted("Job", spec=image("a")), wanted("Service", "svc-train", spec={"clusterIP": "None"})]
     found = [job("Failed"), SERVICE]
     plan = plan_job("train", "ml", "training", desired, found)

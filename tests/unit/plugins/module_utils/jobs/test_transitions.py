@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From a job that lives to a paused, resumed, restarted or scaled one."""
+"""Plans that pause, resume, restart and scale live jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def job(
     queue: str | None = None,
     active: bool | None = None,
     status: Any = None,
-    around: tuple[dict[str, Any], ...] = (),
+    dependents: tuple[dict[str, Any], ...] = (),
     pods: tuple[dict[str, Any], ...] = (),
     **spec: Any,
 ) -> LiveJob:
@@ -46,7 +46,7 @@ def job(
     if kept is not None:
         workload["metadata"]["annotations"] = {KEPT: kept}
     admission = {"kind": "Workload", "metadata": {"name": "job-train-1a2b"}, "spec": {"active": active}}
-    return LiveJob("ml", "train", workload, around, pods, admission if active is not None else None)
+    return LiveJob("ml", "train", workload, dependents, pods, admission if active is not None else None)
 
 
 def pod(gpu: int, *, node: str | None = "node-1", phase: str = "Running") -> dict[str, Any]:
@@ -56,7 +56,7 @@ def pod(gpu: int, *, node: str | None = "node-1", phase: str = "Running") -> dic
             "status": {"phase": phase}}  # fmt: skip
 
 
-def told(plan: Plan) -> dict[str, Any]:
+def changes_of(plan: Plan) -> dict[str, Any]:
     """The values that the first step sets, by their paths; nothing when nothing changes."""
     return {str(change): change.after for change in plan.steps[0].changes}
 
@@ -69,7 +69,7 @@ PAUSE = {
     "a training that succeeded": (job(status=COMPLETE), {}),
     "a training that failed": (job(status=FAILED), {}),
     "an inference": (job("inference"), {REPLICAS: 0, ANNOTATION: "3"}),
-    "an autoscaled inference": (job("inference", around=(AUTOSCALER,)), {REPLICAS: 0, ANNOTATION: "3"}),
+    "an autoscaled inference": (job("inference", dependents=(AUTOSCALER,)), {REPLICAS: 0, ANNOTATION: "3"}),
     "a notebook": (job("notebook"), {REPLICAS: 0, ANNOTATION: "1"}),
     "a paused compute": (job("compute", replicas=0, kept="3"), {}),
     "a compute that was paused, and scaled up by hand": (
@@ -78,7 +78,7 @@ PAUSE = {
     ),
     "a compute that somebody scaled to zero": (job("compute", replicas=0), {ANNOTATION: "1"}),
     "an autoscaled one that somebody scaled to zero": (
-        job("inference", replicas=0, around=(AUTOSCALER,)),
+        job("inference", replicas=0, dependents=(AUTOSCALER,)),
         {ANNOTATION: "2"},
     ),
     "a training that Kueue has admitted": (job(queue="q", active=True), {"spec.active": False}),
@@ -92,7 +92,7 @@ PAUSE = {
 @pytest.mark.parametrize(("found", "changes"), PAUSE.values(), ids=PAUSE)
 def test_pause(found, changes):
     plan = pause(found)
-    assert told(plan) == changes
+    assert changes_of(plan) == changes
     assert str(plan.action) == ("pause" if changes else "unchanged")
 
 
@@ -113,7 +113,7 @@ RESUME = {
         {REPLICAS: 1, ANNOTATION: ABSENT},
     ),
     "an autoscaled one that somebody scaled to zero": (
-        job("inference", replicas=0, around=(AUTOSCALER,)),
+        job("inference", replicas=0, dependents=(AUTOSCALER,)),
         {REPLICAS: 2},
     ),
     "a paused training in a queue": (job(queue="q", active=False, suspend=True), {"spec.active": True}),
@@ -124,7 +124,7 @@ RESUME = {
 @pytest.mark.parametrize(("found", "changes"), RESUME.values(), ids=RESUME)
 def test_resume(found, changes):
     plan = resume(found)
-    assert told(plan) == changes
+    assert changes_of(plan) == changes
     assert str(plan.action) == ("resume" if changes else "unchanged")
 
 
@@ -141,25 +141,25 @@ SCALE = {
 @pytest.mark.parametrize(("found", "replicas", "changes"), SCALE.values(), ids=SCALE)
 def test_scale(found, replicas, changes):
     plan = scale(found, replicas)
-    assert told(plan) == changes
+    assert changes_of(plan) == changes
     assert str(plan.action) == ("scale" if changes else "unchanged")
 
 
-IMPOSSIBLE = {
+REFUSED = {
     "scaling a training": (lambda: scale(job(), 2), "resources.node_count"),
     "scaling a notebook": (lambda: scale(job("notebook"), 1), "state=paused"),
-    "scaling what is autoscaled": (lambda: scale(job("inference", around=(AUTOSCALER,)), 2), "autoscaling.max"),
+    "scaling what is autoscaled": (lambda: scale(job("inference", dependents=(AUTOSCALER,)), 2), "autoscaling.max"),
     "restarting a paused training": (lambda: restart(job(suspend=True), NOW), "state=resumed"),
     "restarting a paused notebook": (lambda: restart(job("notebook", replicas=0, kept="1"), NOW), "state=resumed"),
     "restarting what is paused in a queue": (lambda: restart(job(queue="q", active=False), NOW), "state=resumed"),
-    "pausing in a queue without Kueue's Workload": (lambda: pause(job(queue="q")), "no Workload"),
-    "resuming in a queue without Kueue's Workload": (lambda: resume(job(queue="q", suspend=True)), "no Workload"),
+    "pausing in a queue without Kueue's Workload": (lambda: pause(job(queue="q")), "Workload was not"),
+    "resuming in a queue without Kueue's Workload": (lambda: resume(job(queue="q", suspend=True)), "Workload was not"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("transition", "remedy"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_what_cannot_be_done_says_what_to_do(transition, remedy):
-    with pytest.raises(TransitionRefused, match=remedy):
+@pytest.mark.parametrize(("transition", "hint"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_says_what_to_do(transition, hint):
+    with pytest.raises(TransitionRefused, match=hint):
         transition()
 
 
@@ -167,7 +167,7 @@ def test_what_cannot_be_done_says_what_to_do(transition, remedy):
 def test_new_pods_come_by_the_annotation_of_kubectl_rollout_restart(kind):
     plan = restart(job(kind), NOW)
     path = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]"
-    assert told(plan) == {path: NOW}
+    assert changes_of(plan) == {path: NOW}
     assert [str(step.action) for step in plan.steps] == ["restart"]
 
 
@@ -178,11 +178,11 @@ def test_a_notebook_whose_pods_are_replaced_by_hand_loses_its_pod():
 
 
 @pytest.mark.parametrize("status", [None, COMPLETE, FAILED], ids=["running", "succeeded", "failed"])
-def test_a_training_is_made_anew_as_it_was_applied_with_what_goes_with_it(status):
+def test_a_training_is_recreated_as_it_was_applied_with_its_dependents(status):
     """The server's additions to the former run are not part of the next."""
     service = live("Service", "svc-train", spec={"clusterIP": "None"})
     service["metadata"]["ownerReferences"] = [{"uid": "uid-of-train"}]
-    found = job(status=status, backoffLimit=3, around=(service,))
+    found = job(status=status, backoffLimit=3, dependents=(service,))
     found.workload["spec"]["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": "uid-of-train"}}
     plan = restart(found, NOW)
     first, second = plan.steps
@@ -193,9 +193,9 @@ def test_a_training_is_made_anew_as_it_was_applied_with_what_goes_with_it(status
     assert second.owned
 
 
-def test_what_is_around_a_job_stays():
+def test_dependents_stay():
     service = live("Service", "svc-train", spec={})
-    plan = pause(job("inference", around=(service, AUTOSCALER)))
+    plan = pause(job("inference", dependents=(service, AUTOSCALER)))
     assert [str(step) for step in plan.steps[1:]] == [
         "unchanged Service svc-train",
         "unchanged HorizontalPodAutoscaler train",
@@ -250,7 +250,7 @@ def test_a_manifest_does_not_resume(kind, desired, found, changes):
     live_workload = found.workload
     live_workload["metadata"]["managedFields"] = []  # Who applied what is not the matter here.
     plan = plan_job("train", "ml", kind, [desired], [live_workload])
-    assert told(plan) == changes
+    assert changes_of(plan) == changes
 
 
 OTHER_KINDS = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A scripted API server: the exact HTTP conversation is the test, in its order, to the last request."""
+"""A scripted API server: a test lists the exact HTTP conversation, in order, to the last request."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 @dataclass
 class Exchange:
-    """One expected request and the answer to it.
+    """One expected request and its response.
 
-    ``status`` 0 breaks the connection instead of answering; ``cut`` breaks it one byte before the promised end.
+    ``status`` 0 breaks the connection instead of responding; ``cut`` breaks it one byte before the promised end.
+    ``arrived`` is set when the request comes.
     """
 
     method: str
@@ -29,11 +30,12 @@ class Exchange:
     headers: dict[str, str] = field(default_factory=dict)
     expect_headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False
+    arrived: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
 def conversation(*exchanges: Exchange) -> Iterator[str]:
-    """Serve the exchanges in order at the URL that is yielded; fail when the client says anything else."""
+    """Serve the exchanges in order at the yielded URL; fail if the client sends anything else."""
     pending = list(exchanges)
     mistakes: list[str] = []
 
@@ -44,21 +46,22 @@ def conversation(*exchanges: Exchange) -> Iterator[str]:
             split = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            said = f"{self.command} {split.path} {dict(parse_qsl(split.query))}"
+            request = (self.command, split.path, dict(parse_qsl(split.query)))
             if not pending:
-                mistakes.append(f"unexpected: {said}")
+                mistakes.append(f"unexpected: {request}")
                 self.send_error(599)
                 return
             exchange = pending.pop(0)
-            expected = f"{exchange.method} {exchange.path} {exchange.query}"
-            if said != expected:
-                mistakes.append(f"expected {expected}, got {said}")
+            exchange.arrived.set()
+            expected = (exchange.method, exchange.path, exchange.query)
+            if request != expected:
+                mistakes.append(f"expected {expected}, got {request}")
             if exchange.sent is not None and body != exchange.sent:
-                mistakes.append(f"{said}: expected body {exchange.sent}, got {body}")
+                mistakes.append(f"{request}: expected body {exchange.sent}, got {body}")
             for name, value in exchange.expect_headers.items():
                 got = ", ".join(self.headers.get_all(name) or [])
                 if got != value:
-                    mistakes.append(f"{said}: expected header {name}: {value}, got {got}")
+                    mistakes.append(f"{request}: expected header {name}: {value}, got {got}")
             if not exchange.status:
                 self.close_connection = True
                 self.connection.close()
@@ -75,7 +78,7 @@ def conversation(*exchanges: Exchange) -> Iterator[str]:
         do_GET = do_PATCH = do_POST = do_DELETE = handle_any
 
         def log_message(self, format: str, *args: Any) -> None:
-            """The test says what went wrong; the server's log would only repeat it."""
+            """The test reports what went wrong; a log would only repeat it."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.block_on_close = False  # The client keeps its connections open.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What kind of refusal an answer of the API server is, by the texts of Kubernetes."""
+"""The kind of a rejection, from the texts of Kubernetes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ BY_RBAC = 'jobs.batch is forbidden: User "u" cannot list resource "jobs" in API 
         (403, 'namespaces "n" is forbidden: this namespace may not be deleted', False, False),
     ],
 )
-def test_refusals(status: int, message: str, forbidden: bool, missing_namespace: bool):
+def test_the_kind_of_a_rejection(status: int, message: str, forbidden: bool, missing_namespace: bool):
     error = ApiError("PATCH", "/p", status, {"message": message})
     assert (error.is_forbidden, error.is_missing_namespace) == (forbidden, missing_namespace)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reading plain kubeconfigs ourselves leads where the kubernetes library leads; all others are left to it."""
+"""Our reader and the kubernetes library give the same connection; what ours cannot read is left to the library."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.credentials import Credentials
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.kubeconfig import kubeconfig_credentials_plain
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.library import CannotLoad, kubeconfig_credentials
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.kubeconfig import read_kubeconfig
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.library import KubeconfigError, load_kubeconfig
 
 Config = dict[str, Any]
 
@@ -35,16 +35,16 @@ def config(cluster: Config | None = None, user: Config | None = None, name: str 
     }
 
 
-# Name -> (files: directory/name -> content, context). The files beside them have their own path as content.
-PLAIN: dict[str, tuple[dict[str, Config], str | None]] = {
+# Name -> (files: directory/name -> content, context). The PEM and token files next to them contain their own path.
+READ: dict[str, tuple[dict[str, Config], str | None]] = {
     "a token": ({"x/config": config()}, None),
     "a token file": ({"x/config": config(user={"tokenFile": "token"})}, None),
     "a token and a token file": ({"x/config": config(user={"tokenFile": "token", "token": "here"})}, None),
     "a password": ({"x/config": config(user={"username": "u", "password": "p:q"})}, None),
     "a token before a password": ({"x/config": config(user={"username": "u", "password": "p", "token": "t"})}, None),
     "a token before an exec plug-in": ({"x/config": config(user={"token": "t", "exec": {"command": "no"}})}, None),
-    "nobody": ({"x/config": config(user={})}, None),
-    "a user that is not there": ({"x/config": config(users=[])}, None),
+    "no credentials": ({"x/config": config(user={})}, None),
+    "a missing user": ({"x/config": config(users=[])}, None),
     "a context without a user": ({"x/config": config(contexts=[{"name": "a", "context": {"cluster": "a"}}])}, None),
     "certificates in files": (
         {
@@ -73,11 +73,11 @@ PLAIN: dict[str, tuple[dict[str, Config], str | None]] = {
         None,
     ),
     "no verification": ({"x/config": config({"insecure-skip-tls-verify": True})}, None),
-    "verification in so many words": ({"x/config": config({"insecure-skip-tls-verify": False})}, None),
-    "another name in the certificate": ({"x/config": config({"tls-server-name": "kubernetes"})}, None),
+    "explicit verification": ({"x/config": config({"insecure-skip-tls-verify": False})}, None),
+    "tls-server-name": ({"x/config": config({"tls-server-name": "kubernetes"})}, None),
     "a slash at the end": ({"x/config": config({"server": "https://a:6443/k8s/"})}, None),
     "no server": ({"x/config": config({"server": ""})}, None),
-    "the context that is asked for": (
+    "a context that is not the current one": (
         {
             "x/config": config()
             | {
@@ -117,11 +117,11 @@ LEFT_TO_THE_LIBRARY: dict[str, tuple[dict[str, Any], str | None]] = {
     "an auth provider": ({"x/config": config(user={"auth-provider": {"name": "oidc"}, "token": "t"})}, None),
     "no file": ({}, None),
     "an empty file": ({"x/config": None}, None),
-    "no mapping": ({"x/config": ["a"]}, None),
-    "a context that is not there": ({"x/config": config()}, "b"),
-    "a cluster that is not there": ({"x/config": config(clusters=[])}, None),
+    "not a mapping": ({"x/config": ["a"]}, None),
+    "a missing context": ({"x/config": config()}, "b"),
+    "a missing cluster": ({"x/config": config(clusters=[])}, None),
     "an entry without a name": ({"x/config": config(clusters=[{"cluster": {}}])}, None),
-    "a certificate that is not there": ({"x/config": config({"certificate-authority": "not-there.pem"})}, None),
+    "a missing certificate": ({"x/config": config({"certificate-authority": "not-there.pem"})}, None),
     "data that is not base64": ({"x/config": config({"certificate-authority-data": "a"})}, None),
     "null for a name": ({"x/config": config({"certificate-authority": None})}, None),
 }
@@ -138,27 +138,27 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def written(directory: Path, files: dict[str, Any]) -> str:
+def write(directory: Path, files: dict[str, Any]) -> str:
     for name, content in files.items():
         (directory / name).write_text("" if content is None else yaml.safe_dump(content))
     return os.pathsep.join(files) or "not/there"
 
 
-def comparable(access: Credentials | None) -> dict[str, Any]:
-    assert access is not None
-    return {**vars(access), "authorization": access.authorization()}
+def comparable(connection: Connection | None) -> dict[str, Any]:
+    assert connection is not None
+    return {**vars(connection), "authorization": connection.authorization()}
 
 
-@pytest.mark.parametrize(("files", "context"), PLAIN.values(), ids=PLAIN)
-def test_files_lead_where_the_library_leads(directory: Path, files: dict[str, Config], context: str | None) -> None:
-    paths = written(directory, files)
-    assert comparable(kubeconfig_credentials_plain(paths, context)) == comparable(
-        kubeconfig_credentials(paths, context, persist=False)
-    )
+@pytest.mark.parametrize(("files", "context"), READ.values(), ids=READ)
+def test_files_give_the_same_connection_as_the_library(
+    directory: Path, files: dict[str, Config], context: str | None
+) -> None:
+    paths = write(directory, files)
+    assert comparable(read_kubeconfig(paths, context)) == comparable(load_kubeconfig(paths, context, persist=False))
 
 
-@pytest.mark.parametrize(("files", "context"), PLAIN.values(), ids=PLAIN)
-def test_a_dictionary_leads_where_the_library_leads(
+@pytest.mark.parametrize(("files", "context"), READ.values(), ids=READ)
+def test_a_dictionary_gives_the_same_connection_as_the_library(
     directory: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, Config], context: str | None
 ) -> None:
     """Its paths are relative to the working directory."""
@@ -167,47 +167,47 @@ def test_a_dictionary_leads_where_the_library_leads(
     if context:
         given = {**given, "current-context": context}
     try:
-        expected = comparable(kubeconfig_credentials(copy.deepcopy(given), None, persist=False))
-    except CannotLoad:
-        assert kubeconfig_credentials_plain(given, None) is None
+        expected = comparable(load_kubeconfig(copy.deepcopy(given), None, persist=False))
+    except KubeconfigError:
+        assert read_kubeconfig(given, None) is None
     else:
-        assert comparable(kubeconfig_credentials_plain(given, None)) == expected
+        assert comparable(read_kubeconfig(given, None)) == expected
 
 
 @pytest.mark.parametrize(("files", "context"), LEFT_TO_THE_LIBRARY.values(), ids=LEFT_TO_THE_LIBRARY)
-def test_what_is_not_plain_is_left_to_the_library(directory: Path, files: dict[str, Any], context: str | None) -> None:
-    assert kubeconfig_credentials_plain(written(directory, files), context) is None
+def test_everything_else_is_left_to_the_library(directory: Path, files: dict[str, Any], context: str | None) -> None:
+    assert read_kubeconfig(write(directory, files), context) is None
 
 
 def test_two_entries_of_one_name_in_a_dictionary_are_left_to_the_library() -> None:
     twice = config()
     twice["clusters"] *= 2
-    assert kubeconfig_credentials_plain(twice, None) is None
-    with pytest.raises(CannotLoad, match="only one object with name a"):
-        kubeconfig_credentials(twice, None, persist=False)
+    assert read_kubeconfig(twice, None) is None
+    with pytest.raises(KubeconfigError, match="only one object with name a"):
+        load_kubeconfig(twice, None, persist=False)
 
 
 def test_a_token_file_is_read_for_each_request(directory: Path) -> None:
-    access = kubeconfig_credentials_plain(written(directory, {"x/config": config(user={"tokenFile": "token"})}), None)
-    assert access is not None
+    connection = read_kubeconfig(write(directory, {"x/config": config(user={"tokenFile": "token"})}), None)
+    assert connection is not None
     (directory / "x" / "token").write_text("renewed\n")
-    assert access.authorization() == {"Authorization": "Bearer renewed"}
+    assert connection.authorization() == {"Authorization": "Bearer renewed"}
 
 
-def test_a_proxy_is_named_as_for_kubectl() -> None:
-    """The library knows this only since one of the versions that we support."""
-    access = kubeconfig_credentials_plain(config({"proxy-url": "http://proxy:3128"}), None)
-    assert access is not None
-    assert access.proxy == "http://proxy:3128"
+def test_proxy_url_is_read_as_by_kubectl() -> None:
+    """The oldest supported versions of the library ignore it."""
+    connection = read_kubeconfig(config({"proxy-url": "http://proxy:3128"}), None)
+    assert connection is not None
+    assert connection.proxy == "http://proxy:3128"
 
 
-def test_the_home_directory_may_be_abbreviated(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(directory, {"x/config": config()})
+def test_a_tilde_is_the_home_directory(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(directory, {"x/config": config()})
     monkeypatch.setenv("HOME", str(directory))
-    assert comparable(kubeconfig_credentials_plain("~/x/config", None))["server"] == "https://a:6443"
+    assert comparable(read_kubeconfig("~/x/config", None))["server"] == "https://a:6443"
 
 
-def test_an_expired_token_is_renewed_once_for_all_requests_that_are_under_way(directory: Path) -> None:
+def test_concurrent_requests_renew_an_expired_token_once(directory: Path) -> None:
     plugin = directory / "plugin"
     plugin.write_text(
         """#!/bin/sh
@@ -220,24 +220,24 @@ def test_an_expired_token_is_renewed_once_for_all_requests_that_are_under_way(di
     )
     plugin.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
-    access = kubeconfig_credentials(config(user=user), None, persist=False)
+    connection = load_kubeconfig(config(user=user), None, persist=False)
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(access.authorization) for _request in range(8)]
+        asked = [pool.submit(connection.authorization) for _request in range(8)]
     assert [each.result() for each in asked] == [{"Authorization": "Bearer t"}] * 8
-    assert len((directory / "runs").read_text().split()) == 2  # to connect, and when that token had expired
+    assert len((directory / "runs").read_text().split()) == 2  # on loading, and once that token has expired
 
 
-def test_the_library_leaves_no_key_behind(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It writes them to files that it removes at the end of the interpreter, which a worker process never reaches."""
+def test_no_temporary_key_stays_on_disk(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library removes its files when the interpreter exits, which a worker process never does."""
     (directory / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(directory / "tmp"))
-    secret = config({"certificate-authority-data": data("CA")}, {"client-key-data": data("K-left-behind")})
+    secret = config({"certificate-authority-data": data("CA")}, {"client-key-data": data("K-temporary")})
     for _twice in range(2):
-        assert kubeconfig_credentials(secret, None, persist=False).client_key == "K-left-behind"
+        assert load_kubeconfig(secret, None, persist=False).client_key == "K-temporary"
     assert list((directory / "tmp").iterdir()) == []
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY"])
-def test_a_proxy_of_the_environment_is_not_looked_at(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "http://proxy:3128")
-    assert kubeconfig_credentials(config(), None, persist=False).proxy is None
+    assert load_kubeconfig(config(), None, persist=False).proxy is None

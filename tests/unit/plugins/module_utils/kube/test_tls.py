@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whom a client trusts and as whom it comes, against a real TLS server that asks for a certificate."""
+"""Verification of servers and client certificates, against a real TLS server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import connect
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import POD
 from cryptography import x509
@@ -52,12 +52,12 @@ def pem_files(
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """localhost: the server; client: whom it trusts; stranger: whom nobody trusts; locked: a key with a password."""
+    """localhost: the server; client: trusted by it; stranger: trusted by nobody; locked: a key with a password."""
     directory = tmp_path_factory.mktemp("pki")
     for name in ("localhost", "client", "stranger"):
         pem_files(directory, name)
     pem_files(directory, "locked", serialization.BestAvailableEncryption(b"secret"))
-    directory.joinpath("text").write_text("this is no certificate")
+    directory.joinpath("text").write_text("not a certificate")
     bundle = "# Autorité de certification\n" + directory.joinpath("localhost.crt").read_text()
     directory.joinpath("bundle.crt").write_text(bundle, encoding="utf-8")
     return directory
@@ -70,8 +70,8 @@ def server(pki: Path) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             assert isinstance(self.connection, ssl.SSLSocket)
-            came: Any = self.connection.getpeercert()
-            name = came["subject"][0][0][1] if came else "nobody"
+            certificate: Any = self.connection.getpeercert()
+            name = certificate["subject"][0][0][1] if certificate else "nobody"
             body = f'{{"kind": "PodList", "items": [{{"metadata": {{"name": "{name}"}}}}]}}'.encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -96,7 +96,7 @@ def server(pki: Path) -> Iterator[str]:
 def seen_as(server: str, pki: Path, **options: Any) -> str:
     paths = {option: str(pki / options.pop(option)) for option in list(options) if option in FILES}
     given = {"host": server, "api_key": "t", "retries": 0, **options, **paths}
-    found = Client(connect(given, environ={})).select(POD, "default")
+    found = Client(resolve_connection(given, environ={})).list_objects(POD, "default")
     name: str = found[0]["metadata"]["name"]
     return name
 
@@ -112,32 +112,30 @@ WORKS: dict[str, tuple[dict[str, Any], str]] = {
     "no verification, a client certificate": ({"validate_certs": False, **CLIENT}, "client"),
 }
 FAILS: dict[str, tuple[dict[str, Any], str]] = {
-    "an unknown authority": ({}, "cannot be verified.*Give its authority's certificate as ca_cert"),
-    "another authority": ({"ca_cert": "stranger.crt"}, "cannot be verified"),
-    "no authority's certificate": ({"ca_cert": "text"}, "ca_cert.*is no PEM"),
-    "no file": ({"ca_cert": "absent"}, "ca_cert: .*absent cannot be read: no such file"),
-    "a key of somebody else": ({**CLIENT, "client_key": "stranger.key"}, "do not belong together"),
+    "an unknown authority": ({}, "cannot verify.*Set ca_cert to the certificate of its"),
+    "another authority": ({"ca_cert": "stranger.crt"}, "cannot verify"),
+    "not a certificate": ({"ca_cert": "text"}, "ca_cert.*is not a PEM"),
+    "a missing file": ({"ca_cert": "absent"}, "cannot read ca_cert .*absent: no such file"),
+    "the key of another certificate": ({**CLIENT, "client_key": "stranger.key"}, "do not match"),
     "no key": ({"client_cert": "client.crt"}, "client_cert and client_key"),
     "a key with a password": ({"client_cert": "locked.crt", "client_key": "locked.key"}, "client_key is encrypted"),
 }
 
 
-@pytest.mark.filterwarnings("error")  # Ansible shows what a worker process writes to stderr.
+@pytest.mark.filterwarnings("error")  # Ansible shows what a worker process prints to stderr.
 @pytest.mark.parametrize(("options", "name"), WORKS.values(), ids=WORKS)
-def test_the_server_is_reached(server: str, pki: Path, options: dict[str, Any], name: str) -> None:
+def test_the_server_accepts_the_connection(server: str, pki: Path, options: dict[str, Any], name: str) -> None:
     assert seen_as(server, pki, **options) == name
 
 
 @pytest.mark.parametrize(("options", "words"), FAILS.values(), ids=FAILS)
-def test_what_is_wrong_is_told(server: str, pki: Path, options: dict[str, Any], words: str) -> None:
+def test_mistakes_are_explained(server: str, pki: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConnectionProblem, match=words):
         seen_as(server, pki, **options)
 
 
 @pytest.mark.parametrize(("name", "works"), [("localhost", True), ("elsewhere", False), (None, False)])
-def test_the_name_in_the_certificate_may_be_another_than_the_hosts(
-    server: str, pki: Path, name: str | None, works: bool
-) -> None:
+def test_tls_server_name_replaces_the_host_name(server: str, pki: Path, name: str | None, works: bool) -> None:
     cluster = {
         "server": server.replace("localhost", "127.0.0.1"),
         "certificate-authority": str(pki / "localhost.crt"),
@@ -148,15 +146,15 @@ def test_the_name_in_the_certificate_may_be_another_than_the_hosts(
         "clusters": [{"name": "a", "cluster": cluster}],
         "contexts": [{"name": "a", "context": {"cluster": "a"}}],
     }
-    client = Client(connect({"kubeconfig": kubeconfig, "retries": 0}, environ={}))
+    client = Client(resolve_connection({"kubeconfig": kubeconfig, "retries": 0}, environ={}))
     if works:
-        assert client.select(POD, "default")
+        assert client.list_objects(POD, "default")
     else:
-        with pytest.raises(ConnectionProblem, match="cannot be verified"):
-            client.select(POD, "default")
+        with pytest.raises(ConnectionProblem, match="cannot verify"):
+            client.list_objects(POD, "default")
 
 
-def test_no_key_is_left_on_the_disk(server: str, pki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_stays_on_disk(server: str, pki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert seen_as(server, pki, ca_cert="localhost.crt", **CLIENT) == "client"
     assert list(tmp_path.iterdir()) == []

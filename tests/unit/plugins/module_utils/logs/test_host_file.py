@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A file is replaced as a whole, and who may read it is decided before it is there."""
+"""A file is replaced atomically, with its mode set before it is visible."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_counts_as_a_change(tmp_path, text, mode, changed, check_mode):
 
 
 @pytest.mark.parametrize(("mode", "expected"), [(None, 0o600), (0o644, 0o644)])
-def test_a_new_file_is_for_its_owner_alone_unless_told_otherwise(tmp_path, mode, expected):
+def test_a_new_file_is_private_unless_a_mode_is_given(tmp_path, mode, expected):
     path = tmp_path / "x.log"
     assert put(path, b"a", check_mode=True, mode=mode) is True
     assert not path.exists()
@@ -69,9 +69,9 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 def test_a_path_where_no_file_can_be(tmp_path):
-    with pytest.raises(ValueError, match=r"is a directory; name a file in it$"):
+    with pytest.raises(ValueError, match=r"is a directory\. Name a file in it\.$"):
         HostFile(str(tmp_path))
-    with pytest.raises(ValueError, match=r"the directory .*/no does not exist$"):
+    with pytest.raises(ValueError, match=r"Create the directory .*/no first\.$"):
         HostFile(str(tmp_path / "no" / "x.log"))
 
 
@@ -84,5 +84,5 @@ def test_mode(given, mode):
 
 @pytest.mark.parametrize("given", ["u=rw", "0888", "01777", -1, 640, True, "rw"])
 def test_what_is_no_mode(given):
-    with pytest.raises(ValueError, match=r'^mode is .*; it must be permissions in octal, in quotes: "0640"$'):
+    with pytest.raises(ValueError, match=r"^mode: .* is not a file mode\. Give octal permissions in quotes"):
         parse_mode(given)

@@ -21,13 +21,12 @@ TIME = "2026-01-31T08:00:00.123456789Z"
 ASKED = {"container": "main", "timestamps": "true"}
 
 
-def task(url: str, *, check_mode: bool = False, **options: Any) -> Task:
-    spec = job_log.job_log_argument_spec()
-    params = {name: option.get("default") for name, option in spec.items()}
+def task(url: str, *, check_mode: bool = False, **options: Any) -> Task[job_log.JobLogOptions]:
+    given = job_log.JobLogOptions(**{"name": "x", "namespace": "ml", **options})
     # The lists of workloads one after the other, so that their order is known.
     client = Client(Connection(url, authorization=dict, concurrency=1), sleep=lambda seconds: None)
     warned: list[str] = []
-    made = Task({**params, "name": "x", "namespace": "ml", **options}, check_mode, warned.append, list, _client=client)
+    made = Task(given, {}, check_mode, warned.append, list, _client=client)
     made.warned = warned  # type: ignore[attr-defined]
     return made
 
@@ -117,12 +116,12 @@ REASONS = (
 NOT_STARTED = {
     "being created": (
         pod(status=CREATING, nodeName="node-1"),
-        "the container main of pod x-1 has not started yet (ContainerCreating)",
+        "container main of pod x-1 has not started yet (ContainerCreating)",
     ),
     "no image": (
         pod(status=PULLING, nodeName="node-1"),
-        "the image reg/ml:v1 of pod x-1 cannot be pulled (no such host); "
-        "check environment.image, and imagePullSecret for a private registry.",
+        "image reg/ml:v1 of pod x-1 cannot be pulled: no such host. "
+        "Check environment.image, and environment.imagePullSecret for a private registry.",
     ),
 }
 
@@ -161,8 +160,8 @@ def test_a_pod_without_a_node_is_not_asked_and_other_pods_problems_are_not_its_o
     ) as url:
         rows = job_log.run(task(url))["results"]
     assert [row["error"] for row in rows] == [
-        "pod x-1 cannot be placed: 0/2 nodes are available.",
-        "the container main of pod x-2 has not started yet (Pending)",
+        "pod x-1 cannot be scheduled: 0/2 nodes are available.",
+        "container main of pod x-2 has not started yet (Pending)",
     ]
 
 
@@ -175,7 +174,7 @@ def test_who_may_not_look_for_reasons_gets_the_state():
     waiting = pod(status=CREATING, nodeName="node-1")
     with conversation(a_list("pods", waiting), the_log("x-1", WAITING, 400), *REASONS, events) as url:
         (row,) = job_log.run(task(url))["results"]
-    assert row["error"] == "the container main of pod x-1 has not started yet (ContainerCreating)"
+    assert row["error"] == "container main of pod x-1 has not started yet (ContainerCreating)"
 
 
 PREVIOUS = refusal("BadRequest", 'previous terminated container "main" in pod "x-1" not found', 400)
@@ -185,9 +184,9 @@ REFUSED = {
     "never restarted": (
         {"previous": True},
         PREVIOUS,
-        "the container main of pod x-1 was never restarted, so it has no previous log",
+        "container main of pod x-1 was never restarted, so it has no previous log",
     ),
-    "gone since": ({}, DELETED, "pod x-1 has gone, and its log with it"),
+    "gone since": ({}, DELETED, "pod x-1 was deleted, and its log with it"),
     "anything else": (
         {},
         BROKEN,
@@ -218,7 +217,7 @@ def test_a_refusal_fails_the_task_only_when_every_pod_gives_it(options, answer, 
     assert asked.warned == [error]  # type: ignore[attr-defined]
 
 
-def test_who_may_not_read_logs_is_told_so():
+def test_a_missing_permission_to_read_logs_is_an_error():
     body = refusal("Forbidden", 'pods "x-1" is forbidden: User "ann" cannot get resource "pods/log"', 403)
     with (
         conversation(a_list("pods", running()), the_log("x-1", body, 403)) as url,
@@ -233,14 +232,14 @@ ENDED = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
 WITHOUT_PODS = {
     "ended": (
         workload(status=ENDED),
-        "the job x in namespace ml has ended (Succeeded), and its pods are gone with their logs.",
+        "job x in namespace ml has ended (Succeeded), and its pods and their logs are deleted.",
     ),
     "paused": (
         workload(suspend=True),
-        "the job x in namespace ml is paused, and its pods are gone with their logs: it is suspended (spec.suspend); "
-        "state=resumed lets it go on.",
+        "job x in namespace ml is paused, and its pods and their logs are deleted: the job is suspended "
+        "(spec.suspend). Resume it with state=resumed.",
     ),
-    "not begun": (workload(), "the job x in namespace ml has no pods yet."),
+    "not begun": (workload(), "job x in namespace ml has no pods yet."),
 }
 
 

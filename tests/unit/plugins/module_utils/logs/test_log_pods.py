@@ -6,7 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_pods import chosen, in_order, not_started
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_pods import (
+    choose_pods,
+    not_started_message,
+    sort_pods,
+)
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -35,7 +39,7 @@ TEN = [pod(f"r{rank}", rank=rank) for rank in (10, 9, 2)]
     ids=["by age, then by name", "by rank, then by age", "ranks are numbers"],
 )
 def test_order(pods, expected):
-    assert names(in_order(pods)) == expected
+    assert names(sort_pods(pods)) == expected
 
 
 CHOSEN = {
@@ -51,39 +55,39 @@ CHOSEN = {
 
 @pytest.mark.parametrize(("pods", "wanted", "expected"), CHOSEN.values(), ids=CHOSEN)
 def test_choice(pods, wanted, expected):
-    assert names(chosen(in_order(pods), wanted, "main")) == expected
+    assert names(choose_pods(sort_pods(pods), wanted, "main")) == expected
 
 
 ABSENT = {
-    "another name": (PLAIN, "d", "main", "there is no pod d, but c, a, b"),
-    "a place too far": (PLAIN, "3", "main", "there is no pod 3, but c, a, b"),
-    "a rank that is not there": (TEN, "0", "main", "there is no pod 0, but r2, r9, r10"),
-    "no number": (PLAIN, "-1", "main", "there is no pod -1, but c, a, b"),
+    "another name": (PLAIN, "d", "main", "pod d not found. Pods: c, a, b."),
+    "a place too far": (PLAIN, "3", "main", "pod 3 not found. Pods: c, a, b."),
+    "a rank that is not there": (TEN, "0", "main", "pod 0 not found. Pods: r2, r9, r10."),
+    "no number": (PLAIN, "-1", "main", "pod -1 not found. Pods: c, a, b."),
     "too many to list": (
         [pod(f"p{number:02}") for number in range(25)],
         "x",
         "main",
-        f"there is no pod x, but {', '.join(f'p{number:02}' for number in range(20))} and 5 more",
+        f"pod x not found. Pods: {', '.join(f'p{number:02}' for number in range(20))} and 5 more.",
     ),
     "another container": (
         [pod("a", initContainers=[{"name": "setup"}]), pod("b")],
         None,
         "side",
-        "there is no container side, but main, setup",
+        "container side not found. Containers: main, setup.",
     ),
 }
 
 
 @pytest.mark.parametrize(("pods", "wanted", "container", "message"), ABSENT.values(), ids=ABSENT)
 def test_what_is_not_there(pods, wanted, container, message):
-    with pytest.raises(ValueError, match=r"^there is no") as caught:
-        chosen(in_order(pods), wanted, container)
+    with pytest.raises(ValueError, match=r"not found") as caught:
+        choose_pods(sort_pods(pods), wanted, container)
     assert str(caught.value) == message
 
 
 def test_pods_without_the_container_are_left_out():
     setup = pod("new", 1, initContainers=[{"name": "setup"}])
-    assert names(chosen([pod("old"), setup], None, "setup")) == ["new"]
+    assert names(choose_pods([pod("old"), setup], None, "setup")) == ["new"]
 
 
 NOT_STARTED = {
@@ -105,4 +109,4 @@ NOT_STARTED = {
 @pytest.mark.parametrize(("status", "state"), NOT_STARTED.values(), ids=NOT_STARTED)
 def test_what_is_said_of_a_pod_that_has_not_started(status, state):
     waiting = {**pod("a"), "status": status}
-    assert not_started(waiting, "main") == f"the container main of pod a has not started yet ({state})"
+    assert not_started_message(waiting, "main") == f"container main of pod a has not started yet ({state})"

@@ -40,14 +40,14 @@ def test_since(since):
 )  # fmt: skip
 def test_what_is_no_since(since):
     with pytest.raises(
-        ValueError, match=r"^since is .*; it must be seconds \(600\), a duration \(10m, 2h, 1h30m, 1d\)"
+        ValueError, match=r"^since: .* is invalid\. Give seconds \(600\), a duration \(10m, 2h, 1h30m, 1d\)"
     ):
         since_query(since)
 
 
 @pytest.mark.parametrize("since", ["0", "0s", "0h0m"])
 def test_nothing_at_all_is_no_since(since):
-    with pytest.raises(ValueError, match="it must be at least one second"):
+    with pytest.raises(ValueError, match="Give one second or more"):
         since_query(since)
 
 
@@ -55,7 +55,6 @@ BASE = {"container": "main", "timestamps": "true"}
 QUERIES = {
     "the last lines": ({"tail": 100}, {**BASE, "tailLines": "100"}),
     "all lines": ({"tail": ALL}, BASE),
-    "lines that only the reader can count": ({"tail": 100, "whole": True}, BASE),
     "since": ({"tail": 5, "since": "10m"}, {**BASE, "tailLines": "5", "sinceSeconds": "600"}),
     "before the restart": ({"tail": ALL, "previous": True}, {**BASE, "previous": "true"}),
 }
@@ -63,4 +62,4 @@ QUERIES = {
 
 @pytest.mark.parametrize(("options", "query"), QUERIES.values(), ids=QUERIES)
 def test_query(options, query):
-    assert log_query("main", **{"since": None, "previous": False, "whole": False, **options}) == query
+    assert log_query("main", **{"since": None, "previous": False, **options}) == query

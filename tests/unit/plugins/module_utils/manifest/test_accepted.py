@@ -41,20 +41,20 @@ WARNINGS = [
     (
         "gpu-share beside whole GPUs",
         {"set": {"resources": "{cpu: 1, memory: 1Gi, gpu: 2, gpuShare: 2Gi}"}},
-        ["resources.gpuShare: 2Gi is not used, for the job gets 2 whole GPU(s); remove it, or set gpu to 0."],
+        ["resources.gpuShare: ignored: 2Gi. The job gets 2 whole GPU(s). Remove it, or set gpu to 0."],
     ),
     ("gpu-share alone", {"set": {"resources": "{cpu: 1, memory: 1Gi, gpu: 0, gpu-share: 2Gi}"}}, []),
     (
         "replicas beside autoscaling",
         {"kind": "inference", "set": {"service": "{replicas: 2}", "autoscaling": "{max_replicas: 3}"}},
-        ["service.replicas: 2 is not used, for autoscaling sets the number of copies; remove it."],
+        ["service.replicas: ignored: 2. autoscaling sets the number of replicas. Remove it."],
     ),
     ("autoscaling alone", {"kind": "inference", "set": {"autoscaling": "{max_replicas: 3}"}}, []),
 ]
 
 
 @pytest.mark.parametrize(("case", "expected"), [case[1:] for case in WARNINGS], ids=[case[0] for case in WARNINGS])
-def test_what_is_valid_but_not_used_is_a_warning(case: dict[str, Any], expected: list[str]) -> None:
+def test_an_ignored_field_is_a_warning(case: dict[str, Any], expected: list[str]) -> None:
     (document,) = load(definition=manifest_text(case))
     assert [warning.replace("definition, document 1, ", "") for warning in document.warnings] == expected
 

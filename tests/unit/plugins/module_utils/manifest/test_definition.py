@@ -50,59 +50,60 @@ def test_a_definition_holds_these_jobs(definition: Any, expected: list[tuple[str
     assert {document.origin.file for document in documents} <= {"definition"}
 
 
-def test_values_of_python_are_written_as_yaml_would_write_them() -> None:
+def test_python_values_become_the_text_that_yaml_has_for_them() -> None:
     values = [1, 2e-5, 1.5, True, False, "NO", datetime.date(2024, 1, 1), ""]
     (document,) = load(definition=job("a", environment={"image": "x", "command": values}))
     command = document.model.environment.command  # type: ignore[union-attr]
     assert command == ["1", "2e-05", "1.5", "true", "false", "NO", "2024-01-01", ""]
 
 
-REFUSED: list[tuple[str, Any, list[str]]] = [
-    ("an empty text", "", ["definition: holds no manifest; write one or leave it out."]),
-    ("an empty list", [], ["definition: holds no manifest; write one or leave it out."]),
-    ("a number", 42, ["definition, document 1: this is no manifest; write its keys, beginning with `kind:`."]),
+REJECTED: list[tuple[str, Any, list[str]]] = [
+    ("an empty text", "", ["definition: no manifest found. Add one, or remove the empty source."]),
+    ("an empty list", [], ["definition: no manifest found. Add one, or remove the empty source."]),
+    ("a number", 42, ["definition, document 1: not a manifest. Write its keys, beginning with `kind:`."]),
     (
-        "a type that YAML has not",
+        "a type without a form in YAML",
         job("a", storage={"workdirs": {1, 2}}),
-        ["definition, document 1: this is no manifest: "
-         "a value of type set is neither text, number, true, false, list nor map."],
+        ["definition, document 1: unsupported type: set. Use text, numbers, true, false, lists and maps."],
     ),
     (
         "an error in the item of a List",
         {"kind": "List", "items": [job("a"), job("B")]},
-        ["definition, document 1, items[1].job.name: \"B\" is not a valid name; "
-         "use lower case letters, digits and '-', and begin and end with a letter or digit."],
+        ["definition, document 1, items[1].job.name: invalid name: \"B\". "
+         "Use lower case letters, digits and '-', with a letter or digit first and last, such as qwen2-7b-sft."],
     ),
     (
         "a job twice in a List",
         {"kind": "List", "items": [job("a"), job("a")]},
-        ["definition, document 1, items[1].job.name: a job of this name in namespace default is in document 1 "
-         "(items[0].job.name) already; give each its own name."],
+        ["definition, document 1, items[1].job.name: duplicate job in namespace default, also in document 1 "
+         "(items[0].job.name). Use different names."],
     ),
     (
         "an error in a later text",
         [job("a"), TEXT.replace("NAME", "b") + "---\nkind: cake\n", {"kind": "cookie"}],
-        ["definition, document 3, kind: cake is no known kind; "
-         "give training, inference, notebook, compute, pool or quota.",
-         "definition, document 4, kind: \"cookie\" is no known kind; "
-         "give training, inference, notebook, compute, pool or quota."],
+        ["definition, document 3, kind: unknown kind: cake. "
+         "Use training, inference, notebook, compute, pool or quota.",
+         "definition, document 4, kind: unknown kind: \"cookie\". "
+         "Use training, inference, notebook, compute, pool or quota."],
     ),
     (
         "a text too large",
         "# " + "x" * 1024 * 1024,
-        ["definition: is larger than 1024 KiB; split it into several files."],
+        ["definition: larger than 1024 KiB. Split it into several files."],
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("definition", "expected"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_a_definition_is_refused_in_these_words(definition: Any, expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("definition", "expected"), [case[1:] for case in REJECTED], ids=[case[0] for case in REJECTED]
+)
+def test_a_definition_is_rejected_with_these_errors(definition: Any, expected: list[str]) -> None:
     with pytest.raises(ManifestErrors) as raised:
         load(definition=definition)
     assert [str(error) for error in raised.value.errors] == expected
 
 
-def test_a_definition_that_holds_itself_ends() -> None:
+def test_a_definition_that_contains_itself_is_rejected() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ManifestErrors, match="nested more than 32 levels deep"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is refused, in which words, all at once."""
+"""Which manifests are rejected, and with which errors, all at once."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ def errors_of(*, src: Sequence[str] = (), definition: Any = None, namespace: str
 
 
 @pytest.mark.parametrize("case", table("errors"), ids=lambda case: case["name"])
-def test_a_manifest_is_refused_in_these_words(case: dict[str, Any]) -> None:
+def test_a_manifest_is_rejected_with_these_errors(case: dict[str, Any]) -> None:
     errors = errors_of(definition=manifest_text(case))
     assert [error.replace("definition, document 1, ", "") for error in errors] == case["errors"]
 
 
 @pytest.mark.parametrize("libyaml", [True, False], ids=["libyaml", "PyYAML alone"])
 @pytest.mark.parametrize("case", table("syntax"), ids=lambda case: case["name"])
-def test_text_that_is_no_yaml_is_explained(
-    case: dict[str, Any], libyaml: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_yaml_syntax_errors_are_explained(case: dict[str, Any], libyaml: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not libyaml:
         monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
     errors = errors_of(definition=case["text"])
@@ -43,25 +41,25 @@ def test_no_error_shows_a_secret(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", table("invalid_fixtures"), ids=lambda case: case["file"])
-def test_an_invalid_example_of_the_source_documents_is_refused_in_these_words(
+def test_an_invalid_example_of_the_source_documents_is_rejected_with_these_errors(
     case: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(FIXTURES / "invalid")
     assert errors_of(src=[case["file"]]) == case["errors"]
 
 
-def test_all_errors_are_told_together_sorted_by_file_document_and_place() -> None:
+def test_all_errors_are_reported_at_once_sorted_by_file_document_and_place() -> None:
     manifest = "kind: training\njob: {name: A}\nenvironment: {image: x}\nresources: {cpu: 1, memory: lots}\n"
     with pytest.raises(ManifestErrors) as raised:
         load(definition=[manifest, manifest.replace("name: A", "name: a")])
     assert str(raised.value).split("\n") == [
         "3 errors in the definition; nothing was sent to the cluster:",
-        "definition, document 1, job.name: A is not a valid name; use lower case letters, digits and '-', "
-        "and begin and end with a letter or digit.",
-        "definition, document 1, resources.memory: lots is not a quantity; "
-        "write a number with a Kubernetes unit, such as 32Gi.",
-        "definition, document 2, resources.memory: lots is not a quantity; "
-        "write a number with a Kubernetes unit, such as 32Gi.",
+        "definition, document 1, job.name: invalid name: A. Use lower case letters, digits and '-', "
+        "with a letter or digit first and last, such as qwen2-7b-sft.",
+        "definition, document 1, resources.memory: invalid quantity: lots. "
+        "Use a number with a Kubernetes unit, such as 32Gi.",
+        "definition, document 2, resources.memory: invalid quantity: lots. "
+        "Use a number with a Kubernetes unit, such as 32Gi.",
     ]
 
 
@@ -74,7 +72,7 @@ def test_of_very_many_errors_a_hundred_are_shown() -> None:
     assert lines[-1] == "… and 900 more errors."
 
 
-def test_a_text_full_of_faults_is_given_up() -> None:
+def test_reading_stops_after_20_syntax_errors() -> None:
     assert len(errors_of(definition="---\na: `\n" * 50_000)) == 20
 
 
@@ -83,24 +81,24 @@ def test_an_error_carries_its_place_for_programs() -> None:
         load(definition="kind: pool\npool:\n  name: A\n")
     (error,) = raised.value.errors
     assert (error.file, error.document, error.path, error.value) == ("definition", 1, "pool.name", "A")
-    assert (error.line, error.column) == (3, 9)
+    assert (error.place.line, error.place.column) == (3, 9)
 
 
 POOL = "kind: pool\npool: {{name: {name}}}\nnodes: [{nodes}]\n"
 QUOTA = "kind: quota\nquota: {{name: {name}}}\nusers: {{{users}}}\n"
 JOB = "kind: {kind}\njob: {{name: {name}{more}}}\nenvironment: {{image: x}}\nresources: {{cpu: 1, memory: 1Gi}}\n"
-TOGETHER: list[tuple[str, list[str], str, list[str]]] = [
+CROSS_DOCUMENT: list[tuple[str, list[str], str, list[str]]] = [
     (
         "a host in two pools",
         [POOL.format(name="a", nodes="gpu-1, gpu-2"), POOL.format(name="b", nodes="gpu-3, gpu-1")],
         "default",
-        ["nodes[1]: this node is in a pool in document 1 (nodes[0]) already; keep it in one of them."],
+        ["nodes[1]: node in several pools, also in document 1 (nodes[0]). Keep it in one of them."],
     ),
     (
         "a pool twice",
         [POOL.format(name="a", nodes="gpu-1"), POOL.format(name="a", nodes="gpu-2")],
         "default",
-        ["pool.name: a pool of this name is in document 1 (pool.name) already; give each its own name."],
+        ["pool.name: duplicate pool, also in document 1 (pool.name). Use different names."],
     ),
     (
         "a pool and a quota of one name",
@@ -112,15 +110,14 @@ TOGETHER: list[tuple[str, list[str], str, list[str]]] = [
         "a namespace in two quotas",
         [QUOTA.format(name="a", users="team: {cpu: 1}"), QUOTA.format(name="b", users="other: {}, team: {cpu: 1}")],
         "default",
-        ["users.team: quota b limits this namespace, which is in quota a, document 1 (users.team) already; "
-         "keep it in one of them."],
+        ["users.team: namespace in several quotas: in b, also in a, document 1 (users.team). "
+         "Keep it in one of them."],
     ),
     (
         "a job twice",
         [JOB.format(kind="training", name="a", more=""), JOB.format(kind="notebook", name="a", more="")],
         "default",
-        ["job.name: a job of this name in namespace default is in document 1 (job.name) already; "
-         "give each its own name."],
+        ["job.name: duplicate job in namespace default, also in document 1 (job.name). Use different names."],
     ),
     (
         "a job in two namespaces",
@@ -132,23 +129,22 @@ TOGETHER: list[tuple[str, list[str], str, list[str]]] = [
         "a job in the module's namespace and in the same by name",
         [JOB.format(kind="training", name="a", more=""), JOB.format(kind="training", name="a", more=", namespace: b")],
         "b",
-        ["job.name: a job of this name in namespace b is in document 1 (job.name) already; give each its own name."],
+        ["job.name: duplicate job in namespace b, also in document 1 (job.name). Use different names."],
     ),
     (
         "a job twice, the second with an error of its own",
         [JOB.format(kind="training", name="a", more=""), JOB.format(kind="training", name="a", more=", priority: x")],
         "default",
-        ["job.name: a job of this name in namespace default is in document 1 (job.name) already; "
-         "give each its own name.",
-         "job.priority: x is not allowed; give high, medium or low."],
+        ["job.name: duplicate job in namespace default, also in document 1 (job.name). Use different names.",
+         "job.priority: unsupported value: x. Use high, medium or low."],
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("texts", "namespace", "expected"), [case[1:] for case in TOGETHER], ids=[case[0] for case in TOGETHER]
+    ("texts", "namespace", "expected"), [case[1:] for case in CROSS_DOCUMENT], ids=[case[0] for case in CROSS_DOCUMENT]
 )
-def test_manifests_that_do_not_go_together(texts: list[str], namespace: str, expected: list[str]) -> None:
+def test_cross_document_checks(texts: list[str], namespace: str, expected: list[str]) -> None:
     errors = [] if not expected else errors_of(definition=texts, namespace=namespace)
     assert [error.replace("definition, document 2, ", "") for error in errors] == expected
     if not expected:

@@ -19,7 +19,7 @@ def test_an_example_loads_and_is_named_after_its_kind(file: Path) -> None:
     assert [document.warnings for document in documents] == [()] * len(documents)
 
 
-def test_the_examples_go_together() -> None:
+def test_the_examples_pass_the_cross_document_checks() -> None:
     models = [document.model for document in load([str(EXAMPLES)])]
     assert {model.kind for model in models} == set(KINDS)
     pools = {model.pool.name for model in models if isinstance(model, Pool)}

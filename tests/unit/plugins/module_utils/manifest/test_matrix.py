@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One training for each combination of a matrix: their names, their values, and mistakes told once."""
+"""One training for each combination of a matrix: their names, their values, and errors reported once."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def test_a_hashed_name_does_not_depend_on_the_other_combinations() -> None:
     assert names_of("base", [long])[0] == names_of("base", [{"v": "1"}, long])[1]
 
 
-def test_a_sweep_of_ones_own_is_kept() -> None:
+def test_a_sweep_in_the_manifest_is_kept() -> None:
     (found,) = trainings(sweep("{v: [1]}", "{image: 'x:$(matrix.v)'}", job="{name: a, sweep: mine}"))
     assert (found.job.name, found.job.sweep) == ("a-1", "mine")
 
 
-def test_a_mistake_that_no_value_makes_is_told_once_and_one_of_a_value_for_that_value() -> None:
+def test_an_error_that_no_value_causes_is_reported_once_and_one_of_a_value_for_that_value() -> None:
     text = sweep("{gpu: [1, many], seed: [1, 2]}", "{image: 'x:$(matrix.seed)'}", queue="{name: Q}")
     resources = "{cpu: 1, memory: 1Gi, gpu: $(matrix.gpu)}"
     with pytest.raises(ManifestErrors) as raised:
@@ -104,9 +104,9 @@ def test_a_mistake_that_no_value_makes_is_told_once_and_one_of_a_value_for_that_
     assert [error.path for error in raised.value.errors] == ["queue.name"]
 
 
-def test_the_name_of_another_manifest_is_refused() -> None:
+def test_the_name_of_another_manifest_is_rejected() -> None:
     other = manifest_text({"set": {"job": "{name: a-2}"}})
-    with pytest.raises(ManifestErrors, match="a job of this name in namespace default is in document 1"):
+    with pytest.raises(ManifestErrors, match="duplicate job in namespace default, also in document 1"):
         load(definition=[sweep("{v: [1, 2]}", "{image: 'x:$(matrix.v)'}"), other])
 
 

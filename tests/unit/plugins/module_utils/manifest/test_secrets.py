@@ -76,12 +76,12 @@ PLAIN_NAMES = [
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)
-def test_a_name_that_says_it_holds_a_secret(name: str) -> None:
+def test_names_of_secrets(name: str) -> None:
     assert looks_secret(name)
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
-def test_a_name_that_holds_no_secret(name: str) -> None:
+def test_other_names(name: str) -> None:
     assert not looks_secret(name)
 
 

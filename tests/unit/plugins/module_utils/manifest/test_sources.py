@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where manifests come from: files, directories, globs; and what cannot be read."""
+"""Where manifests come from: files, directories, globs; and files that are not readable."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FOUND: list[tuple[list[str], list[tuple[str, int, str]]]] = [
 
 @pytest.mark.parametrize(("src", "expected"), FOUND, ids=lambda value: " ".join(map(str, value))[:40] or "nothing")
 @pytest.mark.usefixtures("tree")
-def test_paths_stand_for_these_manifests(src: list[str], expected: list[tuple[str, int, str]]) -> None:
+def test_paths_lead_to_these_manifests(src: list[str], expected: list[tuple[str, int, str]]) -> None:
     documents = load(src)
     found = [(each.origin.file, each.origin.number, each.model.job.name) for each in documents]  # type: ignore[union-attr]
     assert found == expected
@@ -86,21 +86,21 @@ def test_files_and_a_definition_go_together(tree: Path) -> None:
 
 
 CONTENTS: list[tuple[str, bytes, str]] = [
-    ("empty", b"", "holds no manifest; write one or leave it out."),
-    ("only comments", b"# later\n---\n# more\n", "holds no manifest; write one or leave it out."),
-    ("binary", b"\x7fELF\0\0", "is a binary file, not YAML; give a manifest."),
+    ("empty", b"", "no manifest found. Add one, or remove the empty source."),
+    ("only comments", b"# later\n---\n# more\n", "no manifest found. Add one, or remove the empty source."),
+    ("binary", b"\x7fELF\0\0", "binary file. Use a manifest in YAML."),
     (
         "latin-1",
         "kind: training\nname: caf\xe9\n".encode("latin-1"),
-        "is not UTF-8 (byte 0xe9 on line 2); save it as UTF-8.",
+        "not UTF-8: byte 0xe9 on line 2. Save it as UTF-8.",
     ),
-    ("UTF-16", "kind: training".encode("utf-16"), "is UTF-16; save it as UTF-8."),
-    ("too large", b"#" * (1024 * 1024 + 1), "is larger than 1024 KiB; split it into several files."),
+    ("UTF-16", "kind: training".encode("utf-16"), "UTF-16 encoding. Save it as UTF-8."),
+    ("too large", b"#" * (1024 * 1024 + 1), "larger than 1024 KiB. Split it into several files."),
 ]
 
 
 @pytest.mark.parametrize(("content", "message"), [case[1:] for case in CONTENTS], ids=[case[0] for case in CONTENTS])
-def test_a_file_that_is_no_manifest_is_refused(
+def test_a_file_that_is_not_a_manifest_is_rejected(
     content: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -108,30 +108,30 @@ def test_a_file_that_is_no_manifest_is_refused(
     assert errors_of(["job.yaml"]) == [f"job.yaml: {message}"]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(job("a"), encoding="utf-8-sig")
     assert len(load([str(tmp_path)])) == 1
 
 
-def test_a_path_that_stands_for_nothing_says_where_it_looked(tree: Path) -> None:
+def test_the_error_of_a_path_without_files_names_the_place_searched(tree: Path) -> None:
     assert errors_of(["jobs/x.yaml", "jobs/*.json", "jobs/empty", "none/"]) == [
-        f"jobs/*.json: no file matches (looked for {tree}/jobs/*.json).",
-        f"jobs/empty: the directory has no .yaml or .yml file (looked in {tree}/jobs/empty and below).",
-        f"jobs/x.yaml: there is no such file or directory (looked for {tree}/jobs/x.yaml).",
-        f"none/: there is no such file or directory (looked for {tree}/none).",
+        f"jobs/*.json: no matching file. Searched {tree}/jobs/*.json.",
+        f"jobs/empty: no .yaml or .yml file in the directory. Searched {tree}/jobs/empty and below.",
+        f"jobs/x.yaml: file or directory not found. Searched {tree}/jobs/x.yaml.",
+        f"none/: file or directory not found. Searched {tree}/none.",
     ]
 
 
 @pytest.mark.usefixtures("tree")
-def test_what_is_no_file_is_not_waited_for() -> None:
+def test_reading_a_pipe_does_not_block() -> None:
     os.mkfifo("pipe.yaml")
-    assert errors_of(["pipe.yaml"]) == ["pipe.yaml: is no regular file; give a YAML file or a directory."]
+    assert errors_of(["pipe.yaml"]) == ["pipe.yaml: not a regular file. Use a YAML file or a directory."]
 
 
 @pytest.mark.usefixtures("tree")
-def test_a_broken_link_is_told() -> None:
+def test_a_broken_link_is_reported() -> None:
     Path("broken.yaml").symlink_to("nowhere")
-    assert errors_of(["broken.yaml"]) == ["broken.yaml: cannot be read: no such file or directory."]
+    assert errors_of(["broken.yaml"]) == ["broken.yaml: not readable: no such file or directory."]
 
 
 @pytest.mark.usefixtures("tree")
@@ -142,10 +142,10 @@ def test_errors_of_several_files_are_counted_and_sorted() -> None:
         load(["z.yaml", "jobs/b.yaml", "y.yaml"])
     assert str(raised.value).split("\n") == [
         "3 errors in 2 files; nothing was sent to the cluster:",
-        "y.yaml, document 1, pool.name: A is not a valid name; use lower case letters, digits and '-', "
-        "and begin and end with a letter or digit.",
-        "y.yaml, document 1, pool.descripton: is no known key; did you mean description?",
-        "z.yaml, document 1, kind: cake is no known kind; give training, inference, notebook, compute, pool or quota.",
+        "y.yaml, document 1, pool.name: invalid name: A. Use lower case letters, digits and '-', "
+        "with a letter or digit first and last, such as team-a.",
+        "y.yaml, document 1, pool.descripton: unknown key. Did you mean description?",
+        "z.yaml, document 1, kind: unknown kind: cake. Use training, inference, notebook, compute, pool or quota.",
     ]
 
 
@@ -153,8 +153,8 @@ def test_errors_of_several_files_are_counted_and_sorted() -> None:
 def test_a_job_in_two_files_names_the_other_file() -> None:
     Path("again.yaml").write_text(job("b"), encoding="utf-8")
     assert errors_of(["again.yaml", "jobs/b.yaml"]) == [
-        "jobs/b.yaml, document 1, job.name: a job of this name in namespace default is in again.yaml, document 1 "
-        "(job.name) already; give each its own name."
+        "jobs/b.yaml, document 1, job.name: duplicate job in namespace default, also in again.yaml, document 1 "
+        "(job.name). Use different names."
     ]
 
 

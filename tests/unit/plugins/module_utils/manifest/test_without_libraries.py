@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Without pydantic or PyYAML every module imports, and what is missing can be told."""
+"""Without pydantic or PyYAML every module imports, and the error names the missing library."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ except load.MissingLibrary as missing:
 
 
 @pytest.mark.parametrize(
-    ("absent", "told"), [(["pydantic", "pydantic_core"], "pydantic"), (["yaml"], "PyYAML")], ids=["pydantic", "PyYAML"]
+    ("absent", "reported"),
+    [(["pydantic", "pydantic_core"], "pydantic"), (["yaml"], "PyYAML")],
+    ids=["pydantic", "PyYAML"],
 )
-def test_every_module_imports_without_a_library_and_load_says_that_it_is_missing(absent: list[str], told: str) -> None:
+def test_every_module_imports_without_a_library_and_load_says_that_it_is_missing(
+    absent: list[str], reported: str
+) -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT, *absent], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     name, error = json.loads(done.stdout)
-    assert name == told
+    assert name == reported
     assert "ModuleNotFoundError" in error
 
 

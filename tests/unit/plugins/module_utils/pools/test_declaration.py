@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A pool's ConfigMap: readable, and read back as it was written."""
+"""The ConfigMap of a pool."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.declaration import (
     Declaration,
-    declaration_of,
+    declarations_after,
+    declarations_in,
     pool_config_map,
 )
 
@@ -34,11 +35,20 @@ def test_its_nodes_are_yaml() -> None:
 
 
 @pytest.mark.parametrize("pool", [POOL, Declaration("empty"), Declaration("bare", "", {"a": None})])
-def test_what_is_written_is_read_back(pool: Declaration) -> None:
-    assert declaration_of(pool_config_map(pool)) == pool
+def test_the_declaration_is_read_back(pool: Declaration) -> None:
+    assert declarations_in([pool_config_map(pool)]) == {pool.name: pool}
 
 
-def test_a_config_map_of_somebody_else_declares_nothing() -> None:
-    theirs = pool_config_map(POOL)
-    del theirs["metadata"]["labels"]["app.kubernetes.io/managed-by"]
-    assert declaration_of(theirs) is None
+def test_an_unmanaged_config_map_declares_nothing() -> None:
+    unmanaged = pool_config_map(POOL)
+    del unmanaged["metadata"]["labels"]["app.kubernetes.io/managed-by"]
+    assert declarations_in([unmanaged]) == {}
+
+
+def test_declarations_follow_labels() -> None:
+    pools = {"a": Declaration("a", "", {"n1": "T4", "n2": None}), "b": Declaration("b", "", {"n3": "T4"})}
+    after = declarations_after(pools, {"n1": "b", "n2": None, "n3": "b", "n4": "elsewhere"})
+    assert {name: dict(declaration.nodes) for name, declaration in after.items()} == {
+        "a": {},
+        "b": {"n3": "T4", "n1": None},
+    }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Only one run at a time changes pools, and none on what is not there any more."""
+"""One run at a time changes pools, and none with an outdated plan."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import LEASE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import lease as lease_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import (
-    Abandoned,
-    Busy,
+    AbandonedLease,
+    ConcurrentChange,
     LeaseLost,
-    Overtaken,
+    LeaseTimeout,
     PoolLease,
 )
 from kubesim import Cluster, Fault
@@ -32,7 +32,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def client(cluster: Cluster) -> Iterator[Client]:
     api = Client(Connection(cluster.url, authorization=lambda: {"Authorization": f"Bearer {cluster.token}"}))
-    PoolLease(api).establish()
+    PoolLease(api).create()
     yield api
     cluster.faults.clear()
     lease = api.get(LEASE, "gpuctl-system", "pools")
@@ -64,27 +64,27 @@ def until(what: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_it_is_held_during_the_block_and_returned_after_it(client: Client) -> None:
+def test_the_lease_is_held_during_the_block_and_released_after_it(client: Client) -> None:
     with observed(client).held():
         assert holder(client)
     assert holder(client) is None
 
 
-def test_it_is_returned_when_the_block_fails(client: Client) -> None:
+def test_the_lease_is_released_when_the_block_fails(client: Client) -> None:
     with pytest.raises(ZeroDivisionError), observed(client).held():
         raise ZeroDivisionError
     assert holder(client) is None
 
 
-def test_who_read_before_another_one_wrote_does_not_get_it(client: Client) -> None:
-    late = observed(client)
+def test_an_outdated_observation_is_a_concurrent_change(client: Client) -> None:
+    outdated = observed(client)
     with observed(client).held():
         pass
-    with pytest.raises(Overtaken, match=r"changed the pools at the same time: process \d+ on "), late.held():
-        pytest.fail("what was planned on is not there any more")
+    with pytest.raises(ConcurrentChange, match=r"changed the pools at the same time: process \d+ on "), outdated.held():
+        pytest.fail("its plan is outdated")
 
 
-def test_who_comes_while_it_is_held_waits_and_is_told(client: Client) -> None:
+def test_a_second_run_waits_for_the_holder(client: Client) -> None:
     released: list[str] = []
     first, holding, waiting = observed(client), threading.Event(), threading.Event()
 
@@ -92,7 +92,7 @@ def test_who_comes_while_it_is_held_waits_and_is_told(client: Client) -> None:
         with first.held():
             holding.set()
             waiting.wait(10)
-            released.append("by now")
+            released.append("released")
 
     def sleep(seconds: float) -> None:
         waiting.set()
@@ -103,22 +103,22 @@ def test_who_comes_while_it_is_held_waits_and_is_told(client: Client) -> None:
     assert holding.wait(10)
     second = PoolLease(client, sleep)
     second.observe()
-    with pytest.raises(Overtaken), second.held():
-        pytest.fail("somebody else holds it")
+    with pytest.raises(ConcurrentChange), second.held():
+        pytest.fail("another run holds it")
     assert waiting.is_set()
-    assert released, "until it was returned"
+    assert released, "the second run waited until then"
     thread.join()
 
 
-def test_of_many_that_read_the_same_exactly_one_gets_it(client: Client) -> None:
+def test_exactly_one_of_many_runs_acquires_the_lease(client: Client) -> None:
     leases = [observed(client) for dummy in range(8)]
-    got: list[int] = []
+    acquired: list[int] = []
 
     def take(number: int) -> None:
         try:
             with leases[number].held():
-                got.append(number)
-        except Overtaken:
+                acquired.append(number)
+        except ConcurrentChange:
             return
 
     threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
@@ -126,11 +126,11 @@ def test_of_many_that_read_the_same_exactly_one_gets_it(client: Client) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(got) == 1
+    assert len(acquired) == 1
 
 
-def test_a_lost_answer_is_no_lost_lease(cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The patch arrives, the connection breaks, the client sends it again and is refused."""
+def test_a_lost_answer_is_not_a_lost_lease(cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patch arrives, the connection breaks, the client sends it again and is rejected."""
     lease = observed(client)
     send, calls = client.merge_patch, []
 
@@ -146,21 +146,21 @@ def test_a_lost_answer_is_no_lost_lease(cluster: Cluster, client: Client, monkey
     assert holder(client) is None
 
 
-def test_it_is_taken_from_a_run_that_does_not_live(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lease_of_a_killed_run_is_released(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_module, "ABANDONED_AFTER", 0.6)
     monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 60)
     never_left = observed(client).held()
     never_left.__enter__()
     lease = observed(client)
-    with pytest.raises(Abandoned), lease.held():
-        pytest.fail("everything has to be read again first")
+    with pytest.raises(AbandonedLease), lease.held():
+        pytest.fail("it has to observe again first")
     lease.observe()
     with lease.held():
         assert holder(client)
 
 
-def test_it_is_renewed_so_that_nobody_takes_it(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits sees it renewed at each look, however long this machine takes for that."""
+def test_a_renewed_lease_is_not_released_by_others(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The waiting run sees a renewal at each poll, however slow the machine is."""
     monkeypatch.setattr(lease_module, "ABANDONED_AFTER", 1.0)
     monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 0.2)
     monkeypatch.setattr(lease_module, "_PATIENCE", 2.5)
@@ -172,11 +172,13 @@ def test_it_is_renewed_so_that_nobody_takes_it(client: Client, monkeypatch: pyte
     with observed(client).held():
         second = PoolLease(client, until_renewed)
         second.observe()
-        with pytest.raises(Busy, match="is changing the pools"), second.held():
-            pytest.fail("its holder lives")
+        with pytest.raises(LeaseTimeout, match="is changing the pools"), second.held():
+            pytest.fail("its holder is alive")
 
 
-def test_who_lost_it_does_not_write_on(cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_lost_the_lease_stops_writing(
+    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 0.2)
     lease = observed(client)
 
@@ -194,10 +196,10 @@ def test_who_lost_it_does_not_write_on(cluster: Cluster, client: Client, monkeyp
         assert not is_lost()
         cluster.call(lambda: cluster.registry.modify("Lease", "gpuctl-system", "pools", hand_over))
         until(is_lost)
-    assert holder(client) == "elsewhere/1/x", "what is somebody else's is not returned"
+    assert holder(client) == "elsewhere/1/x", "another run's lease is not released"
 
 
-def test_a_lease_that_cannot_be_returned_is_no_failure(cluster: Cluster, client: Client) -> None:
+def test_a_failed_release_is_not_an_error(cluster: Cluster, client: Client) -> None:
     with observed(client).held():
         cluster.faults.add(Fault("conflict", verb="patch", path="*/leases/*"))
     assert holder(client)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two tasks that give one namespace to two quotas at the same time."""
+"""Two tasks that add one namespace to two quotas at the same time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply impor
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.live_quotas import find_rivals
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.live_quotas import concurrent_claims
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import resource_quota
 
 
 class Cluster:
-    """Answers a list with what others have written meanwhile."""
+    """Lists the quotas of other tasks."""
 
     def __init__(self, *quotas: str) -> None:
         self.objects = [limits(name) for name in quotas]
 
-    def select(self, *_what: Any, **_how: Any) -> list[dict[str, Any]]:
+    def list_objects(self, *_what: Any, **_how: Any) -> list[dict[str, Any]]:
         return self.objects
 
 
@@ -30,15 +30,15 @@ def limits(quota: str) -> dict[str, Any]:
 
 
 CASES = {
-    "nobody else": (Action.CREATE, ["a"], []),
-    "somebody else was as fast": (Action.CREATE, ["a", "b"], ["the namespace team to the quota b at the same time"]),
-    "nothing was claimed": (Action.UPDATE, ["a", "b"], []),
+    "no other task": (Action.CREATE, ["a"], []),
+    "another task": (Action.CREATE, ["a", "b"], ["the namespace team to the quota b at the same time"]),
+    "no quota was created": (Action.UPDATE, ["a", "b"], []),
 }
 
 
-@pytest.mark.parametrize(("action", "there", "told"), CASES.values(), ids=CASES)
-def test_who_looks_last_is_told(action: Action, there: list[str], told: list[str]) -> None:
+@pytest.mark.parametrize(("action", "live", "errors"), CASES.values(), ids=CASES)
+def test_the_last_task_reports_the_conflict(action: Action, live: list[str], errors: list[str]) -> None:
     outcome = ApplyResult(Plan("a", "team", "quota", (Step(action, limits("a"), {}),)))
-    found = find_rivals(cast(Client, Cluster(*there)), [outcome])
-    assert len(found) == len(told)
-    assert all(words in sentence for words, sentence in zip(told, found, strict=True))
+    found = concurrent_claims(cast(Client, Cluster(*live)), [outcome])
+    assert len(found) == len(errors)
+    assert all(words in sentence for words, sentence in zip(errors, found, strict=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a quota becomes in one of its namespaces."""
+"""The objects of a quota in one of its namespaces."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ HARD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         {"requests.cpu": "10", "limits.cpu": "10", "requests.memory": "20Gi", "limits.memory": "20Gi"},
     ),
     "GPUs by the only key that Kubernetes enforces": ({"gpu": 4}, {"requests.nvidia.com/gpu": "4"}),
-    "none at all is a limit, too": ({"gpu": 0, "pods": 0}, {"requests.nvidia.com/gpu": "0", "pods": "0"}),
+    "zero is a limit": ({"gpu": 0, "pods": 0}, {"requests.nvidia.com/gpu": "0", "pods": "0"}),
     "shared GPUs in whole GiB": ({"gpu-share": "40Gi"}, {"requests.aliyun.com/gpu-mem": "40"}),
-    "a started GiB may not be used": ({"gpu-share": "2.5Gi"}, {"requests.aliyun.com/gpu-mem": "2"}),
+    "fractions of a GiB are cut": ({"gpu-share": "2.5Gi"}, {"requests.aliyun.com/gpu-mem": "2"}),
 }
 
 
@@ -38,25 +38,25 @@ def test_hard(limits: dict[str, Any], hard: dict[str, str]) -> None:
     assert resource_quota(quota(limits), "team")["spec"] == {"hard": hard}
 
 
-def test_a_namespace_without_limits_is_marked_all_the_same() -> None:
+def test_a_namespace_without_limits_has_a_quota_too() -> None:
     assert resource_quota(quota({}), "team")["spec"] == {}
 
 
 DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, str] | None]] = {
-    "plenty": ({"cpu": 10, "memory": "20Gi"}, {"cpu": "1", "memory": "1Gi"}),
-    "a quarter of what is little": ({"cpu": 2, "memory": "2Gi"}, {"cpu": "500m", "memory": "512Mi"}),
-    "next to nothing": ({"cpu": "3m", "memory": "3Mi"}, {"cpu": "1m", "memory": "1Mi"}),
+    "a large limit": ({"cpu": 10, "memory": "20Gi"}, {"cpu": "1", "memory": "1Gi"}),
+    "a quarter of a small limit": ({"cpu": 2, "memory": "2Gi"}, {"cpu": "500m", "memory": "512Mi"}),
+    "at least one unit": ({"cpu": "3m", "memory": "3Mi"}, {"cpu": "1m", "memory": "1Mi"}),
     "decimal units": ({"memory": "1G"}, {"memory": "238Mi"}),
     "a limit of 0 is not undermined by a default of 0": ({"cpu": 0, "memory": 0}, {"cpu": "1", "memory": "1Gi"}),
-    "what is not limited gets no default": ({"cpu": 10, "gpu": 4}, {"cpu": "1"}),
+    "no default without a limit": ({"cpu": 10, "gpu": 4}, {"cpu": "1"}),
     "never a GPU": ({"gpu": 4, "gpu-share": "4Gi", "pods": 3}, None),
 }
 
 
-@pytest.mark.parametrize(("limits", "usual"), DEFAULTS.values(), ids=DEFAULTS)
-def test_defaults_of_containers(limits: dict[str, Any], usual: dict[str, str] | None) -> None:
+@pytest.mark.parametrize(("limits", "defaults"), DEFAULTS.values(), ids=DEFAULTS)
+def test_defaults_of_containers(limits: dict[str, Any], defaults: dict[str, str] | None) -> None:
     made = limit_range(quota(limits), "team")
-    wanted = usual and [{"type": "Container", "default": usual, "defaultRequest": usual}]
+    wanted = defaults and [{"type": "Container", "default": defaults, "defaultRequest": defaults}]
     assert (made and made["spec"]["limits"]) == wanted
 
 
@@ -73,8 +73,8 @@ def test_names_and_marks() -> None:
     assert "annotations" not in resource_quota(quota({}), "team")["metadata"]
 
 
-def test_only_namespaces_that_we_make_are_marked_as_ours() -> None:
+def test_only_namespaces_that_gpuctl_creates_are_marked_as_ours() -> None:
     found = {"runwhere.ai/namespace": "true"}
-    assert namespace("team", made_by_us=False)["metadata"] == {"name": "team", "labels": found}
+    assert namespace("team", ours=False)["metadata"] == {"name": "team", "labels": found}
     made = {**found, "app.kubernetes.io/managed-by": "runwhere.gpuctl"}
-    assert namespace("team", made_by_us=True)["metadata"] == {"name": "team", "labels": made}
+    assert namespace("team", ours=True)["metadata"] == {"name": "team", "labels": made}

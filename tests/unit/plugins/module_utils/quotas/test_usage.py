@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What ResourceQuotas say of use."""
+"""The usage of ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str] | None, dict[str, Any], li
     "not counted yet": ({GPU: "4"}, None, {"gpu": {"used": None, "hard": 4, "percent": None}}, []),
     "nothing is used": ({GPU: "4"}, {GPU: "0"}, {"gpu": {"used": 0, "hard": 4, "percent": 0.0}}, []),
     "all is used": ({"pods": "3"}, {"pods": "3"}, {"pods": {"used": 3, "hard": 3, "percent": 100.0}}, []),
-    "more is used than may be": ({GPU: "4"}, {GPU: "6"}, {"gpu": {"used": 6, "hard": 4, "percent": 150.0}}, ["gpu"]),
+    "more than the limit is used": ({GPU: "4"}, {GPU: "6"}, {"gpu": {"used": 6, "hard": 4, "percent": 150.0}}, ["gpu"]),
     "a limit of 0 is used up": ({GPU: "0"}, {GPU: "0"}, {"gpu": {"used": 0, "hard": 0, "percent": 100.0}}, []),
     "more than 0 is used": ({GPU: "0"}, {GPU: "1"}, {"gpu": {"used": 1, "hard": 0, "percent": 100.0}}, ["gpu"]),
     "the greater of requests and limits counts": (
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str] | None, dict[str, Any], li
         {"gpu_share": {"used": 10, "hard": 40, "percent": 25.0}},
         [],
     ),
-    "what others added is not ours to tell": ({"count/jobs.batch": "5"}, {"count/jobs.batch": "9"}, {}, []),
+    "limits set by others are ignored": ({"count/jobs.batch": "5"}, {"count/jobs.batch": "9"}, {}, []),
 }
 
 
@@ -63,8 +63,8 @@ def _numbers(found: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
 COUNTED: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
     "the same": ({"pods": "3"}, {"pods": "3"}, True),
     "by value": ({"requests.cpu": "1"}, {"requests.cpu": "1000m"}, True),
-    "the former limits": ({"pods": "3"}, {"pods": "4"}, False),
-    "another resource since": ({"pods": "3", "requests.cpu": "1"}, {"pods": "3"}, False),
+    "the previous limits": ({"pods": "3"}, {"pods": "4"}, False),
+    "a resource was added since": ({"pods": "3", "requests.cpu": "1"}, {"pods": "3"}, False),
     "nothing is limited": ({}, {}, True),
 }
 

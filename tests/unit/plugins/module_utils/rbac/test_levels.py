@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The rights of the three levels, and where bindings give them."""
+"""The permissions of the three levels, and their bindings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import
 )
 
 
-def rights(level: str) -> set[tuple[str, str, str, str]]:
-    """Verb, group, resource and name ("" for all names) of everything that a level's roles allow."""
+def permissions(level: str) -> set[tuple[str, str, str, str]]:
+    """Verb, group, resource and name ("" for all names) of everything that the roles of a level allow."""
     return {
         (verb, group, resource, name)
         for role in cluster_roles(level)
@@ -29,7 +29,7 @@ def rights(level: str) -> set[tuple[str, str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("level", "namespaces", "made"),
+    ("level", "namespaces", "expected"),
     [
         ("read", None, [("ClusterRoleBinding", None, "gpuctl-read")]),
         ("read", ["a", "b"], [("RoleBinding", "a", "gpuctl-read"), ("RoleBinding", "b", "gpuctl-read")]),
@@ -41,10 +41,10 @@ def rights(level: str) -> set[tuple[str, str, str, str]]:
         ("administer", None, [("ClusterRoleBinding", None, "gpuctl-administer")]),
     ],
 )
-def test_where_rights_are_given(level: str, namespaces: list[str] | None, made: list[tuple[str, str | None, str]]):
+def test_bindings(level: str, namespaces: list[str] | None, expected: list[tuple[str, str | None, str]]):
     found = bindings("robot", "here", level, namespaces)
-    assert [(obj["kind"], obj["metadata"].get("namespace"), obj["roleRef"]["name"]) for obj in found] == made
-    assert {role["metadata"]["name"] for role in cluster_roles(level)} == {role for _kind, _place, role in made}
+    assert [(obj["kind"], obj["metadata"].get("namespace"), obj["roleRef"]["name"]) for obj in found] == expected
+    assert {role["metadata"]["name"] for role in cluster_roles(level)} == {role for _kind, _place, role in expected}
     for obj in found:
         assert obj["metadata"]["name"] == f"{obj['roleRef']['name']}:here:robot"
         assert obj["subjects"] == [{"kind": "ServiceAccount", "name": "robot", "namespace": "here"}]
@@ -65,28 +65,29 @@ def test_two_accounts_never_share_a_binding():
         (None, False),
     ],
 )
-def test_whose_a_binding_is(subjects: list[dict[str, Any]] | None, expected: bool):
+def test_the_subject_of_a_binding(subjects: list[dict[str, Any]] | None, expected: bool):
     assert is_subject({"subjects": subjects}, "robot", "here") is expected
 
 
-def test_the_levels_are_steps_of_a_stair():
-    everything = {level: {(verb, group, resource) for verb, group, resource, _ in rights(level)} for level in LEVELS}
-    assert everything["read"] <= everything["administer"]
-    assert everything["submit"] <= everything["administer"]
+def test_administer_includes_the_other_levels():
+    read, submit, administer = ({permission[:3] for permission in permissions(level)} for level in LEVELS)
+    assert read <= administer
+    assert submit <= administer
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_no_level_allows_everything_of_anything(level: str):
-    assert all("*" not in right for right in rights(level))
+def test_no_level_has_a_wildcard(level: str):
+    assert all("*" not in permission for permission in permissions(level))
 
 
-def test_who_reads_writes_nothing():
-    assert {verb for verb, *_ in rights("read")} <= {"get", "list", "watch"}
+def test_read_allows_no_writes():
+    assert {verb for verb, *_ in permissions("read")} <= {"get", "list", "watch"}
 
 
-def test_cluster_wide_power_is_confined_to_our_own_objects():
+def test_cluster_wide_writes_are_limited_to_our_own_objects():
     for resource in ("priorityclasses", "clusterroles"):
-        writes = {(verb, name) for verb, _, kind, name in rights("administer") if kind == resource and verb != "list"}
+        allowed = permissions("administer")
+        writes = {(verb, name) for verb, _, kind, name in allowed if kind == resource and verb != "list"}
         assert all(name.startswith("gpuctl-") for _verb, name in writes)
         assert {"create", "patch"} <= {verb for verb, _ in writes}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When a job is what it is waited for to become."""
+"""When a job has reached a goal."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ CASES: dict[str, tuple[Goal, dict[str, Any] | None, list[dict[str, Any]], bool]]
     "ready": (READY, READY_SERVICE, [], True),
     "ready: not yet": (READY, SERVICE, [], False),
     "ready: by hand": (READY, OLD, [], True),
-    "ready, and made anew: not before its pod is": (after_restart(READY), OLD, [], False),
-    "ready, and made anew": (after_restart(READY), NEW, [], True),
+    "ready, but with the pod from before the restart": (after_restart(READY), OLD, [], False),
+    "ready, with a new pod": (after_restart(READY), NEW, [], True),
     "complete": (COMPLETE, ENDED, [], True),
     "complete: it runs": (COMPLETE, JOB, [placed(), placed("x-2")], False),
     "paused": (PAUSED, SUSPENDED, [], True),
@@ -70,5 +70,7 @@ CASES: dict[str, tuple[Goal, dict[str, Any] | None, list[dict[str, Any]], bool]]
 
 
 @pytest.mark.parametrize(("goal", "obj", "pods", "reached"), CASES.values(), ids=CASES)
-def test_what_is_reached(goal: Goal, obj: dict[str, Any] | None, pods: list[dict[str, Any]], reached: bool) -> None:
+def test_which_goals_are_reached(
+    goal: Goal, obj: dict[str, Any] | None, pods: list[dict[str, Any]], reached: bool
+) -> None:
     assert goal.reached(obj, pods) == reached

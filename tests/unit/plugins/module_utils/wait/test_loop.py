@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Waiting on a simulated cluster: when it ends, what it says then, and what it asks the server for."""
+"""Waiting on a simulated cluster: when it ends, with which statuses, and the requests that it sends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.live_jobs import JobId
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.read import JobId
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PAUSED_REPLICAS, POOL, pod_selector
@@ -114,7 +114,7 @@ def in_the_background(seconds: float, what: Callable[[], Any]) -> None:
 # -- arriving --------------------------------------------------------------------------------------------------------
 
 
-def test_jobs_that_have_arrived_cost_a_list_of_each_kind(cluster: Cluster) -> None:
+def test_jobs_that_are_ready_cost_one_list_of_their_kind(cluster: Cluster) -> None:
     deployment(cluster, "web")
     wait(cluster, READY, "web")
     cluster.requests.reset()
@@ -144,7 +144,7 @@ def test_a_change_is_seen_when_it_happens(cluster: Cluster) -> None:
     assert monotonic() - began < LIMIT
 
 
-def test_what_completes_and_is_removed_has_arrived(cluster: Cluster) -> None:
+def test_a_job_that_completes_and_is_removed_is_complete(cluster: Cluster) -> None:
     """The first ends when both are waited for, the second when the first has arrived."""
 
     def end_one(job_statuses: Mapping[JobId, JobStatus]) -> float:
@@ -153,7 +153,7 @@ def test_what_completes_and_is_removed_has_arrived(cluster: Cluster) -> None:
 
     job(cluster, "first", ttl=0)
     job(cluster, "second")
-    found = wait(cluster, COMPLETE, "first", "second", tell=end_one)
+    found = wait(cluster, COMPLETE, "first", "second", report=end_one)
     assert [job_status.reached_goal for job_status in found.values()] == [True, True]
 
 
@@ -166,7 +166,7 @@ def test_scheduled_means_that_every_new_pod_has_a_node(cluster: Cluster) -> None
     assert not wait(cluster, SCHEDULED, "web", timeout=0.5)["web"].reached_goal
 
 
-def test_gone_means_that_the_pods_are_gone_too(cluster: Cluster) -> None:
+def test_deleted_means_that_the_pods_are_deleted_too(cluster: Cluster) -> None:
     behave(cluster, "train", stop_seconds=1)
     job(cluster, "train")
     wait(cluster, READY, "train")
@@ -176,7 +176,7 @@ def test_gone_means_that_the_pods_are_gone_too(cluster: Cluster) -> None:
     assert 0.9 < monotonic() - began < LIMIT
 
 
-def test_paused_means_that_the_pods_are_gone(cluster: Cluster) -> None:
+def test_paused_means_that_no_pod_runs(cluster: Cluster) -> None:
     behave(cluster, "train", stop_seconds=1)
     job(cluster, "train")
     wait(cluster, READY, "train")
@@ -189,18 +189,18 @@ def test_paused_means_that_the_pods_are_gone(cluster: Cluster) -> None:
 # -- not arriving ----------------------------------------------------------------------------------------------------
 
 
-def test_time_runs_out(cluster: Cluster) -> None:
+def test_the_wait_ends_at_the_timeout(cluster: Cluster) -> None:
     behave(cluster, "web", ready=False)
     deployment(cluster, "web")
     began = monotonic()
     found = wait(cluster, READY, "web", timeout=1)["web"]
     assert not found.settled
     assert found.blocker is not None
-    assert "runs, but is not ready yet" in found.blocker.text
+    assert "is running but not ready yet" in found.blocker.text
     assert 0.9 < monotonic() - began < LIMIT
 
 
-LOST: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any], str, str]] = {
+FATAL: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any], str, str]] = {
     "an image that is not there": (
         deployment,
         {},
@@ -213,42 +213,42 @@ LOST: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any], str, 
         {"crash_seconds": 0.1, "ready": False},
         {},
         "CrashLoopBackOff",
-        "keeps ending with exit code 1",
+        "keeps failing with exit code 1",
     ),
     "a training that fails": (
         job,
         {"run_seconds": 0.2, "exit_code": 3},
         {},
         "FailureTarget",
-        "ended with exit code 3",
+        "failed with exit code 3",
     ),
     "labels that no node has": (
         deployment,
         {},
         {"nodeSelector": {POOL: "nope"}},
         "Unschedulable",
-        "no node is in pool nope",
+        "pool nope has no nodes",
     ),
-    "more GPUs than any node has": (job, {}, {"gpu": 9}, "Unschedulable", "it asks for 9 GPUs on one node"),
+    "more GPUs than any node has": (job, {}, {"gpu": 9}, "Unschedulable", "it needs 9 GPUs on one node"),
     "a quota that a training exceeds": (
         job,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "the quota limit of the namespace is exhausted",
+        "quota limit of the namespace is exhausted",
     ),
     "a quota that a service exceeds": (
         deployment,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "the quota limit of the namespace is exhausted",
+        "quota limit of the namespace is exhausted",
     ),
 }
 
 
-@pytest.mark.parametrize(("make", "orders", "pod", "cause", "said"), LOST.values(), ids=LOST)
-def test_what_can_never_come_true_ends_the_wait_within_two_seconds(
+@pytest.mark.parametrize(("make", "orders", "pod", "cause", "said"), FATAL.values(), ids=FATAL)
+def test_a_fatal_reason_ends_the_wait_within_two_seconds(
     cluster: Cluster,
     make: Callable[..., None],
     orders: dict[str, Any],
@@ -272,15 +272,15 @@ def first_seen(cluster: Cluster, word: str) -> list[float]:
     """The moments at which an object with that word was written."""
     moments: list[float] = []
 
-    def told(event: Any) -> None:
+    def on_event(event: Any) -> None:
         if f"'{word}'" in str({key: value for key, value in event.new.obj.items() if key != "metadata"}):
             moments.append(monotonic())
 
-    cluster.call(lambda: cluster.store.subscribe(told))
+    cluster.call(lambda: cluster.store.subscribe(on_event))
     return moments
 
 
-def test_what_ended_has_a_log_to_read(cluster: Cluster) -> None:
+def test_a_fatal_end_names_the_container_to_read_logs_of(cluster: Cluster) -> None:
     behave(cluster, "train", run_seconds=0.2, exit_code=3)
     job(cluster, "train")
     found = wait(cluster, COMPLETE, "train")["train"]
@@ -289,7 +289,7 @@ def test_what_ended_has_a_log_to_read(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("make", [job, deployment])
-def test_a_quota_that_was_raised_since_does_not(cluster: Cluster, make: Callable[..., None]) -> None:
+def test_a_quota_that_was_raised_is_not_fatal(cluster: Cluster, make: Callable[..., None]) -> None:
     quota(cluster, "1")
     make(cluster, "x", gpu=2)
     wait(cluster, READY, "x")
@@ -297,7 +297,7 @@ def test_a_quota_that_was_raised_since_does_not(cluster: Cluster, make: Callable
     assert wait(cluster, READY, "x", fresh=False)["x"].reached_goal, "the controller's next try succeeds"
 
 
-def test_gpus_that_are_taken_may_become_free(cluster: Cluster) -> None:
+def test_gpus_in_use_are_not_fatal(cluster: Cluster) -> None:
     for number in range(2):
         job(cluster, f"first-{number}", gpu=8)
     wait(cluster, READY, "first-0", "first-1")
@@ -308,7 +308,7 @@ def test_gpus_that_are_taken_may_become_free(cluster: Cluster) -> None:
     assert wait(cluster, READY, "next")["next"].reached_goal
 
 
-def test_a_node_may_be_on_its_way(cluster: Cluster) -> None:
+def test_a_nominated_node_is_waited_for(cluster: Cluster) -> None:
     job(cluster, "train", nodeSelector={POOL: "new"})
     assert wait(cluster, READY, "train")["train"].fatal
     assert not wait(cluster, READY, "train", timeout=0.5, new_nodes=True)["train"].settled
@@ -328,17 +328,17 @@ def test_a_node_may_be_on_its_way(cluster: Cluster) -> None:
     assert wait(cluster, READY, "train")["train"].reached_goal
 
 
-def test_what_is_paused_or_deleted_is_not_waited_for(cluster: Cluster) -> None:
+def test_paused_and_deleted_jobs_are_fatal(cluster: Cluster) -> None:
     job(cluster, "train", suspend=True)
     deployment(cluster, "web", replicas=0, annotations={PAUSED_REPLICAS: "2"})
     found = wait(cluster, READY, "train", "web", "gone", keep_going=True)
     said = {name: job_status.fatal.text for name, job_status in found.items() if job_status.fatal}
-    assert "it is paused" in said["train"]
+    assert "is paused" in said["train"]
     assert "deleted" in said["gone"]
-    assert "it is paused" in said["web"]
+    assert "is paused" in said["web"]
 
 
-def test_a_service_that_goes_while_others_are_waited_for_has_not_arrived(cluster: Cluster) -> None:
+def test_a_deployment_deleted_during_the_wait_is_fatal(cluster: Cluster) -> None:
     behave(cluster, "slow", ready=False)
     deployment(cluster, "slow")
     deployment(cluster, "web")
@@ -349,7 +349,7 @@ def test_a_service_that_goes_while_others_are_waited_for_has_not_arrived(cluster
     assert "deleted" in found["web"].fatal.text
 
 
-def test_pods_of_a_former_template_do_not_count(cluster: Cluster) -> None:
+def test_pods_of_an_earlier_template_do_not_count(cluster: Cluster) -> None:
     behave(cluster, "web", crash_seconds=0.1, ready=False, image="reg/ml:v1")
     deployment(cluster, "web")
     assert wait(cluster, READY, "web")["web"].fatal
@@ -362,20 +362,20 @@ def test_pods_of_a_former_template_do_not_count(cluster: Cluster) -> None:
     assert wait(cluster, READY, "web", fresh=False)["web"].reached_goal
 
 
-def test_one_that_is_lost_ends_the_wait_for_the_others_unless_told_to_keep_going(cluster: Cluster) -> None:
+def test_a_fatal_job_ends_the_wait_unless_keep_going(cluster: Cluster) -> None:
     behave(cluster, "slow", ready=False)
     deployment(cluster, "slow")
-    deployment(cluster, "lost", image="reg/does-not-exist:1")
-    found = wait(cluster, READY, "slow", "lost")
-    assert found["lost"].fatal
+    deployment(cluster, "fatal", image="reg/does-not-exist:1")
+    found = wait(cluster, READY, "slow", "fatal")
+    assert found["fatal"].fatal
     assert not found["slow"].settled
     in_the_background(0.5, lambda: behave(cluster, "slow", ready=True))
-    found = wait(cluster, READY, "slow", "lost", keep_going=True)
-    assert found["lost"].fatal
+    found = wait(cluster, READY, "slow", "fatal", keep_going=True)
+    assert found["fatal"].fatal
     assert found["slow"].reached_goal
 
 
-def test_who_may_not_look_at_nodes_and_quotas_waits_all_the_same(cluster: Cluster) -> None:
+def test_waiting_works_without_the_right_to_read_nodes_and_quotas(cluster: Cluster) -> None:
     rbac = "rbac.authorization.k8s.io"
     rules = [{"apiGroups": ["", "apps", "batch"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
     role = {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": metadata("r"), "rules": rules}
@@ -391,28 +391,28 @@ def test_who_may_not_look_at_nodes_and_quotas_waits_all_the_same(cluster: Cluste
     job(cluster, "large", gpu=9)
     job(cluster, "elsewhere", nodeSelector={POOL: "nope"})
     found = wait(cluster, READY, "large", "elsewhere", timeout=3, keep_going=True, token="lab-user-token")
-    assert not found["large"].settled, "only a look at the nodes tells that none is large enough"
+    assert not found["large"].settled, "only the nodes show that none is large enough"
     assert found["elsewhere"].fatal is not None, "the scheduler counts the nodes that have not the label"
 
 
-def test_it_tells_where_it_stands(cluster: Cluster) -> None:
+def test_it_reports_the_statuses(cluster: Cluster) -> None:
     """Also when nothing has changed: it gets ready only after that."""
     behave(cluster, "web", ready=False)
     deployment(cluster, "web")
-    told: list[bool] = []
+    reported: list[bool] = []
 
-    def tell(job_statuses: Mapping[JobId, JobStatus]) -> float:
-        told.append(job_statuses["default", "web"].reached_goal)
-        if len(told) == 8:  # more often than anything can have changed
+    def report(job_statuses: Mapping[JobId, JobStatus]) -> float:
+        reported.append(job_statuses["default", "web"].reached_goal)
+        if len(reported) == 8:  # more often than anything can have changed
             behave(cluster, "web", ready=True)
         return 0.1
 
-    assert wait(cluster, READY, "web", tell=tell)["web"].reached_goal
-    assert told[-1]
-    assert not any(told[:8])
+    assert wait(cluster, READY, "web", report=report)["web"].reached_goal
+    assert reported[-1]
+    assert not any(reported[:8])
 
 
-def test_nothing_is_final_while_the_server_is_away(cluster: Cluster) -> None:
+def test_nothing_is_final_while_the_server_is_unreachable(cluster: Cluster) -> None:
     quota(cluster, "1")
     fault = cluster.faults.add(Fault("unavailable", path="*/resourcequotas*", count=None))
     job(cluster, "x", gpu=2)

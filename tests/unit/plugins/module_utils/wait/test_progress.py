@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a wait says: line by line while it lasts, and at its end."""
+"""What a wait reports: line by line while it lasts, and at its end."""
 
 from __future__ import annotations
 
@@ -11,60 +11,60 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import JobStatus
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.progress import (
     ProgressReporter,
-    TimedOut,
-    errors,
-    problem,
+    UnreachedGoal,
     progress_line,
+    wait_errors,
+    wait_problem,
 )
 
 from ..cluster.live_objects import pod, workload
 
-PLACE = PendingReason("pod web-1 cannot be placed: none is free")
-LOST = PendingReason("the image x cannot be pulled; check environment.image", final=True)
+UNSCHEDULED = PendingReason("pod web-1 cannot be scheduled: none is free")
+PULL = PendingReason("image x cannot be pulled", "Check environment.image", final=True)
 
 
 def deployment(ready: int = 0, **fields: Any) -> JobStatus:
     return JobStatus(workload("Deployment", status={"readyReplicas": ready}), **fields)
 
 
-ARRIVED = deployment(2, reached_goal=True)
-WAITING = deployment(1, blocker=PLACE)
+READY_NOW = deployment(2, reached_goal=True)
+WAITING = deployment(1, blocker=UNSCHEDULED)
 
-# the goal, where the jobs stand, the line
+# the goal, the statuses, the line
 LINES: dict[str, tuple[Goal, dict[tuple[str, str], JobStatus], str]] = {
     "one job": (
         READY,
         {("ml", "web"): WAITING},
-        "0 of 1 ready after 40 s of at most 600 s; "
-        "waiting for web (Partially Running: pod web-1 cannot be placed: none is free)",
+        "0 of 1 job ready after 40 s (timeout: 600 s); "
+        "waiting for web (Partially Running: pod web-1 cannot be scheduled: none is free)",
     ),
-    "nothing stands in its way": (
+    "no reason is known": (
         READY,
         {("ml", "web"): deployment()},
-        "0 of 1 ready after 40 s of at most 600 s; waiting for web (Pending, 0 of 2 pods ready)",
+        "0 of 1 job ready after 40 s (timeout: 600 s); waiting for web (Pending, 0 of 2 pods ready)",
     ),
-    "all are there": (READY, {("ml", "a"): ARRIVED}, "1 of 1 ready after 40 s of at most 600 s"),
+    "all are ready": (READY, {("ml", "a"): READY_NOW}, "1 of 1 job ready after 40 s (timeout: 600 s)"),
     "of many some are named": (
         READY,
-        {("ml", f"web-{number}"): ARRIVED if number < 2 else deployment() for number in range(10)},
-        "2 of 10 ready after 40 s of at most 600 s; waiting for web-2 (Pending, 0 of 2 pods ready), "
+        {("ml", f"web-{number}"): READY_NOW if number < 2 else deployment() for number in range(10)},
+        "2 of 10 jobs ready after 40 s (timeout: 600 s); waiting for web-2 (Pending, 0 of 2 pods ready), "
         "web-3 (Pending, 0 of 2 pods ready), web-4 (Pending, 0 of 2 pods ready), 5 more",
     ),
     "several namespaces": (
         COMPLETE,
-        {("ml", "a"): ARRIVED, ("research", "a"): deployment(fatal=LOST)},
-        "1 of 2 complete after 40 s of at most 600 s; "
-        "waiting for research/a (Pending: the image x cannot be pulled; check environment.image)",
+        {("ml", "a"): READY_NOW, ("research", "a"): deployment(fatal=PULL)},
+        "1 of 2 jobs complete after 40 s (timeout: 600 s); "
+        "waiting for research/a (Pending: image x cannot be pulled. Check environment.image)",
     ),
-    "jobs that are to go": (
+    "jobs to be deleted": (
         DELETED,
         {("ml", "a"): JobStatus(None, [pod()]), ("ml", "b"): JobStatus(None, reached_goal=True)},
-        "1 of 2 gone after 40 s of at most 600 s; waiting for a (1 pod left)",
+        "1 of 2 jobs deleted after 40 s (timeout: 600 s); waiting for a (1 pod left)",
     ),
-    "a long story": (
+    "a long reason": (
         READY,
         {("ml", "a"): deployment(blocker=PendingReason("long " * 100))},
-        f"0 of 1 ready after 40 s of at most 600 s; waiting for a (Pending: {('long ' * 100)[:159]}…)",
+        f"0 of 1 job ready after 40 s (timeout: 600 s); waiting for a (Pending: {('long ' * 100)[:159]}…)",
     ),
 }
 
@@ -74,12 +74,12 @@ def test_a_line_of_progress(goal: Goal, job_statuses: dict[tuple[str, str], JobS
     assert progress_line(goal, job_statuses, 40.2, 600) == line
 
 
-def test_lines_come_when_something_changes_but_not_too_often_and_sometimes_when_nothing_does() -> None:
-    times, told = [0.0], []
-    announce = ProgressReporter(READY, 600, lambda line: told.append(times[-1]), lambda: times[-1])
+def test_when_lines_are_shown() -> None:
+    times, shown = [0.0], []
+    report = ProgressReporter(READY, 600, lambda line: shown.append(times[-1]), lambda: times[-1])
     waiting, other = {("ml", "a"): WAITING}, {("ml", "a"): deployment()}
     for time, job_statuses, due in (
-        (0.1, waiting, 1.9),  # a start that is quick needs no word
+        (0.1, waiting, 1.9),  # a quick start needs no line
         (2.0, waiting, 30.0),
         (2.5, waiting, 29.5),
         (3.0, other, 1.0),
@@ -89,111 +89,121 @@ def test_lines_come_when_something_changes_but_not_too_often_and_sometimes_when_
         (50.0, waiting, 30.0),
     ):
         times.append(time)
-        assert announce(job_statuses) == pytest.approx(due)
-    assert told == [2.0, 4.0, 20.0, 50.0]
+        assert report(job_statuses) == pytest.approx(due)
+    assert shown == [2.0, 4.0, 20.0, 50.0]
 
 
-def late(name: str, job_status: JobStatus, reason: str | None = None, log: tuple[str, ...] = ()) -> TimedOut:
-    return TimedOut(f"inference {name} in namespace ml", job_status, reason, log)
+def unreached_goal(
+    name: str, job_status: JobStatus, reason: str | None = None, log: tuple[str, ...] = ()
+) -> UnreachedGoal:
+    return UnreachedGoal(f"inference {name} in namespace ml", job_status, reason, log)
 
 
-SLOW = late("slow", WAITING, "pod web-1 cannot be placed: none is free.")
-HOPELESS = late("lost", deployment(fatal=LOST), LOST.sentence)
+TIMED_OUT = unreached_goal("slow", WAITING, "pod web-1 cannot be scheduled: none is free.")
+FATAL = unreached_goal("fatal", deployment(fatal=PULL), PULL.sentence)
 
-# the goal, who is late, of how many, is the task to keep going, the message
-PROBLEMS: dict[str, tuple[Goal, list[TimedOut], int, bool, str]] = {
-    "one was too slow": (
+# the goal, the jobs that did not reach it, the number of jobs, keep_going, the message
+PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
+    "one timed out": (
         READY,
-        [SLOW],
+        [TIMED_OUT],
         1,
         False,
-        "not ready after 600 s: inference slow in namespace ml is Partially Running, 1 of 2 pods ready: "
-        "pod web-1 cannot be placed: none is free.",
+        "inference slow in namespace ml is not ready after 600 s: Partially Running, 1 of 2 pods ready. Reason: "
+        "pod web-1 cannot be scheduled: none is free.",
     ),
-    "some were too slow": (
+    "some timed out": (
         READY,
-        [SLOW, late("other", deployment())],
+        [TIMED_OUT, unreached_goal("other", deployment())],
         5,
         False,
         "2 of 5 jobs are not ready after 600 s:\n"
-        "inference slow in namespace ml is Partially Running, 1 of 2 pods ready: "
-        "pod web-1 cannot be placed: none is free.\n"
-        "inference other in namespace ml is Pending, 0 of 2 pods ready",
+        "inference slow in namespace ml: Partially Running, 1 of 2 pods ready. Reason: "
+        "pod web-1 cannot be scheduled: none is free.\n"
+        "inference other in namespace ml: Pending, 0 of 2 pods ready",
     ),
-    "one is lost": (
+    "one is fatal": (
         READY,
-        [HOPELESS],
+        [FATAL],
         1,
         False,
-        "inference lost in namespace ml will not become ready: the image x cannot be pulled; check environment.image.",
+        "inference fatal in namespace ml will not become ready: image x cannot be pulled. Check environment.image.",
     ),
-    "one is lost, and its log tells more": (
+    "one is fatal, with a log": (
         COMPLETE,
-        [late("lost", deployment(fatal=LOST), "it ended.", ("1", "2", "3", "4", "5", "6"))],
+        [unreached_goal("fatal", deployment(fatal=PULL), "it failed.", ("1", "2", "3", "4", "5", "6"))],
         1,
         False,
-        "inference lost in namespace ml will not become complete: it ended.\n"
+        "inference fatal in namespace ml will not become complete: it failed.\n"
         "The log ends with:\n  2\n  3\n  4\n  5\n  6",
     ),
-    "one is lost, the others were not waited for": (
+    "one is fatal, which ends the wait for the others": (
         READY,
-        [HOPELESS, SLOW],
+        [FATAL, TIMED_OUT],
         5,
         False,
-        "inference lost in namespace ml will not become ready: "
-        "the image x cannot be pulled; check environment.image.\n"
-        "Of the other jobs 3 were ready by then, 1 not yet.",
+        "inference fatal in namespace ml will not become ready: "
+        "image x cannot be pulled. Check environment.image.\n"
+        "Other jobs: 3 ready, 1 not ready yet.",
     ),
-    "one is lost, the others were waited for in vain": (
+    "one is fatal, another timed out": (
         READY,
-        [SLOW, HOPELESS],
+        [TIMED_OUT, FATAL],
         5,
         True,
-        "inference lost in namespace ml will not become ready: "
-        "the image x cannot be pulled; check environment.image.\n"
-        "not ready after 600 s: inference slow in namespace ml is Partially Running, 1 of 2 pods ready: "
-        "pod web-1 cannot be placed: none is free.",
+        "inference fatal in namespace ml will not become ready: "
+        "image x cannot be pulled. Check environment.image.\n"
+        "inference slow in namespace ml is not ready after 600 s: Partially Running, 1 of 2 pods ready. Reason: "
+        "pod web-1 cannot be scheduled: none is free.",
     ),
-    "what is to go is still there": (
+    "one is not deleted": (
         DELETED,
-        [late("web", JobStatus(None, [{"kind": "Pod", **pod()}]))],
+        [unreached_goal("web", JobStatus(None, [{"kind": "Pod", **pod()}]))],
         1,
         False,
-        "not gone after 600 s: inference web in namespace ml still has Pod x-1",
+        "inference web in namespace ml is not deleted after 600 s: Pod x-1 still terminating",
     ),
 }
 
 
-@pytest.mark.parametrize(("goal", "late", "number", "keep_going", "message"), PROBLEMS.values(), ids=PROBLEMS)
-def test_why_a_wait_was_in_vain(goal: Goal, late: list[TimedOut], number: int, keep_going: bool, message: str) -> None:
-    assert problem(goal, late, number, 600, keep_going=keep_going) == message
+@pytest.mark.parametrize(("goal", "unreached", "number", "keep_going", "message"), PROBLEMS.values(), ids=PROBLEMS)
+def test_the_message_of_a_failed_wait(
+    goal: Goal, unreached: list[UnreachedGoal], number: int, keep_going: bool, message: str
+) -> None:
+    assert wait_problem(goal, unreached, number, 600, keep_going=keep_going) == message
 
 
-LOST_TEXT = "will not become ready: the image x cannot be pulled; check environment.image."
-SLOW_TEXT = (
-    "not ready after 600 s: it is Partially Running, 1 of 2 pods ready: pod web-1 cannot be placed: none is free."
+FATAL_ERROR = "will not become ready: image x cannot be pulled. Check environment.image."
+TIMEOUT_ERROR = (
+    "not ready after 600 s: Partially Running, 1 of 2 pods ready. Reason: pod web-1 cannot be scheduled: none is free."
 )
 
-# who is late, is the task to keep going, what each of them is said to have failed of
-ERRORS: dict[str, tuple[dict[str, TimedOut], bool, dict[str, str]]] = {
-    "nobody": ({}, False, {}),
-    "the slow one": ({"slow": SLOW}, False, {"slow": SLOW_TEXT}),
-    "the lost one, and the slow one was not waited for": ({"slow": SLOW, "lost": HOPELESS}, False, {"lost": LOST_TEXT}),
-    "both": ({"slow": SLOW, "lost": HOPELESS}, True, {"slow": SLOW_TEXT, "lost": LOST_TEXT}),
+# the jobs that did not reach the goal, keep_going, the error of each
+ERRORS: dict[str, tuple[dict[str, UnreachedGoal], bool, dict[str, str]]] = {
+    "none": ({}, False, {}),
+    "the one that timed out": ({"slow": TIMED_OUT}, False, {"slow": TIMEOUT_ERROR}),
+    "the fatal one, which ended the wait for the other": (
+        {"slow": TIMED_OUT, "fatal": FATAL},
+        False,
+        {"fatal": FATAL_ERROR},
+    ),
+    "both": ({"slow": TIMED_OUT, "fatal": FATAL}, True, {"slow": TIMEOUT_ERROR, "fatal": FATAL_ERROR}),
 }
 
 
-@pytest.mark.parametrize(("late", "keep_going", "texts"), ERRORS.values(), ids=ERRORS)
-def test_who_has_failed(late: dict[str, TimedOut], keep_going: bool, texts: dict[str, str]) -> None:
-    found = errors(READY, {("ml", name): one for name, one in late.items()}, 600, keep_going=keep_going)
+@pytest.mark.parametrize(("unreached", "keep_going", "texts"), ERRORS.values(), ids=ERRORS)
+def test_the_errors_of_a_failed_wait(
+    unreached: dict[str, UnreachedGoal], keep_going: bool, texts: dict[str, str]
+) -> None:
+    found = wait_errors(READY, {("ml", name): job for name, job in unreached.items()}, 600, keep_going=keep_going)
     assert {name: text for (_namespace, name), text in found.items()} == texts
 
 
-def test_of_hundreds_of_jobs_a_few_are_told() -> None:
-    lost = [late(f"lost-{number}", deployment(fatal=LOST), LOST.sentence) for number in range(100)]
-    slow = [late(f"slow-{number}", deployment()) for number in range(100)]
-    lines = problem(READY, [*slow, *lost], 200, 600, keep_going=True).splitlines()
+def test_of_hundreds_of_jobs_ten_are_listed() -> None:
+    fatal = [unreached_goal(f"fatal-{number}", deployment(fatal=PULL), PULL.sentence) for number in range(100)]
+    timed_out = [unreached_goal(f"slow-{number}", deployment()) for number in range(100)]
+    lines = wait_problem(READY, [*timed_out, *fatal], 200, 600, keep_going=True).splitlines()
     assert len(lines) == 10 + 1 + 1 + 10 + 1
-    assert lines[10] == "The same is true of 90 more; see results."
+    assert lines[10] == "90 more jobs failed as well; see results."
     assert lines[11] == "100 of 200 jobs are not ready after 600 s:"
-    assert lines[-1] == "and 90 more; see results."
+    assert lines[-1] == "90 more jobs are not ready; see results."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A copy that follows the cluster: what is asked of a server for it, and what may go wrong in between."""
+"""The requests of a watch cache, and what may go wrong."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def until(cache: WatchCache, what: Callable[[], bool], seconds: float = 10) -> N
     deadline = monotonic() + seconds
     while not what():
         assert monotonic() < deadline
-        cache.changed(deadline - monotonic())
+        cache.wait_for_change(deadline - monotonic())
 
 
 def test_it_lists_once_and_then_watches(cluster: Cluster) -> None:
@@ -67,10 +67,10 @@ def test_it_lists_once_and_then_watches(cluster: Cluster) -> None:
     put(cluster, "unasked", follow="no")
     cluster.requests.reset()
     with WatchCache(client(cluster), pytest.fail) as cache:
-        cache.ask([HERE])
+        cache.add([HERE])
         assert names(cache) == {"a"}
         put(cluster, "between")
-        cache.follow()
+        cache.watch()
         until(cache, lambda: names(cache) == {"a", "between"})
         put(cluster, "a", k="v")
         until(cache, lambda: next(iter(cache.objects(CONFIG_MAP))).get("data") == {"k": "v"})
@@ -80,10 +80,10 @@ def test_it_lists_once_and_then_watches(cluster: Cluster) -> None:
     assert cluster.requests.counts() == {LIST: 1, WATCH: 1}
 
 
-def test_nothing_is_left_of_it_when_it_ends(cluster: Cluster) -> None:
+def test_no_thread_is_left_when_it_ends(cluster: Cluster) -> None:
     with WatchCache(client(cluster), pytest.fail) as cache:
-        cache.ask([HERE, WatchQuery(EVENT, "default")])
-        cache.follow()
+        cache.add([HERE, WatchQuery(EVENT, "default")])
+        cache.watch()
         assert len(followers()) == 2
         put(cluster, "a")
         until(cache, lambda: names(cache) == {"a"})  # it is watched by now, and silent from here on
@@ -94,13 +94,13 @@ def test_nothing_is_left_of_it_when_it_ends(cluster: Cluster) -> None:
 
 def followers() -> list[str]:
     """Threads of this and of no other test's doing."""
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("follow ")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("watch ")]
 
 
-def test_a_watch_that_was_cut_goes_on_where_it_was(cluster: Cluster) -> None:
+def test_an_interrupted_watch_continues_from_its_version(cluster: Cluster) -> None:
     with WatchCache(client(cluster), pytest.fail) as cache:
-        cache.ask([HERE])
-        cache.follow()
+        cache.add([HERE])
+        cache.watch()
         put(cluster, "a")
         until(cache, lambda: names(cache) == {"a"})
         cluster.call(lambda: [watch.break_off() for watch in cluster._server.watches])
@@ -109,14 +109,14 @@ def test_a_watch_that_was_cut_goes_on_where_it_was(cluster: Cluster) -> None:
     assert cluster.requests.counts() == {LIST: 1, WATCH: 2}
 
 
-def test_a_version_that_was_forgotten_is_listed_anew(cluster: Cluster) -> None:
+def test_an_expired_version_is_listed_again(cluster: Cluster) -> None:
     put(cluster, "a")
     with WatchCache(client(cluster), pytest.fail) as cache:
-        cache.ask([HERE])
+        cache.add([HERE])
         put(cluster, "b")
         cluster.call(lambda: cluster.registry.delete("ConfigMap", "default", "a"))
         cluster.faults.add(Fault("expired", verb="watch"))
-        cache.follow()
+        cache.watch()
         until(cache, lambda: names(cache) == {"b"})
         put(cluster, "c")
         until(cache, lambda: names(cache) == {"b", "c"})
@@ -124,15 +124,15 @@ def test_a_version_that_was_forgotten_is_listed_anew(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("fault", ["unavailable", "busy", "reset"])
-def test_a_server_in_trouble_is_waited_for(cluster: Cluster, fault: str) -> None:
+def test_transient_errors_are_retried(cluster: Cluster, fault: str) -> None:
     warned: list[str] = []
     with WatchCache(client(cluster), warned.append) as cache:
-        cache.ask([HERE])
+        cache.add([HERE])
         cluster.faults.add(Fault(fault, verb="watch", count=2))
-        cache.follow()
+        cache.watch()
         put(cluster, "a")
         until(cache, lambda: names(cache) == {"a"})
-    assert len(warned) == (1 if fault == "reset" else 0), "told once that the server cannot be reached"
+    assert len(warned) == (1 if fault == "reset" else 0), "one warning that the server cannot be reached"
 
 
 def allow(cluster: Cluster, *verbs: str) -> None:
@@ -150,61 +150,59 @@ def allow(cluster: Cluster, *verbs: str) -> None:
     cluster.call(write)
 
 
-def test_who_may_not_watch_lists_more_and_more_rarely_and_is_told_once(cluster: Cluster) -> None:
+def test_without_the_right_to_watch_it_polls_and_warns_once(cluster: Cluster) -> None:
     allow(cluster, "list")
     warned: list[str] = []
     with WatchCache(client(cluster, "lab-user-token"), warned.append) as cache:
-        cache.ask([HERE, replace(HERE, labels="another=one")])
-        cache.follow()
+        cache.add([HERE, replace(HERE, labels="another=one")])
+        cache.watch()
         put(cluster, "a")
         until(cache, lambda: names(cache) == {"a"})
-        cache.changed(1.5)
+        cache.wait_for_change(1.5)
         until(cache, lambda: cluster.requests.counts().get(WATCH) == 2)
     counts = cluster.requests.counts()
     assert counts[WATCH] == 2
     assert counts[LIST] <= 12
     (warning,) = warned
-    assert "configmaps in namespace default cannot be watched, so the cluster is asked every few seconds" in warning
-    assert "grant the verb watch" in warning
+    assert "configmaps in namespace default cannot be watched and are polled instead" in warning
+    assert "Grant the verb watch" in warning
 
 
-def test_who_may_not_list_fails_but_does_without_what_is_optional(cluster: Cluster) -> None:
+def test_a_forbidden_list_fails_unless_it_is_optional(cluster: Cluster) -> None:
     with WatchCache(client(cluster, "lab-user-token"), pytest.fail) as cache:
-        cache.ask([WatchQuery(EVENT, "default", optional=True)])
+        cache.add([WatchQuery(EVENT, "default", optional=True)])
         assert list(cache.objects(EVENT)) == []
         with pytest.raises(ApiError, match="forbidden"):
-            cache.ask([HERE])
+            cache.add([HERE])
 
 
-def test_rights_that_are_lost_end_it(cluster: Cluster) -> None:
+def test_revoked_permissions_end_it(cluster: Cluster) -> None:
     allow(cluster, "list", "watch")
     with WatchCache(client(cluster, "lab-user-token"), pytest.fail) as cache:
-        cache.ask([HERE])
+        cache.add([HERE])
         cluster.faults.add(Fault("expired", verb="watch"))
         cluster.call(lambda: cluster.registry.delete("RoleBinding", "default", "r"))
-        cache.follow()
+        cache.watch()
         with pytest.raises(ApiError, match="cannot list"):
-            cache.changed(5)
+            cache.wait_for_change(5)
 
 
-def test_what_goes_wrong_in_a_thread_is_raised_where_somebody_waits(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_in_a_thread_is_raised_in_the_waiting_one(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def defect(*query: object, **selectors: object) -> None:
         raise RuntimeError("a defect")
 
     with WatchCache(client(cluster), pytest.fail) as cache:
-        cache.ask([HERE])
+        cache.add([HERE])
         monkeypatch.setattr(Client, "watch", defect)
-        cache.follow()
+        cache.watch()
         with pytest.raises(RuntimeError, match="a defect"):
-            cache.changed(5)
+            cache.wait_for_change(5)
 
 
-def test_too_many_questions_are_looked_at_in_turn(cluster: Cluster) -> None:
+def test_queries_beyond_the_limit_are_polled(cluster: Cluster) -> None:
     queries = [WatchQuery(CONFIG_MAP, f"ns-{number}") for number in range(66)]
     with WatchCache(client(cluster), pytest.fail) as cache:
-        cache.ask([*queries, WatchQuery(NODE, "")])
-        cache.follow()
+        cache.add([*queries, WatchQuery(NODE, "")])
+        cache.watch()
         until(cache, lambda: cluster.requests.counts()[LIST] > len(queries))
     assert cluster.requests.counts()[WATCH] <= 64

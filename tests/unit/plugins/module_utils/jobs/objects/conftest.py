@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.build import build
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import Built
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import Built, build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 
 NAMESPACE = "team-a"

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""inference and compute -> Deployment and Service, and an autoscaler where an inference asks for one."""
+
+from __future__ import annotations
+
+from ... import labels
+from ...manifest.models import Autoscaling, Compute, Inference
+from . import metadata, scheduling
+from .job_objects import Built, Object, sparse
+from .pod import Additions, pod_template, probes, startup_seconds
+from .priority import priority_class
+from .service import PORT_NAME, access_service
+
+# Seconds that a request may take: a long answer of a language model may be streamed to its end.
+_LONGEST_REQUEST = {"inference": 110, "compute": 50}
+# A terminating pod still gets requests until every node has heard of it.
+_DRAIN_SECONDS = 10
+# Time to pull the image before the container starts; Kubernetes' own default for the whole deadline.
+_PULL_SECONDS = 600
+# Load comes in waves and a model takes minutes to load: replicas are removed only after ten quiet minutes.
+_SCALE_DOWN_AFTER = 600
+# What dcgm-exporter measures per pod, under the name that prometheus-adapter serves it by default.
+_POD_METRICS = {"gpu_utilization": "DCGM_FI_DEV_GPU_UTIL"}
+
+
+def build_inference(manifest: Inference, namespace: str) -> Built:
+    """The objects of an inference. With ``autoscaling`` the replicas belong to the autoscaler and are not applied."""
+    scaling = manifest.autoscaling
+    replicas = manifest.service.replicas if scaling is None else None
+    workload, warnings = _deployment(manifest, namespace, replicas)
+    dependents = [access_service(manifest, namespace)]
+    if scaling is not None:
+        dependents.append(_autoscaler(manifest, scaling, namespace))
+        if "replicas" in manifest.service.model_fields_set:
+            kept = f"{scaling.min_replicas} to {scaling.max_replicas}"
+            warnings.append(f"service.replicas is ignored: autoscaling keeps {kept} replicas.")
+    return Built(workload, dependents, priority_class(manifest.job.priority), warnings)
+
+
+def build_compute(manifest: Compute, namespace: str) -> Built:
+    """The objects of a compute service."""
+    workload, warnings = _deployment(manifest, namespace, manifest.service.replicas)
+    return Built(workload, [access_service(manifest, namespace)], priority_class(manifest.job.priority), warnings)
+
+
+def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | None) -> tuple[Object, list[str]]:
+    """The Deployment and warnings. ``replicas`` is None when an autoscaler owns them."""
+    served = manifest.service
+    template, warnings = pod_template(
+        manifest,
+        namespace,
+        Additions(
+            container={
+                "ports": [{"name": PORT_NAME, "containerPort": served.port, "protocol": "TCP"}],
+                "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_SECONDS}}},
+                **probes(served),
+            },
+            pod={
+                "terminationGracePeriodSeconds": _DRAIN_SECONDS + _LONGEST_REQUEST[manifest.kind],
+                "topologySpreadConstraints": scheduling.spread_over_nodes(manifest.job.name),
+            },
+        ),
+    )
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels.pod_selector(manifest.job.name)},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": _rolling_update(manifest)},
+        "progressDeadlineSeconds": startup_seconds(served) + _PULL_SECONDS,
+        "template": template,
+    }
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata.workload_metadata(manifest, namespace, pods_together=1),
+        "spec": sparse(spec),
+    }
+    return workload, warnings
+
+
+def _rolling_update(manifest: Inference | Compute) -> Object:
+    """GPU pods are removed first: where all GPUs are in use, a surplus pod would stay pending."""
+    if scheduling.uses_gpu(manifest.resources):
+        return {"maxSurge": 0, "maxUnavailable": 1}
+    return {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def _autoscaler(manifest: Inference, scaling: Autoscaling, namespace: str) -> Object:
+    """The autoscaler that owns ``replicas`` of the job's Deployment."""
+    name = manifest.job.name
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata.dependent_metadata(manifest, namespace, name),
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": scaling.min_replicas,
+            "maxReplicas": scaling.max_replicas,
+            "metrics": [_metric(scaling)],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": _SCALE_DOWN_AFTER}},
+        },
+    }
+
+
+def _metric(scaling: Autoscaling) -> Object:
+    if scaling.metric == "cpu":
+        target: Object = {"type": "Utilization", "averageUtilization": int(scaling.target)}
+        return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+    metric = {"name": _POD_METRICS.get(scaling.metric, scaling.metric)}
+    target = {"type": "AverageValue", "averageValue": scaling.target}
+    return {"type": "Pods", "pods": {"metric": metric, "target": target}}

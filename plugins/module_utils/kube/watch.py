@@ -1,0 +1,65 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""The stream of events that the API server sends for a watch."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+from .errors import ApiError
+from .transport import CHUNK_SIZE, decode
+
+# Seconds. Servers send a bookmark every minute (apiserver/pkg/storage/cacher, defaultBookmarkFrequency): a watch that
+# is silent for longer has probably lost its connection unnoticed.
+READ_TIMEOUT = 90.0
+
+
+class Watch:
+    """An open watch: iterate over its events, ``{"type": …, "object": …}``, until the connection ends.
+
+    Raises ApiError for an error event in the stream (status 410: the resourceVersion is too old). ``stop`` may be
+    called from another thread than the iterating one.
+    """
+
+    def __init__(self, response: Any, path: str) -> None:
+        self._response = response
+        self._path = path
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        try:
+            for line in self._lines():
+                event = decode(line)
+                if "object" not in event:
+                    return  # The text of a proxy that has lost the server.
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise ApiError("GET", self._path, status.get("code", 500), status)
+                yield event
+        finally:
+            with self._lock:
+                self._response.close()  # A connection with unread data cannot serve another request.
+
+    def stop(self) -> None:
+        """End the iteration even while it waits: shutting a socket down wakes its reader, closing it does not."""
+        # AttributeError, ValueError: from urllib3 and http.client if the stream has just ended by itself.
+        with self._lock, suppress(OSError, AttributeError, ValueError):
+            if not self._response.closed:
+                with socket.socket(fileno=os.dup(self._response.fileno())) as connection:
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _lines(self) -> Iterator[bytes]:
+        from urllib3.exceptions import HTTPError
+
+        incomplete = b""
+        try:
+            for chunk in self._response.stream(CHUNK_SIZE):
+                *lines, incomplete = (incomplete + chunk).split(b"\n")
+                yield from lines
+        except (HTTPError, OSError):
+            return  # Cut, stopped or silent for too long: the events so far are valid, and a new watch continues.

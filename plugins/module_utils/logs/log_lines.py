@@ -1,0 +1,135 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Split a log, as it arrives in pieces from the server, into lines, and keep those that are wanted. Pure.
+
+Only the kept lines are buffered: a log, and a single line of it (a progress bar without newlines), may be larger than
+memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ..manifest.secrets import line_masker
+from .log_query import ALL
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line as it is shown. ``cut``: its end is missing, because it is longer than the limit."""
+
+    text: str
+    timestamp: str | None = None
+    cut: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes in UTF-8, with the newline."""
+        return len(self.text.encode()) + 1
+
+
+@dataclass(frozen=True)
+class View:
+    """Which lines are shown, and how.
+
+    ``pattern`` is searched in the masked text without timestamp, so it cannot be used to guess secrets. ``max_line`` is
+    in bytes.
+    """
+
+    max_line: int
+    secrets: Collection[str] = ()
+    pattern: re.Pattern[str] | None = None
+    timestamps: bool = False
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The lines taken from a log. ``truncated``: the limit removed some that were asked for."""
+
+    lines: list[str] = field(default_factory=list)
+    count: int = 0
+    truncated: bool = False
+    last_timestamp: str | None = None
+
+
+def split_log(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
+    """The lines of a log with timestamps that the view shows."""
+    mask = line_masker(view.secrets)
+    for raw, cut_before in _split(pieces, view.max_line + _TIMESTAMP_ROOM):
+        timestamp, data = _split_timestamp(raw)
+        cut = cut_before or len(data) > view.max_line
+        text = mask(data[: view.max_line].decode("utf-8", "replace"))
+        if cut:
+            text = _without_partial_secret(view.secrets, text)
+        if view.pattern is None or view.pattern.search(text):
+            shown = f"{timestamp} {text}" if view.timestamps and timestamp else text
+            yield Line(shown, timestamp, cut)
+
+
+def last_lines(lines: Iterable[Line], number: int, limit: int) -> Excerpt:
+    """The last ``number`` lines (ALL: all), at most ``limit`` bytes of them, but at least one line."""
+    kept: deque[Line] = deque()
+    size, limited = 0, False
+    for line in lines:
+        kept.append(line)
+        size += line.size
+        while number != ALL and len(kept) > number:
+            size -= kept.popleft().size
+        while size > limit and len(kept) > 1:
+            size -= kept.popleft().size
+            limited = True
+    # Lines removed by the limit do not count if as many as wanted came after them.
+    missing = limited and (number == ALL or len(kept) < number)
+    return Excerpt(
+        [line.text for line in kept],
+        len(kept),
+        missing or any(line.cut for line in kept),
+        kept[-1].timestamp if kept else None,
+    )
+
+
+def stream_lines(lines: Iterable[Line], write: Callable[[bytes], object]) -> Excerpt:
+    """Write each line as it arrives, and keep none."""
+    count, truncated, last_timestamp = 0, False, None
+    for line in lines:
+        write(f"{line.text}\n".encode())
+        count, truncated, last_timestamp = count + 1, truncated or line.cut, line.timestamp
+    return Excerpt([], count, truncated, last_timestamp)
+
+
+# The kubelet writes RFC 3339 with nine digits, in the zone of the node (pkg/kubelet/kuberuntime/logs, timeFormatOut).
+_TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) ?")
+_TIMESTAMP_ROOM = 40
+
+
+def _split(pieces: Iterable[bytes], max_line: int) -> Iterator[tuple[bytes, bool]]:
+    """Each line without its newline, at most ``max_line`` bytes of it, and whether it was cut."""
+    buffer, cut = b"", False
+    for piece in pieces:
+        *complete, rest = piece.split(b"\n")
+        for part in complete:
+            yield buffer + part[: max_line - len(buffer)], cut or len(buffer) + len(part) > max_line
+            buffer, cut = b"", False
+        cut = cut or len(buffer) + len(rest) > max_line
+        buffer += rest[: max_line - len(buffer)]
+    if buffer:
+        yield buffer, cut
+
+
+def _split_timestamp(raw: bytes) -> tuple[str | None, bytes]:
+    """Timestamp and text; lines that the kubelet itself writes have no timestamp."""
+    raw = raw.removesuffix(b"\r")
+    match = _TIMESTAMP.match(raw)
+    return (match[1].decode(), raw[match.end() :]) if match else (None, raw)
+
+
+def _without_partial_secret(secrets: Collection[str], text: str) -> str:
+    """Without the beginning of a secret at the end of a cut line, which the mask does not match."""
+    for secret in secrets:
+        for length in range(min(len(secret) - 1, len(text)), 0, -1):
+            if text.endswith(secret[:length]):
+                return text[:-length]
+    return text

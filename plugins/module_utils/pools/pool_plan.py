@@ -1,0 +1,113 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Read nodes and declarations, and plan which ConfigMaps and labels change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..cluster.read import WORKLOADS
+from ..cluster.status import status_of
+from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
+from ..engine.plan import Plan
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..kube.resources import CONFIG_MAP
+from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE
+from ..task import TaskFailed
+from .declaration import declarations_in, plan_config_maps
+from .membership import LivePools, Membership, PoolRequest, plan_membership
+
+_PREFIX = "pool-"
+
+
+@dataclass(frozen=True)
+class PoolPlans:
+    """What is written, and the state that it was decided on."""
+
+    membership: Membership
+    live: LivePools
+    config_maps: tuple[Plan, ...]
+    label_changes: tuple[LabelChange, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.config_maps or self.label_changes)
+
+    @property
+    def decisions(self) -> Membership:
+        return self.membership
+
+
+def plan_pools(client: Client, requests: Sequence[PoolRequest], *, force: bool) -> PoolPlans:
+    """Two lists of requests, nodes and ConfigMaps, in pages. Raises TaskFailed with all blockers."""
+    nodes = read_node_metadata(client)
+    config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)
+    declarations = declarations_in(config_maps)
+    names = (obj["metadata"]["name"] for obj in config_maps)
+    unmanaged = {name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)} - declarations.keys()
+    labels = {name: metadata.get("labels") or {} for name, metadata in nodes.items()}
+    live = LivePools(labels, declarations, unmanaged)
+
+    membership = plan_membership(requests, live, force=force)
+    in_use = _deleted_pools_in_use(client, membership, force=force)
+    blockers = [*membership.blockers, *(() if force else in_use)]
+    if blockers:
+        raise TaskFailed("\n".join([*blockers, "Nothing was changed."]))
+    keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL)
+    return PoolPlans(
+        membership,
+        live,
+        plan_config_maps(membership.declarations, config_maps),
+        tuple(
+            LabelChange(nodes[node], edit, node_label_values(nodes[node], keys))
+            for node, edit in membership.labels.items()
+        ),
+        warnings=(*in_use, *_forced_moves(membership)),
+    )
+
+
+def _forced_moves(membership: Membership) -> Iterator[str]:
+    """Warnings for the pools that lose nodes to this task without being part of it."""
+    requested = {pool.name for pool in membership.pools}
+    for pool in membership.pools:
+        for owner in sorted(set(pool.taken_from.values()) - requested):
+            nodes = [node for node, taken_from in pool.taken_from.items() if taken_from == owner]
+            yield f"pool {pool.name} takes {', '.join(nodes)} from pool {owner}, because force is true."
+
+
+def _deleted_pools_in_use(client: Client, membership: Membership, *, force: bool) -> list[str]:
+    """A sentence for each deleted pool that unfinished jobs use: a blocker, or with ``force`` a warning."""
+    deleted = sorted(pool.name for pool in membership.pools if pool.action == "delete")
+    if not deleted:
+        return []
+    try:
+        jobs = _jobs_by_pool(client, deleted)
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        unknown = (
+            f"cannot check whether jobs use the pool {' or '.join(deleted)}: {error.message}. Request permission to "
+            f"list jobs, deployments and statefulsets in all namespaces, or set force to true to delete it regardless."
+        )
+        return [] if force else [unknown]
+    consequence = (
+        ". Running pods continue, but new pods of these jobs find no node."
+        if force
+        else ". Delete the jobs or let them finish, or set force to true, which does not stop them."
+    )
+    return [f"pool {pool} is used by {', '.join(sorted(jobs[pool]))}{consequence}" for pool in sorted(jobs)]
+
+
+def _jobs_by_pool(client: Client, pools: Collection[str]) -> dict[str, list[str]]:
+    """The unfinished workloads of all namespaces, as ``<namespace>/<name>`` by pool."""
+    found: dict[str, list[str]] = {}
+    for resource in WORKLOADS:
+        for obj in client.list_objects(resource, labels=f"{POOL} in ({','.join(pools)})"):
+            # Only trainings finish. A paused service needs its pool when it is resumed.
+            if status_of(obj) not in ("Succeeded", "Failed"):
+                metadata = obj["metadata"]
+                found.setdefault(metadata["labels"][POOL], []).append(f"{metadata['namespace']}/{metadata['name']}")
+    return found

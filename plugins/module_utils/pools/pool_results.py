@@ -1,0 +1,55 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What gpuctl_pool returns. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine.node_writer import label_diff
+from ..engine.results import action_summary, map_diff
+from ..labels import SYSTEM_NAMESPACE
+from .declaration import Declaration
+from .membership import PoolChange
+from .pool_plan import PoolPlans
+
+
+def pool_results(plans: PoolPlans) -> dict[str, Any]:
+    """``changed``, ``results`` and ``msg``."""
+    results = [_result(pool) for pool in plans.membership.pools]
+    return {"changed": plans.changed, "results": results, "msg": action_summary(results, "pool")}
+
+
+def pool_diffs(plans: PoolPlans) -> list[dict[str, str]]:
+    """Ansible's ``diff`` entries: one for each declaration and for each node that changes."""
+    return [
+        *(
+            map_diff(f"Pool {name} ({SYSTEM_NAMESPACE})", _fields(plans.live.declarations.get(name)), _fields(after))
+            for name, after in plans.membership.declarations.items()
+        ),
+        *(label_diff(change) for change in plans.label_changes),
+    ]
+
+
+def _result(pool: PoolChange) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "action": pool.action,
+        "description": pool.description,
+        "nodes": list(pool.nodes),
+        "gpu_types": dict(pool.nodes),
+        "added": list(pool.added),
+        "removed": list(pool.removed),
+        "changed_types": {
+            node: {"before": before, "after": after} for node, (before, after) in pool.changed_types.items()
+        },
+        "taken_from": dict(pool.taken_from),
+    }
+
+
+def _fields(declaration: Declaration | None) -> dict[str, str]:
+    if declaration is None:
+        return {}
+    nodes = {f"nodes.{node}": declaration.nodes[node] or "no GPU type" for node in sorted(declaration.nodes)}
+    description = {"description": declaration.description} if declaration.description else {}
+    return {"name": declaration.name, **description, **nodes}

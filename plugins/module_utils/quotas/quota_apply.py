@@ -1,0 +1,148 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""Send the plans of quotas: all of them as dry runs, then for real, many namespaces concurrently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..engine.apply import ApplyResult, Executor
+from ..engine.plan import Action, Plan, Step, describe, with_hint
+from ..kube.client import Client
+from ..kube.concurrency import run_concurrently, run_concurrently_until
+from ..kube.errors import ApiError, KubeError
+from ..kube.resources import NAMESPACE, RESOURCE_QUOTA, resource_of
+from ..task import Task, TaskFailed
+from .live_quotas import concurrent_claims, wait_until_counted, wait_until_gone
+from .quota_plan import QuotaPlans
+from .quota_results import quota_results
+from .usage import unenforced_keys
+
+if TYPE_CHECKING:
+    from .quota import QuotaOptions
+
+_ATTEMPTS = 5
+
+
+def validate_quotas(task: Task[QuotaOptions], plans: Sequence[Plan]) -> tuple[list[ApplyResult], list[str]]:
+    """The predicted results, and what the server rejects. In check mode, a missing permission only warns."""
+    client = task.client()
+
+    def validate(plan: Plan) -> tuple[ApplyResult, ApiError | None]:
+        outcome = ApplyResult(plan)
+        try:
+            for step in (*plan.prerequisites, *plan.steps):
+                answer = _dry_run(client, step, plan, force_conflicts=task.options.force_conflicts)
+                if answer is not None:
+                    outcome.objects[step.kind, step.name] = answer
+        except ApiError as error:
+            return outcome, error
+        return outcome, None
+
+    validated = run_concurrently(validate, plans, client.concurrency)
+    errors = []
+    for outcome, error in validated:
+        if error and task.check_mode and error.is_forbidden:
+            task.warn(f"{describe(outcome.plan)}: not validated by the server, {error.message}")
+        elif error:
+            errors.append(f"{describe(outcome.plan)}: {with_hint(error, outcome.plan)}")
+    return [outcome for outcome, dummy in validated], errors
+
+
+def apply_quotas(task: Task[QuotaOptions], planned: QuotaPlans) -> list[ApplyResult]:
+    """Raises TaskFailed with the results up to then."""
+    client, options = task.client(), task.options
+    executor = Executor(
+        client=client,
+        check_mode=False,
+        gone_timeout=options.wait_timeout,
+        warn=task.warn,
+        force_conflicts=options.force_conflicts,
+    )
+
+    def apply(plans: list[Plan]) -> tuple[list[ApplyResult], KubeError | None]:
+        done: list[ApplyResult] = []
+        try:
+            for plan in plans:
+                done.append(executor.apply_plan(plan))
+                _drop_unenforced(client, done[-1])
+        except KubeError as error:
+            return done, error
+        return done, None
+
+    # In order within a namespace, so that one that moves to another quota is never without.
+    by_namespace: dict[str, list[Plan]] = {}
+    for plan in planned.plans:
+        by_namespace.setdefault(plan.namespace, []).append(plan)
+    answers = run_concurrently_until(lambda answer: bool(answer[1]), apply, by_namespace.values(), client.concurrency)
+    started = [answer for answer in answers if answer]
+    found = {(outcome.plan.name, outcome.plan.namespace): outcome for done, _error in started for outcome in done}
+    outcomes = [found[key] for plan in planned.plans if (key := (plan.name, plan.namespace)) in found]
+
+    def failure(*lines: str) -> TaskFailed:
+        result = quota_results(task, outcomes, planned)
+        return TaskFailed("\n".join(lines), **{name: result[name] for name in ("changed", "results", "diff")})
+
+    errors = [str(error) for _done, error in started if error]
+    if errors:
+        rest = f"{len(started) - len(errors)} other namespaces done, {len(by_namespace) - len(started)} not started."
+        raise failure(*errors, rest)
+    if claims := concurrent_claims(client, outcomes):
+        raise failure(*claims)
+    wait_until_counted(client, outcomes)
+    if options.wait:
+        left = wait_until_gone(client, deleted_namespaces(planned.plans), float(options.wait_timeout))
+        if left:
+            names = ", ".join(sorted(left))
+            raise failure(f"namespace {names} still terminating after {options.wait_timeout} s. Raise wait_timeout.")
+    return outcomes
+
+
+def deleted_namespaces(plans: Iterable[Plan]) -> list[str]:
+    """The namespaces that the plans delete."""
+    steps = [(plan.namespace, step) for plan in plans for step in plan.steps]
+    return [name for name, step in steps if step.kind == NAMESPACE.kind and step.action is Action.DELETE]
+
+
+def _dry_run(client: Client, step: Step, plan: Plan, *, force_conflicts: bool) -> dict[str, Any] | None:
+    """The server's answer to one step, or None if it cannot predict one. Raises ApiError.
+
+    In a namespace that the plan creates, the server checks permissions and then answers that the namespace is not
+    found (authorization comes before NamespaceLifecycle in admission).
+    """
+    if step.action is Action.UNCHANGED:
+        return step.live
+    creates_namespace = any(s.kind == NAMESPACE.kind and s.action is Action.CREATE for s in plan.prerequisites)
+    if creates_namespace and plan.prerequisites[0].live:
+        return None  # The previous namespace is terminating and accepts no objects.
+    try:
+        if step.action is Action.DELETE:
+            client.delete(resource_of(step.live), step.live["metadata"], propagation="Background", dry_run=True)
+            return None
+        return client.apply(step.desired, dry_run=True, force=force_conflicts)
+    except ApiError as error:
+        if creates_namespace and error.status == 404 and step.kind != NAMESPACE.kind:
+            return None
+        raise
+
+
+def _drop_unenforced(client: Client, outcome: ApplyResult) -> None:
+    """Remove keys from the ResourceQuota that limit nothing: an apply removes only what we applied ourselves.
+
+    The quota controller writes the status at about the same time, so after a conflict the object is read again.
+    """
+    for (kind, name), obj in list(outcome.objects.items()):
+        unenforced = unenforced_keys(obj) if kind == RESOURCE_QUOTA.kind else []
+        if not unenforced:
+            continue
+        patch = {"spec": {"hard": dict.fromkeys(unenforced)}}
+        for attempt in range(_ATTEMPTS):
+            try:
+                outcome.objects[kind, name] = client.merge_patch(RESOURCE_QUOTA, obj["metadata"], patch)
+                break
+            except ApiError as error:
+                now = client.get(RESOURCE_QUOTA, outcome.plan.namespace, name)
+                if error.status != 409 or now is None or attempt == _ATTEMPTS - 1:
+                    raise
+                obj = now

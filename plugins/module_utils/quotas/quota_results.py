@@ -1,0 +1,47 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# SPDX-License-Identifier: BSD-2-Clause
+"""What gpuctl_quota returns, and a warning for each exceeded limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..engine.apply import ApplyResult
+from ..engine.results import action_summary, diffs_of, resource_result
+from ..task import Task
+from .quota_plan import QuotaPlans
+from .usage import description_of, over_quota, quota_keys, usage
+
+
+def quota_results(task: Task[Any], outcomes: Sequence[ApplyResult], planned: QuotaPlans) -> dict[str, Any]:
+    results = [_result(outcome, planned) for outcome in outcomes]
+    for result in results:
+        if result["over_quota"] and result["action"] != "unchanged":
+            used = ", ".join(f"{each['resource']} {each['used']} of {each['hard']}" for each in result["over_quota"])
+            task.warn(
+                f"quota {result['name']} in namespace {result['namespace']}: the usage exceeds the limits ({used}). "
+                f"Running pods continue, but no new pod starts until the usage drops."
+            )
+    return {
+        "changed": any(outcome.plan.changed for outcome in outcomes),
+        "results": results,
+        "diff": task.diff(lambda: (diff for outcome in outcomes for diff in diffs_of(outcome.plan, ()))),
+        "msg": action_summary(results, "namespace"),
+    }
+
+
+def _result(outcome: ApplyResult, planned: QuotaPlans) -> dict[str, Any]:
+    plan = outcome.plan
+    found = next((obj for obj in outcome.objects.values() if obj["kind"] == "ResourceQuota"), None)
+    return {
+        "name": plan.name or None,
+        "namespace": plan.namespace,
+        "description": description_of(found) if found else None,
+        "action": str(plan.action),
+        **(usage(found) if found else dict.fromkeys(quota_keys())),
+        "over_quota": over_quota(found) if found else [],
+        "other_quotas": planned.others.get(plan.namespace, []),
+        "reason": planned.notes.get(plan.namespace),
+        "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
+    }

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The modules of the collection: packages in layers, and one thing for each name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+MODULE_UTILS = PLUGINS / "module_utils"
+FILES = sorted(MODULE_UTILS.rglob("*.py"))
+EVERYWHERE = {"run"}  # the entry point of each module
+
+
+def imported_packages(file: Path) -> Iterator[str]:
+    """The packages and modules right below module_utils that a file imports from, also within functions."""
+    here = file.relative_to(MODULE_UTILS).parts
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = here[: len(here) - node.level]
+            if base:
+                yield base[0]
+            elif node.module:
+                yield node.module.split(".")[0]
+            else:
+                yield from (alias.name for alias in node.names)
+
+
+def public_names(file: Path) -> Iterator[str]:
+    """The functions and classes that a file defines at its top level."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            yield node.name
+
+
+def test_packages_do_not_import_each_other_in_a_circle() -> None:
+    imports: dict[str, set[str]] = defaultdict(set)
+    for file in FILES:
+        package = file.relative_to(MODULE_UTILS).parts[0].removesuffix(".py")
+        imports[package].update(imported for imported in imported_packages(file) if imported != package)
+    try:
+        tuple(TopologicalSorter(imports).static_order())
+    except CycleError as cycle:
+        pytest.fail(" <- ".join(cycle.args[1]))
+
+
+def test_what_is_imported_is_seen() -> None:
+    """Else the test above would find no circle whatever happens."""
+    assert set(imported_packages(MODULE_UTILS / "wait" / "loop.py")) >= {"cluster", "kube", "labels", "wait"}
+
+
+def test_a_public_name_is_defined_once() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in FILES:
+        for name in public_names(file):
+            places[name].append(str(file.relative_to(PLUGINS)))
+    assert len(places) > 100
+    assert {name: files for name, files in places.items() if len(files) > 1 and name not in EVERYWHERE} == {}
+
+
+def test_file_names_are_unique() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in (*FILES, *(PLUGINS / "plugin_utils").rglob("*.py")):
+        if file.name != "__init__.py":
+            places[file.name].append(str(file.relative_to(PLUGINS)))
+    assert len(places) > 100
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
