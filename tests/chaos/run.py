@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -205,8 +206,9 @@ class Crew:
                 idle.append(line)
 
     def close(self) -> None:
-        for line in self._lines:
-            line.close()
+        for line in self._lines:  # A worker has copies of these ends, so closing them would not end it.
+            with suppress(OSError):
+                line.send(None)
         for process in self._processes:
             process.join(10)
             if process.is_alive():
@@ -216,8 +218,8 @@ class Crew:
 def _work(line: Connection, kubeconfig: Path | None) -> None:
     stage = Stage(kubeconfig)
     try:
-        while True:
-            what, name, reference = line.recv()
+        while order := line.recv():
+            what, name, reference = order
             try:
                 answer: Any = stage.reference(name) if what == "reference" else stage.play(Case.parse(name), reference)
             except Exception:
