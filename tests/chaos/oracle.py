@@ -19,21 +19,21 @@ from .snapshot import LEDGER as LEDGER_NAME
 from .snapshot import WORKLOADS, Snapshot, differences
 
 PROMISES = {
-    "exit": "A run that ends well has done all of its work, and one that fails does not end well.",
+    "exit": "A run that succeeds has done all of its work.",
     "changed": "`changed` is false only if nothing was written, or if the message says that this is not known.",
-    "message": "A failure is explained in a few lines without HTML, tracebacks or claims that are not true.",
-    "said": "If a job was deleted and is not there any more, the message says so.",
-    "survives": "A single transient fault (busy, reset, lost answer, broken watch) fails no run.",
-    "prompt": "A server that says nothing ends a run within its `request_timeout`.",
-    "heals": "The same task, run again, ends well and completes what was left.",
+    "message": "A failure is explained in a few lines, without HTML, tracebacks or false claims.",
+    "deletion": "If a failed run has deleted a job and not created it again, its message says so.",
+    "survives": "A single transient fault (busy server, reset, lost answer, broken watch) does not fail a run.",
+    "prompt": "A run on a silent server fails within its `request_timeout`.",
+    "heals": "Running the same task again succeeds and completes the work.",
     "stable": "After that, the task changes nothing and writes nothing.",
     "keeps": "What can be changed in place is not replaced.",
-    "foreign": "Objects and labels of others are not touched.",
-    "orphans": "Nothing is left without its owner: no pod, Service, ConfigMap, and no Lease.",
-    "mixture": "Of two writers that both end well, one has the last word, in whole.",
-    "stands": "What a writer has done who ended well is not undone by one that fails.",
-    "rival": "A run that another one gets in the way of says that, and not that a field is immutable.",
-    "lease": "Who takes over the Lease of a run that has died says whose it was.",
+    "unmanaged": "Objects and labels of others are not touched.",
+    "orphans": "Nothing is left behind without its owner: no pod, Service or ConfigMap, and no held Lease.",
+    "mixture": "If two concurrent runs both succeed, the result is that of one of them, not a mixture.",
+    "stands": "A run that fails does not undo the work of one that succeeded.",
+    "rival": "A run that fails because of a concurrent one says so, and not that a field is immutable.",
+    "lease": "A run that takes over the Lease of a killed one names it.",
 }
 
 
@@ -67,7 +67,7 @@ class Observation:
     rival_alone: Sequence[Mapping[str, str]] = ()
     healed_to: Sequence[Mapping[str, str]] = ()
     usual_seconds: float = 1.0
-    foreign: frozenset[str] = field(default_factory=frozenset)
+    unmanaged: frozenset[str] = field(default_factory=frozenset)
 
 
 Rule = Callable[[Observation], Iterator[str]]
@@ -83,7 +83,7 @@ def _exit(seen: Observation) -> Iterator[str]:
     if not seen.first.ok or seen.rivals:
         return
     # A ledger that cannot be written fails no run; a warning says what follows from that.
-    spared = {LEDGER} if LEDGER_NAME in seen.first.told else set()
+    spared = {LEDGER} if LEDGER_NAME in seen.first.text else set()
     state = _without(seen.after.contents, spared)
     if state not in [_without(each, spared) for each in seen.expected]:
         yield f"it ended well, but: {_gap(seen.expected, seen.after)}"
@@ -93,7 +93,7 @@ def _changed(seen: Observation) -> Iterator[str]:
     if seen.first.killed or seen.rivals:
         return
     written = _work(seen.before, seen.after)
-    if written and not seen.first.changed and not _NOT_KNOWN.search(seen.first.told):
+    if written and not seen.first.changed and not _NOT_KNOWN.search(seen.first.text):
         yield f"changed is false, but: {'; '.join(written[:3])} ({_first_line(seen.first)})"
     if seen.first.ok and seen.first.changed and not written and not any(request.written for request in seen.requests):
         yield "changed is true, but nothing was written"
@@ -103,29 +103,29 @@ def _message(seen: Observation) -> Iterator[str]:
     for outcome in (seen.first, *seen.rivals, seen.second):
         if outcome.killed:
             continue
-        told = outcome.told
+        text = outcome.text
         if outcome.failed and not outcome.message.strip():
             yield "a failure without a message"
-        if _NOT_FOR_PEOPLE.search(told) or "exception" in (outcome.result or {}):
+        if _NOT_FOR_PEOPLE.search(text) or "exception" in (outcome.result or {}):
             yield f"not for people: {_first_line(outcome)}"
         if len(outcome.message) > _LONGEST_MESSAGE:
             yield f"{len(outcome.message)} characters: {_first_line(outcome)}"
     first = seen.first
-    if first.failed and _NOTHING_CHANGED.search(first.told) and not seen.rivals:
+    if first.failed and _NOTHING_CHANGED.search(first.text) and not seen.rivals:
         written = _work(seen.before, seen.after)
         if written:
             yield f"it says that nothing was changed, but: {'; '.join(written[:3])}"
-    if first.failed and "was restored" in first.told and not seen.rivals:
+    if first.failed and "was restored" in first.text and not seen.rivals:
         gone = [key for key in _workloads(seen.before) if key not in seen.after.contents]
         if gone:
             yield f"it says that the job was restored, but {gone[0]} is not there"
 
 
-def _said(seen: Observation) -> Iterator[str]:
+def _deletion(seen: Observation) -> Iterator[str]:
     if not seen.first.failed or seen.scenario.deletes or seen.rivals:
         return
     gone = [key for key in _workloads(seen.before) if key not in _workloads(seen.after)]
-    if gone and not re.search(r"delet|is gone|no longer", seen.first.told):
+    if gone and not re.search(r"delet|is gone|no longer", seen.first.text):
         yield f"{gone[0]} was deleted, and the message does not say so: {_first_line(seen.first)}"
 
 
@@ -173,15 +173,15 @@ def _keeps(seen: Observation) -> Iterator[str]:
             yield f"{key} is {'another one' if now else 'gone'}"
 
 
-def _foreign(seen: Observation) -> Iterator[str]:
+def _unmanaged(seen: Observation) -> Iterator[str]:
     for moment, state in (("the first", seen.after), ("the second", seen.healed), ("the third", seen.final)):
-        touched = [key for key in sorted(seen.foreign) if state.versions.get(key) != seen.before.versions.get(key)]
+        touched = [key for key in sorted(seen.unmanaged) if state.versions.get(key) != seen.before.versions.get(key)]
         if touched:
             yield f"{', '.join(touched)} is another one after {moment} run"
             return
     for key, obj in seen.before.objects.items():
         if obj["kind"] == "Node":
-            before, now = (_foreign_labels(each.objects.get(key)) for each in (seen.before, seen.final))
+            before, now = (_unmanaged_labels(each.objects.get(key)) for each in (seen.before, seen.final))
             if before != now:
                 yield f"labels of others on {key} have changed"
 
@@ -192,7 +192,7 @@ def _orphans(seen: Observation) -> Iterator[str]:
         owners = obj["metadata"].get("ownerReferences") or ()
         if owners and not any(owner["uid"] in live for owner in owners):
             yield f"{key} has an owner that is gone"
-        if obj["kind"] == "Pod" and not owners and key not in seen.foreign:
+        if obj["kind"] == "Pod" and not owners and key not in seen.unmanaged:
             yield f"{key} has no owner"
     # A run that has nothing to change leaves the Lease of a dead one to whoever needs it.
     if seen.final.lease_holder and seen.second.changed:
@@ -216,13 +216,13 @@ def _rival(seen: Observation) -> Iterator[str]:
     if not seen.rivals:
         return
     for outcome in (seen.first, *seen.rivals):
-        if outcome.failed and (found := _MISLEADING.search(outcome.told)):
+        if outcome.failed and (found := _MISLEADING.search(outcome.text)):
             yield f"it says {found.group(0)!r}: {_first_line(outcome)}"
 
 
 def _lease(seen: Observation) -> Iterator[str]:
     took_over = seen.after.lease_holder and seen.second.ok and seen.second.changed
-    if took_over and "process" not in seen.second.told:
+    if took_over and "process" not in seen.second.text:
         yield f"the second run took over from {seen.after.lease_holder} without a word"
 
 
@@ -230,13 +230,13 @@ _RULES: Mapping[str, Rule] = {
     "exit": _exit,
     "changed": _changed,
     "message": _message,
-    "said": _said,
+    "deletion": _deletion,
     "survives": _survives,
     "prompt": _prompt,
     "heals": _heals,
     "stable": _stable,
     "keeps": _keeps,
-    "foreign": _foreign,
+    "unmanaged": _unmanaged,
     "orphans": _orphans,
     "mixture": _mixture,
     "stands": _stands,
@@ -288,7 +288,7 @@ def _gap(expected: Sequence[Mapping[str, str]], state: Snapshot) -> str:
     return "; ".join(min(gaps, key=len)[:4]) if gaps else "nothing was expected"
 
 
-def _foreign_labels(node: Mapping[str, object] | None) -> dict[str, str]:
+def _unmanaged_labels(node: Mapping[str, object] | None) -> dict[str, str]:
     metadata = (node or {}).get("metadata") or {}
     labels = metadata.get("labels") or {} if isinstance(metadata, dict) else {}
     return {key: value for key, value in labels.items() if not key.startswith("runwhere.ai/")}

@@ -2,7 +2,7 @@
 """A proxy in front of an API server that numbers the requests of a run and breaks the one that it is asked to.
 
 It speaks HTTP/1.1 over bare streams, because half an answer or a reset connection is nothing that a library sends. Each
-run has a lane, a port of its own, so that the requests of several writers are told apart.
+run has a lane, a port of its own, to distinguish the requests of several writers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Request(RecordedRequest):
 
     @property
     def written(self) -> bool:
-        """The server has carried it out, whatever the client was told of that."""
+        """The server has processed it, whatever the client has learned of that."""
         return self.writes and self.reached and self.status < 300
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from .faults import Case, Group
 from .stage import Verdict
 
-Known = Mapping[str, Mapping[str, Sequence[str]]]  # sentence of the issue -> scenario/fault -> oracles
+Known = Mapping[str, Mapping[str, Sequence[str]]]  # cause -> scenario/fault -> oracles
 
 
 @dataclass
@@ -69,8 +69,8 @@ def table(verdicts: Sequence[Verdict]) -> str:
         reached = [verdict for verdict in found if verdict.reached]
         oracles = Counter(each.oracle for verdict in reached for each in verdict.violations)
         held = sum(not verdict.violations for verdict in reached)
-        told = ", ".join(f"{oracle} {number}" for oracle, number in oracles.most_common())
-        lines.append(f"{name:24} {len(reached):6} {held:6}  {told}")
+        shown = ", ".join(f"{oracle} {number}" for oracle, number in oracles.most_common())
+        lines.append(f"{name:24} {len(reached):6} {held:6}  {shown}")
     lines.append("")
     lines += [f"{group:8} {played:6} played, {held:6} held" for group, played, held in figures(verdicts)]
     not_reached = sum(not verdict.reached and not verdict.broken for verdict in verdicts)
@@ -82,16 +82,15 @@ def table(verdicts: Sequence[Verdict]) -> str:
 _BEGIN, _END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 
 
-def write_page(page: Path, verdicts: Sequence[Verdict], where: str) -> None:
-    """Put the figures into docs/reliability.md, beside those of other kinds of clusters."""
+def write_page(page: Path, verdicts: Sequence[Verdict], where: str, command: str) -> None:
+    """Put the figures of a run into docs/reliability.md, replacing those of the same command on such a cluster."""
     before, rest = page.read_text().split(_BEGIN)
     former, after = rest.split(_END)
-    others = [line for line in former.splitlines() if line.startswith("| ") and not line.startswith(f"| {where} |")]
-    own = " | ".join(f"{held:,} of {played:,}" for _group, played, held in figures(verdicts))
-    rows = sorted([*(line for line in others if not line.startswith("| on |")), f"| {where} | {own} |"])
-    head = ["Cases that held, of those that were played:", "", "| on | faults | kills | races |", "|---|---|---|---|"]
-    table = [*head, *rows]
-    page.write_text(before + _BEGIN + "\n".join(table) + "\n" + _END + after)
+    begin = f'| `make chaos ARGS="{command}"` | {where} |'
+    rows = [line for line in former.splitlines() if line.startswith("| `") and not line.startswith(begin)]
+    own = " | ".join(f"{held:,} of {played:,}" if played else "" for _group, played, held in figures(verdicts))
+    head = ["| command | on | faults | kills | races |", "|---|---|---|---|---|"]
+    page.write_text(before + _BEGIN + "\n".join([*head, *sorted([*rows, f"{begin} {own} |"])]) + "\n" + _END + after)
 
 
 def details(verdict: Verdict) -> str:

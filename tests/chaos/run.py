@@ -12,6 +12,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import random
 import sys
 import time
 import traceback
@@ -34,48 +35,29 @@ from chaos.stage import Reference, Stage, Verdict, as_data  # noqa: E402
 KNOWN = Path(__file__).with_name("known.yaml")
 RESULTS = ROOT / "build" / "chaos.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
-SHORT = {Group.REQUEST: 60, Group.KILL: 16, Group.RACE: 8}
-# One of each kind: to find out how many requests each scenario sends takes half a second of the short run.
-SHORT_SCENARIOS = (
-    "deepspeed-new",
-    "inference-new",
-    "inference-update",
-    "training-pause",
-    "training-recreate-old",
-    "training-restart",
-    "training-finished",
-    "training-delete",
-    "batch-new",
-    "pool-move",
-    "node-labels",
-    "quota-create",
-    "rbac-change",
-)
-SHORT_SEED = 1
-# Those that wait for a timeout take too long for it, and two writers at once do not always meet in the same way.
-NOT_SHORT = frozenset({"silent", "silent-after", "outage", "down", "watch-silent", "race3"})
+SHORT = Path(__file__).with_name("short.yaml")
 
 
 def main() -> None:
     arguments = _arguments()
     kubeconfig = Path(given).resolve() if (given := os.environ.get("GPUCTL_TEST_KUBECONFIG")) else None
-    cases = [Case.parse(text) for text in arguments.case]
-    names = sorted({case.scenario for case in cases}) or arguments.scenario
-    names = names or list(SHORT_SCENARIOS if arguments.short else BY_NAME)
+    cases = [Case.parse(text) for text in (yaml.safe_load(SHORT.read_text()) if arguments.short else arguments.case)]
+    names = sorted({case.scenario for case in cases}) or arguments.scenario or list(BY_NAME)
     began = time.monotonic()
     crew = Crew(min(arguments.workers, len(cases) or arguments.workers), kubeconfig)
     try:
         references = dict(crew.references(names))
-        untrue = _without_fault(references)
+        untrue = [] if arguments.short else _without_fault(references)
         if not cases:
             cases = _chosen(arguments, references)
         where = str(kubeconfig) if kubeconfig else "simulated clusters"
-        print(f"{len(cases)} cases on {where}, seed {arguments.seed}, {crew.size} workers", flush=True)
+        print(f"{len(cases)} cases on {where}, {crew.size} workers", flush=True)
         verdicts = [*untrue, *_played(crew, cases, references, arguments, began)]
     finally:
         crew.close()
-    if not (arguments.short or arguments.case or arguments.scenario or arguments.fault):
-        reporting.write_page(PAGE, verdicts, "A real API server" if kubeconfig else "Simulated clusters")
+    if arguments.write:
+        command = " ".join(argument for argument in sys.argv[1:] if argument != "--write")
+        reporting.write_page(PAGE, verdicts, "a real API server" if kubeconfig else "simulated clusters", command)
     _finish(arguments, verdicts, time.monotonic() - began)
 
 
@@ -86,13 +68,14 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--scenario", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--fault", action="append", default=[], help="only this one; repeatable")
-    parser.add_argument("--short", action="store_true", help="the small fixed sample of `make test`")
+    parser.add_argument("--short", action="store_true", help="the cases of short.yaml: `make chaos-short`")
     parser.add_argument("--all", action="store_true", help="every scenario, every fault, every request: hours")
     parser.add_argument("--faults", type=int, default=2000)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--races", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=SHORT_SEED)
-    parser.add_argument("--minutes", type=float, default=None, help="begin no case after that")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=None, help="begin no case after that; cases in random order")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/reliability.md")
     parser.add_argument("--workers", type=int, default=3 * (os.cpu_count() or 2), help="they mostly wait")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file with a line for each case")
     parser.add_argument("--verbose", action="store_true")
@@ -102,9 +85,9 @@ def _arguments() -> argparse.Namespace:
 def _without_fault(references: dict[str, Reference]) -> list[Verdict]:
     """Without faults every promise holds as well; where it did not at first, that counts as a case."""
     bad = [each for each in references.values() if each.problems]
-    hopeless = [f"{each.scenario}: {text}" for each in bad if not each.usable for text in each.problems]
-    if hopeless:
-        sys.exit("\n".join(["Without any fault, there is no measure to judge by:", *hopeless]))
+    unusable = [f"{each.scenario}: {text}" for each in bad if not each.usable for text in each.problems]
+    if unusable:
+        sys.exit("\n".join(["Without any fault, there is no measure to judge by:", *unusable]))
     return [Verdict(f"{each.scenario}/none/0", True, each.problems, [], each.seconds) for each in bad]
 
 
@@ -112,17 +95,13 @@ def _chosen(arguments: argparse.Namespace, references: dict[str, Reference]) -> 
     cases: Iterable[Case] = all_cases(references)
     if arguments.fault:
         cases = (case for case in cases if case.fault in arguments.fault)
-    if arguments.short:
-        cases = (case for case in cases if case.kind.name not in NOT_SHORT and not _is_race_of_many(case))
-        return sample(cases, SHORT, SHORT_SEED)
     if arguments.all:
         return sample(cases, dict.fromkeys(Group), arguments.seed)
     wanted = {Group.REQUEST: arguments.faults, Group.KILL: arguments.kills, Group.RACE: arguments.races}
-    return sample(cases, wanted, arguments.seed)
-
-
-def _is_race_of_many(case: Case) -> bool:
-    return case.kind.group is Group.RACE and case.scenario.startswith("batch")
+    chosen = sample(cases, wanted, arguments.seed)
+    if arguments.minutes is not None:  # Otherwise the scenarios at the end of the alphabet would never be played.
+        random.Random(arguments.seed).shuffle(chosen)
+    return chosen
 
 
 def _played(

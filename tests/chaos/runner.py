@@ -65,7 +65,7 @@ class Outcome:
         return str((self.result or {}).get("msg", ""))
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """All that a person reads of it: the message, the warnings and what failed of each job."""
         entries = (self.result or {}).get("results") or ()
         errors = [str(entry["error"]) for entry in entries if isinstance(entry, dict) and entry.get("error")]

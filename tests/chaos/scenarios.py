@@ -134,7 +134,7 @@ def quota_manifest(**limits: Any) -> dict[str, Any]:
 _THEIRS = "theirs"
 
 
-def foreign(place: Place) -> None:
+def unmanaged(place: Place) -> None:
     """Objects and labels of somebody else, some of which look like ours."""
     namespace = place.names["@ns"]
     metadata = {"name": _THEIRS, "namespace": namespace, "labels": {"app": "train"}}
@@ -266,7 +266,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         SERVE,
         SERVE,
     ),
-    # anew
+    # recreated
     Scenario(
         "training-recreate",
         job(deepspeed(environment=V2)),
@@ -274,7 +274,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         DEEPSPEED,
         rivals=_OTHER_TRAINING,
     ),
-    # Its priority is not part of what the ledger remembers of a manifest.
+    # Its priority is not part of the digest of a manifest in the ledger.
     Scenario(
         "training-recreate-old",
         job(deepspeed(job={"name": "train", "priority": "high"})),
@@ -451,7 +451,7 @@ def in_place(do: Do, place: Place) -> dict[str, Any]:
 
 def prepare(scenario: Scenario, place: Place, run: Callable[[Do], None]) -> None:
     """Bring the place to where the scenario begins."""
-    foreign(place)
+    unmanaged(place)
     for step in scenario.setup:
         if isinstance(step, Do):
             run(step)

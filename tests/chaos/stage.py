@@ -25,7 +25,7 @@ from .snapshot import Snapshot
 WRITERS = 3
 _ATTEMPTS = 5
 _SHOWN = 200  # requests of a case; one that hangs may send a hundred thousand
-# Seconds that a request is held for the others, at most; who wants the Lease waits for it just as long.
+# Seconds that a request is held for the others, at most; another run that wants the Lease waits as long.
 _HELD, _HELD_WITH_LEASE = 12.0, 2.5
 _PATIENT = 30  # seconds; for all runs but the one that is to be impatient with what is broken
 _SETTLING = 3.0  # seconds that controllers get to bring a state about
@@ -54,7 +54,7 @@ class Reference:
 
 @dataclass
 class _RaceReference:
-    """The states that writers leave who come one after the other; ``fails``: the first one may find its way barred."""
+    """The states after writers that run one after the other; ``fails``: the first one may fail if it runs second."""
 
     expected: list[State]
     rival_alone: list[State]
@@ -118,7 +118,7 @@ class Stage:
         seen = Observation(
             Case(name, "none", 0), scenario, before, after, healed, final,
             first, second, third, requests, third_requests,
-            expected=[after.contents], healed_to=[after.contents], foreign=_foreign(before),
+            expected=[after.contents], healed_to=[after.contents], unmanaged=_unmanaged(before),
         )  # fmt: skip
         problems = judge(seen)
         missing = sorted(scenario.leaves - after.contents.keys())
@@ -170,14 +170,15 @@ class Stage:
             final = _without_orphans(place)
         seen = Observation(
             case, scenario, before, after, healed, final, first, second, third, requests, third_requests,
-            others.outcomes, expected, race.rival_alone if race else (), healed_to, reference.seconds, _foreign(before),
+            others.outcomes, expected, race.rival_alone if race else (), healed_to, reference.seconds,
+            _unmanaged(before),
         )  # fmt: skip
         violations = judge(seen) if reached else []
         if race and race.fails and not second.ok:  # It fails as well when nobody is in a hurry.
             violations = [each for each in violations if each.oracle != "heals"]
-        messages = [each.told for each in (first, *others.outcomes, second, third)]
-        told = [_described(request) for request in requests[:_SHOWN]]
-        return Verdict(str(case), reached, violations, messages, round(time.monotonic() - began, 2), told)
+        messages = [each.text for each in (first, *others.outcomes, second, third)]
+        sent = [_described(request) for request in requests[:_SHOWN]]
+        return Verdict(str(case), reached, violations, messages, round(time.monotonic() - began, 2), sent)
 
     def _place(self, scenario: Scenario) -> AbstractContextManager[Place]:
         if self._kubeconfig:
@@ -187,7 +188,7 @@ class Stage:
     def _prepare(self, do: Do, place: Place) -> None:
         outcome, _ = self._run(do, place)
         if not outcome.ok:
-            raise AssertionError(f"the setup fails: {outcome.told}")
+            raise AssertionError(f"the setup fails: {outcome.text}")
 
     def _run(self, do: Do, place: Place, plan: Plan | None = None) -> tuple[Outcome, list[Request]]:
         """One task through the first lane, and its requests."""
@@ -282,7 +283,7 @@ def _at_rest(place: Place) -> Snapshot:
         state = now
 
 
-def _foreign(before: Snapshot) -> frozenset[str]:
+def _unmanaged(before: Snapshot) -> frozenset[str]:
     return frozenset(key for key in before.contents if key.endswith("/theirs"))
 
 

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import yaml
 from chaos.cases import all_cases, sample
 from chaos.faults import FAULTS, Case, Group
 from chaos.oracle import PROMISES, Violation
@@ -76,17 +77,21 @@ def test_figures_count_what_was_struck():
     assert "1 cases ended before" in table(VERDICTS)
 
 
-def test_figures_of_one_kind_of_cluster_leave_those_of_the_other(tmp_path: Path):
+def test_figures_replace_those_of_the_same_command_on_such_a_cluster(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- figures -->\nnone yet\n<!-- end of figures -->\nafter\n")
-    write_page(page, VERDICTS, "Simulated clusters")
-    write_page(page, VERDICTS[:1], "A real API server")
-    write_page(page, VERDICTS, "Simulated clusters")
-    lines = page.read_text().splitlines()
-    assert (lines[0], lines[-1]) == ("before", "after")
-    assert [line for line in lines if line.startswith("| ") and "on" not in line.split("|")[1].split()] == [
-        "| A real API server | 1 of 1 | 0 of 0 | 0 of 0 |",
-        "| Simulated clusters | 1 of 2 | 0 of 1 | 0 of 0 |",
+    write_page(page, VERDICTS, "simulated clusters", "--short")
+    write_page(page, VERDICTS[:1], "a real API server", "--short")
+    write_page(page, VERDICTS[:1], "simulated clusters", "--short")
+    assert page.read_text().splitlines() == [
+        "before",
+        "<!-- figures -->",
+        "| command | on | faults | kills | races |",
+        "|---|---|---|---|---|",
+        '| `make chaos ARGS="--short"` | a real API server | 1 of 1 |  |  |',
+        '| `make chaos ARGS="--short"` | simulated clusters | 1 of 1 |  |  |',
+        "<!-- end of figures -->",
+        "after",
     ]
 
 
@@ -101,6 +106,20 @@ def test_a_violation_is_new_unless_it_is_listed():
 def test_a_listed_violation_that_does_not_happen_any_more_has_to_go():
     known = {"B2": {"training-new/500": ["heals", "stable"], "training-new/kill": ["exit"], "other/500": ["exit"]}}
     assert assess(VERDICTS, known).cured == ["training-new/500: stable"]
+
+
+def test_the_short_run_has_neither_races_nor_concurrent_jobs_and_all_known_violations():
+    directory = ROOT / "tests" / "chaos"
+    cases = [Case.parse(text) for text in yaml.safe_load((directory / "short.yaml").read_text())]
+    assert [str(case) for case in cases if case.kind.group is Group.RACE or case.scenario.startswith("batch")] == []
+    known = yaml.safe_load((directory / "known.yaml").read_text())
+    assert {row for rows in known.values() for row in rows} <= {case.row for case in cases}
+
+
+def test_causes_of_known_violations_are_on_the_page_on_reliability():
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    known = yaml.safe_load((ROOT / "tests" / "chaos" / "known.yaml").read_text())
+    assert [cause for cause in known if f"**{cause}" not in page.replace("`", "")] == []
 
 
 def test_scenarios_are_named_once_and_begin_where_they_keep_something():

@@ -53,7 +53,7 @@ GOOD = Observation(
     UNCHANGED,
     expected=[AFTER.contents],
     healed_to=[AFTER.contents],
-    foreign=frozenset({"ConfigMap @ns/theirs"}),
+    unmanaged=frozenset({"ConfigMap @ns/theirs"}),
 )
 # It failed before it did anything, and the second run has done the work.
 REFUSED = replace(GOOD, after=BEFORE, first=failed("training train: no. Nothing was changed."), second=DONE)
@@ -81,8 +81,8 @@ def test_a_ledger_that_could_not_be_written_is_excused_by_a_warning():
     ledger = obj("ConfigMap", "gpuctl-ledger", "l", data={})
     wanted = [state(NEW, THEIRS, ledger).contents]
     silent = replace(GOOD, expected=wanted, healed_to=wanted, healed=state(NEW, THEIRS, ledger))
-    told = replace(silent, first=replace(DONE, warnings=["gpuctl-ledger is not up to date"]))
-    assert (broken(silent), broken(told)) == ({"exit"}, set())
+    warned = replace(silent, first=replace(DONE, warnings=["gpuctl-ledger is not up to date"]))
+    assert (broken(silent), broken(warned)) == ({"exit"}, set())
 
 
 def test_changed_is_false_though_something_was_written():
@@ -123,7 +123,7 @@ def test_claiming_that_a_job_was_put_back():
 
 def test_a_deleted_job_that_nobody_speaks_of():
     seen = replace(GOOD, after=state(THEIRS), first=failed("training train: HTTP 500", changed=True))
-    assert broken(seen) == {"said"}
+    assert broken(seen) == {"deletion"}
     assert broken(replace(seen, first=failed("the former Job was deleted", changed=True))) == set()
 
 
@@ -157,10 +157,10 @@ def test_replacing_what_can_be_changed_in_place():
 
 def test_touching_what_belongs_to_others():
     touched = state(NEW, obj("ConfigMap", "theirs", "t2"))
-    assert "foreign" in broken(replace(GOOD, healed=touched, healed_to=[touched.contents]))
+    assert "unmanaged" in broken(replace(GOOD, healed=touched, healed_to=[touched.contents]))
     node = {"kind": "Node", "metadata": {"name": "n", "labels": {"rack": "1", "runwhere.ai/pool": "a"}}}
     relabelled = {"kind": "Node", "metadata": {"name": "n", "labels": {"rack": "2"}}}
-    assert "foreign" in broken(replace(GOOD, before=state(OLD, THEIRS, node), final=state(NEW, THEIRS, relabelled)))
+    assert "unmanaged" in broken(replace(GOOD, before=state(OLD, THEIRS, node), final=state(NEW, THEIRS, relabelled)))
 
 
 def test_what_is_left_behind():
