@@ -83,11 +83,11 @@ kubesim-if-changed: $(VENV)
 	else echo 'kubesim/ has not changed, so its tests are skipped (make kubesim runs them)'; fi
 
 .PHONY: chaos
-chaos: $(VENV) collections-path ## Break requests, kill runs and let writers race, at length (docs/reliability.md; ARGS="--case …" for one)
+chaos: $(VENV) collections-path ## Inject faults, kill runs and let writers race (docs/reliability.md; ARGS="--case …" for one case)
 	$(PY) tests/chaos/run.py $(ARGS)
 
 .PHONY: chaos-short
-chaos-short: $(VENV) collections-path
+chaos-short: $(VENV) collections-path ## A small fixed part of that, for which tests/chaos/known.yaml lists what is broken
 	$(PY) tests/chaos/run.py --short
 
 .PHONY: molecule
