@@ -98,9 +98,7 @@ molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simula
 test-environments: $(VENV) ## Tests with other versions of Python and the libraries (ENVIRONMENTS=oldest for one; tests/environments.yml)
 	$(PY) -m tools.environments $(or $(ENVIRONMENTS),all) $(ENVIRONMENT_TESTS) $(ARGS)
 
-# The tests of AWX's configuration and of kubernetes.core do not depend on the libraries that the environments vary.
-ENVIRONMENT_TESTS := -n 2 --dist loadfile -m 'not nightly' --ignore tests/integration/test_awx_configuration.py \
-	--ignore tests/integration/test_kubernetes_core.py
+ENVIRONMENT_TESTS := -n 2 --dist loadfile -m 'not nightly'
 
 .PHONY: bench
 bench: $(VENV) collections-path ## Compare with kubernetes.core and kubectl, and write docs/performance.md (tests/bench/run.py says more)

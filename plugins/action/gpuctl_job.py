@@ -4,4 +4,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import ActionModule  # noqa: F401
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import ActionModule
+
+__all__ = ["ActionModule"]

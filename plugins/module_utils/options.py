@@ -17,7 +17,7 @@ OptionsT = TypeVar("OptionsT", bound="Options")
 def option(type: str, *, default: Any = None, required: bool = False, **spec: Any) -> Any:
     """A field of an Options class. The arguments are those of Ansible's argument spec."""
     facts = {"type": type, **({"required": True} if required else {"default": default}), **spec}
-    return field(default=MISSING if required else default, metadata=facts)
+    return field(default=MISSING if required else default, metadata=facts)  # pylint: disable=invalid-field-call
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ from .ansible import ROOT, Ansible, Run
 from .awx_double import Awx, Rejected, check_survey, running
 
 PROJECT = ROOT / "awx" / "project"
+# It changes with awx/config and nothing else.
+pytestmark = pytest.mark.nightly
 
 
 @dataclass(frozen=True)

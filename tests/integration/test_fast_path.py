@@ -355,7 +355,7 @@ def test_a_long_wait_tells_where_it_stands(ansible: Ansible, namespace: str) -> 
     waiting = {"definition": training(), "namespace": namespace, "wait": True, "wait_for": "complete"}
     run = via(ansible, FAST).play([{**task("gpuctl_job", {**waiting, "wait_timeout": 6}), "name": "Train it"}])
     assert run.tasks[0].failed
-    assert "[localhost: Train it] 0 of 1 complete after " in run.output
+    assert "[localhost: Train it] 0 of 1 job complete after " in run.output
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -7,12 +7,15 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 from kubesim import Cluster
 
 from tools.peers import kubernetes_core
 
 from .ansible import BIN
+
+pytestmark = pytest.mark.nightly  # It changes with the simulator and nothing else.
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",

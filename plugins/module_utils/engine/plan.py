@@ -103,7 +103,7 @@ class Step:
 
         Our field manager then holds them by an Update, not an Apply, so the next apply of the manifest keeps them.
         """
-        return self.action in (Action.PAUSE, Action.RESUME, Action.RESTART, Action.SCALE) and not self.desired
+        return bool(self.changes) and not self.desired
 
     @property
     def uncertain(self) -> bool:

@@ -40,7 +40,11 @@ class State:
 
 
 def _transition(plan_job: Transition, *, reads_pods: bool = False, skips_ended: bool = False) -> Planner:
-    """A planner for live jobs. ``skips_ended``: jobs that have ended stay as they are, with a warning."""
+    """A planner for live jobs.
+
+    ``reads_pods``: the plan needs the pods of the jobs. ``skips_ended``: jobs that have ended stay as they are, with a
+    warning.
+    """
     return lambda task, jobs, ledger: plan_transition(
         task, jobs, plan_job, reads_pods=reads_pods, skips_ended=skips_ended
     )

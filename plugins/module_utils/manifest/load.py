@@ -80,7 +80,7 @@ def _from_definition(definition: Any) -> _Found:
 
 
 def _combined(parts: Sequence[_Found]) -> _Found:
-    return [source for sources, _ in parts for source in sources], [error for _, errors in parts for error in errors]
+    return [source for part in parts for source in part[0]], [error for part in parts for error in part[1]]
 
 
 def _from_data(data: Any, number: int) -> _Found:

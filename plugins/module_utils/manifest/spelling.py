@@ -94,7 +94,7 @@ def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
     for step in steps:
         if model is None:
             return
-        key = next(key for key in keys_of(model) if key.field == step)
+        (key,) = (key for key in keys_of(model) if key.field == step)
         yield key
         shape = key.shape
         while isinstance(shape, (ListOf, MapOf)):

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_deletion, plan_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import Change
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Step, plan_deletion, plan_job
 
 from .objects import live, wanted
 
@@ -123,6 +124,20 @@ def test_labels_can_always_change_in_place():
     desired["metadata"] = {**desired["metadata"], "labels": {"app": "train", "runwhere.ai/pool": "b"}}
     (step,) = present([desired], [LIVE_JOB]).steps
     assert not step.uncertain
+
+
+SUSPEND = (Change(("spec", "suspend"), False, True),)
+
+
+@pytest.mark.parametrize("action", [Action.PAUSE, Action.SCALE, Action.UPDATE])
+def test_changes_without_a_desired_object_are_patched(action):
+    assert Step(action, {}, LIVE_JOB, SUSPEND).patches
+    assert not Step(action, JOB, LIVE_JOB, SUSPEND).patches
+
+
+@pytest.mark.parametrize("action", [Action.DELETE, Action.UNCHANGED])
+def test_a_step_without_changes_patches_nothing(action):
+    assert not Step(action, {}, LIVE_JOB).patches
 
 
 def test_what_a_training_needs_belongs_to_its_job():
