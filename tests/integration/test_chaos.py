@@ -12,7 +12,10 @@ from chaos.faults import Case
 from chaos.runner import PlaybookRunner, Runner
 from chaos.stage import WRITERS, Stage, Verdict
 
-pytestmark = pytest.mark.skipif("GPUCTL_TEST_KUBECONFIG" in os.environ, reason="on simulated clusters of its own")
+pytestmark = [
+    pytest.mark.nightly,  # with the rest of chaos
+    pytest.mark.skipif("GPUCTL_TEST_KUBECONFIG" in os.environ, reason="on simulated clusters of its own"),
+]
 CASES = (
     "deepspeed-new/reset-after/14",  # an answer is lost, the request is sent again
     "training-recreate/500-always/14",  # what was deleted is put back, or is said to be missing
