@@ -57,7 +57,7 @@ test: lint sanity docs kubesim-if-changed ## Everything a pull request needs
 	$(PY) $(PYTEST) -m 'not nightly' $(ARGS)
 
 .PHONY: test-all
-test-all: lint sanity docs importer translation molecule kubesim integration-modules test-environments ## The rest as well: other versions, Galaxy's importer, molecule, scale
+test-all: lint sanity docs importer translation molecule kubesim integration-modules test-environments chaos-short ## The rest as well: other versions, Galaxy's importer, molecule, scale, injected faults
 	$(PY) $(PYTEST) $(ARGS)
 
 .PHONY: unit
@@ -81,6 +81,14 @@ kubesim-if-changed: $(VENV)
 	@changed=$$($(PY) -m tools.changed kubesim) || exit 1; \
 	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory kubesim; \
 	else echo 'kubesim/ has not changed, so its tests are skipped (make kubesim runs them)'; fi
+
+.PHONY: chaos
+chaos: $(VENV) collections-path ## Inject faults, kill runs and let writers race (docs/reliability.md; ARGS="--case …" for one case)
+	$(PY) tests/chaos/run.py $(ARGS)
+
+.PHONY: chaos-short
+chaos-short: $(VENV) collections-path ## A small fixed part of that, for which tests/chaos/known.yaml lists what is broken
+	$(PY) tests/chaos/run.py --short
 
 .PHONY: molecule
 molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simulated clusters (SCENARIO=quota for one of them)

@@ -31,6 +31,7 @@ TESTS = {
     "playbooks/": "test_playbooks.py",
     "awx/": "test_awx.py",
     "examples/": "test_examples.py",
+    "tests/chaos/": "test_chaos.py",
     "tests/demo/": "test_demo.py",
     "kubesim/src/": "test_job_present.py",
 }

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a run of chaos shows: figures, violations, and how they compare with known.yaml. Pure, but for the page."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .faults import Case, Group
+from .stage import Verdict
+
+Known = Mapping[str, Mapping[str, Sequence[str]]]  # cause -> scenario/fault -> oracles
+
+
+@dataclass
+class Report:
+    """``new``: violations that known.yaml does not list. ``cured``: what it lists and does not happen any more."""
+
+    verdicts: Sequence[Verdict]
+    new: list[tuple[str, str, str]] = field(default_factory=list)
+    listed: list[tuple[str, str, str]] = field(default_factory=list)
+    cured: list[str] = field(default_factory=list)
+    broken: list[Verdict] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not (self.new or self.cured or self.broken)
+
+
+def assess(verdicts: Iterable[Verdict], known: Known) -> Report:
+    verdicts = list(verdicts)
+    report = Report(verdicts, broken=[verdict for verdict in verdicts if verdict.broken])
+    listed = {(row, oracle) for rows in known.values() for row, oracles in rows.items() for oracle in oracles}
+    played, happened = set(), set()
+    for verdict in verdicts:
+        row = Case.parse(verdict.case).row
+        if verdict.reached:
+            played.add(row)
+        for violation in verdict.violations:
+            happened.add((row, violation.oracle))
+            kind = report.listed if (row, violation.oracle) in listed else report.new
+            kind.append((verdict.case, violation.oracle, violation.text))
+    report.cured = sorted(f"{row}: {oracle}" for row, oracle in listed - happened if row in played)
+    return report
+
+
+def figures(verdicts: Sequence[Verdict]) -> list[tuple[str, int, int]]:
+    """Of each group: how many cases were played, and how many held."""
+    played: Counter[str] = Counter()
+    held: Counter[str] = Counter()
+    for verdict in verdicts:
+        if verdict.reached:
+            group = Case.parse(verdict.case).kind.group.value
+            played[group] += 1
+            held[group] += not verdict.violations
+    return [(group.value, played[group.value], held[group.value]) for group in Group]
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """Cases and violations by scenario, and violations by oracle."""
+    by_scenario: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        by_scenario[Case.parse(verdict.case).scenario].append(verdict)
+    lines = [f"{'scenario':24} {'cases':>6} {'held':>6}  violations"]
+    for name, found in by_scenario.items():
+        reached = [verdict for verdict in found if verdict.reached]
+        oracles = Counter(each.oracle for verdict in reached for each in verdict.violations)
+        held = sum(not verdict.violations for verdict in reached)
+        shown = ", ".join(f"{oracle} {number}" for oracle, number in oracles.most_common())
+        lines.append(f"{name:24} {len(reached):6} {held:6}  {shown}")
+    lines.append("")
+    lines += [f"{group:8} {played:6} played, {held:6} held" for group, played, held in figures(verdicts)]
+    not_reached = sum(not verdict.reached and not verdict.broken for verdict in verdicts)
+    if not_reached:
+        lines.append(f"{not_reached} cases ended before the request that was to be struck.")
+    return "\n".join(lines)
+
+
+_BEGIN, _END = "<!-- figures -->\n", "<!-- end of figures -->\n"
+
+
+def write_page(page: Path, verdicts: Sequence[Verdict], where: str, command: str) -> None:
+    """Put the figures of a run into docs/reliability.md, replacing those of the same command on such a cluster."""
+    before, rest = page.read_text().split(_BEGIN)
+    former, after = rest.split(_END)
+    begin = f'| `make chaos ARGS="{command}"` | {where} |'
+    rows = [line for line in former.splitlines() if line.startswith("| `") and not line.startswith(begin)]
+    own = " | ".join(f"{held:,} of {played:,}" if played else "" for _group, played, held in figures(verdicts))
+    head = ["| command | on | faults | kills | races |", "|---|---|---|---|---|"]
+    page.write_text(before + _BEGIN + "\n".join([*head, *sorted([*rows, f"{begin} {own} |"])]) + "\n" + _END + after)
+
+
+def details(verdict: Verdict) -> str:
+    """All that is known of one case."""
+    lines = [f"{verdict.case}: {'held' if not verdict.violations else 'VIOLATED'} ({verdict.seconds} s)"]
+    lines += [f"  {violation.oracle}: {violation.text}" for violation in verdict.violations]
+    lines += [f"    {line}" for line in verdict.requests]
+    lines += [f"  says: {line}" for message in verdict.messages for line in (message or "-").splitlines()]
+    if verdict.broken:
+        lines.append(verdict.broken)
+    return "\n".join(lines)
+
+
+def as_yaml(rows: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Violations as known.yaml lists them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for case, oracle, _text in rows:
+        found[Case.parse(case).row].add(oracle)
+    return {row: sorted(oracles) for row, oracles in sorted(found.items())}

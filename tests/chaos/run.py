@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Break things on purpose and see whether the promises of docs/reliability.md hold: what `make chaos` does.
+
+Each case runs a task while one request fails, the process is killed, or others write at the same time; then it runs the
+task twice more, and judges. build/chaos.jsonl has a line for each case. GPUCTL_TEST_KUBECONFIG=/path breaks requests to
+that cluster instead of simulated ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
+
+import yaml  # noqa: E402
+from chaos import report as reporting  # noqa: E402  (tests and the collection are not installed)
+from chaos.cases import all_cases, sample  # noqa: E402
+from chaos.faults import Case, Group  # noqa: E402
+from chaos.scenarios import BY_NAME  # noqa: E402
+from chaos.stage import Reference, Stage, Verdict, as_data  # noqa: E402
+
+KNOWN = Path(__file__).with_name("known.yaml")
+RESULTS = ROOT / "build" / "chaos.jsonl"
+PAGE = ROOT / "docs" / "reliability.md"
+SHORT = Path(__file__).with_name("short.yaml")
+
+
+def main() -> None:
+    arguments = _arguments()
+    kubeconfig = Path(given).resolve() if (given := os.environ.get("GPUCTL_TEST_KUBECONFIG")) else None
+    cases = [Case.parse(text) for text in (yaml.safe_load(SHORT.read_text()) if arguments.short else arguments.case)]
+    names = sorted({case.scenario for case in cases}) or arguments.scenario or list(BY_NAME)
+    began = time.monotonic()
+    crew = Crew(min(arguments.workers, len(cases) or arguments.workers), kubeconfig)
+    try:
+        references = dict(crew.references(names))
+        untrue = [] if arguments.short else _without_fault(references)
+        if not cases:
+            cases = _chosen(arguments, references)
+        where = str(kubeconfig) if kubeconfig else "simulated clusters"
+        print(f"{len(cases)} cases on {where}, {crew.size} workers", flush=True)
+        verdicts = [*untrue, *_played(crew, cases, references, arguments, began)]
+    finally:
+        crew.close()
+    if arguments.write:
+        command = " ".join(argument for argument in sys.argv[1:] if argument != "--write")
+        reporting.write_page(PAGE, verdicts, "a real API server" if kubeconfig else "simulated clusters", command)
+    _finish(arguments, verdicts, time.monotonic() - began)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--case", action="append", default=[], help="this one, e.g. training-recreate/reset-after/7; repeatable"
+    )
+    parser.add_argument("--scenario", action="append", default=[], help="only this one; repeatable")
+    parser.add_argument("--fault", action="append", default=[], help="only this one; repeatable")
+    parser.add_argument("--short", action="store_true", help="the cases of short.yaml: `make chaos-short`")
+    parser.add_argument("--all", action="store_true", help="every scenario, every fault, every request: hours")
+    parser.add_argument("--faults", type=int, default=2000)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--races", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=None, help="begin no case after that; cases in random order")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/reliability.md")
+    parser.add_argument("--workers", type=int, default=3 * (os.cpu_count() or 2), help="they mostly wait")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file with a line for each case")
+    parser.add_argument("--verbose", action="store_true")
+    return parser.parse_args()
+
+
+def _without_fault(references: dict[str, Reference]) -> list[Verdict]:
+    """Without faults every promise holds as well; where it did not at first, that counts as a case."""
+    bad = [each for each in references.values() if each.problems]
+    unusable = [f"{each.scenario}: {text}" for each in bad if not each.usable for text in each.problems]
+    if unusable:
+        sys.exit("\n".join(["Without any fault, there is no measure to judge by:", *unusable]))
+    return [Verdict(f"{each.scenario}/none/0", True, each.problems, [], each.seconds) for each in bad]
+
+
+def _chosen(arguments: argparse.Namespace, references: dict[str, Reference]) -> list[Case]:
+    cases: Iterable[Case] = all_cases(references)
+    if arguments.fault:
+        cases = (case for case in cases if case.fault in arguments.fault)
+    if arguments.all:
+        return sample(cases, dict.fromkeys(Group), arguments.seed)
+    wanted = {Group.REQUEST: arguments.faults, Group.KILL: arguments.kills, Group.RACE: arguments.races}
+    chosen = sample(cases, wanted, arguments.seed)
+    if arguments.minutes is not None:  # Otherwise the scenarios at the end of the alphabet would never be played.
+        random.Random(arguments.seed).shuffle(chosen)
+    return chosen
+
+
+def _played(
+    crew: Crew, cases: list[Case], references: dict[str, Reference], arguments: argparse.Namespace, began: float
+) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    arguments.results.parent.mkdir(exist_ok=True)
+    limit = None if arguments.minutes is None else began + 60 * arguments.minutes
+    shown = arguments.verbose or bool(arguments.case)
+    with open(os.devnull if arguments.case else arguments.results, "w") as results:
+        for verdict in crew.play(cases, references, limit):
+            verdicts.append(verdict)
+            results.write(json.dumps(as_data(verdict)) + "\n")
+            results.flush()
+            if shown or verdict.broken:
+                print(reporting.details(verdict), flush=True)
+            elif len(verdicts) % 100 == 0:
+                violated = sum(bool(each.violations) for each in verdicts)
+                print(f"  {len(verdicts)} of {len(cases)}, {violated} violated", flush=True)
+    return verdicts
+
+
+def _finish(arguments: argparse.Namespace, verdicts: list[Verdict], seconds: float) -> None:
+    verdicts.sort(key=lambda verdict: Case.parse(verdict.case))
+    report = reporting.assess(verdicts, yaml.safe_load(KNOWN.read_text()) or {})
+    where = "" if arguments.case else f" Every case is in {arguments.results}."
+    print(f"\n{reporting.table(verdicts)}\n\n{seconds:.0f} s.{where}")
+    if report.listed:
+        print(f"{len(report.listed)} violations are listed in {KNOWN.relative_to(ROOT)}.")
+    for case, oracle, text in report.new:
+        print(f'VIOLATED {case} {oracle}: {text}\n    make chaos ARGS="--case {case}"')
+    for verdict in report.broken:
+        print(f"NOT PLAYED {verdict.case}: {verdict.broken.strip().splitlines()[-1]}")
+    cured = report.cured if arguments.short else []
+    for text in cured:
+        print(f"CURED {text}. Remove it from {KNOWN.relative_to(ROOT)}.")
+    if report.new or report.broken or cured:
+        sys.exit(1)
+
+
+class Crew:
+    """Worker processes, each with a stage of its own."""
+
+    def __init__(self, size: int, kubeconfig: Path | None) -> None:
+        context = multiprocessing.get_context("fork")  # of a process that has imported everything
+        self.size = size
+        self._lines: list[Connection] = []
+        self._processes = []
+        for _number in range(size):
+            here, there = context.Pipe()
+            process = context.Process(target=_work, args=(there, kubeconfig))
+            process.start()
+            there.close()
+            self._lines.append(here)
+            self._processes.append(process)
+
+    def references(self, names: list[str]) -> Iterator[tuple[str, Reference]]:
+        for answer in self._share([("reference", name, None) for name in names], None):
+            if isinstance(answer, Verdict):
+                sys.exit(f"{answer.case}: {answer.broken}")
+            yield answer.scenario, answer
+
+    def play(self, cases: list[Case], references: dict[str, Reference], limit: float | None) -> Iterator[Verdict]:
+        yield from self._share([("case", str(case), references[case.scenario]) for case in cases], limit)
+
+    def _share(self, orders: list[Any], limit: float | None) -> Iterator[Any]:
+        """Runs of neighbours go to one worker, which knows what their races are measured by."""
+        waiting = list(reversed(orders))
+        idle, busy = list(self._lines), []
+        while waiting or busy:
+            if limit is not None and time.monotonic() > limit:
+                waiting.clear()
+            while waiting and idle:
+                line = idle.pop()
+                line.send(waiting.pop())
+                busy.append(line)
+            for line in wait(busy):
+                assert isinstance(line, Connection)
+                yield line.recv()
+                busy.remove(line)
+                idle.append(line)
+
+    def close(self) -> None:
+        for line in self._lines:  # A worker has copies of these ends, so closing them would not end it.
+            with suppress(OSError):
+                line.send(None)
+        for process in self._processes:
+            process.join(10)
+            if process.is_alive():
+                process.kill()
+
+
+def _work(line: Connection, kubeconfig: Path | None) -> None:
+    stage = Stage(kubeconfig)
+    try:
+        while order := line.recv():
+            what, name, reference = order
+            try:
+                answer: Any = stage.reference(name) if what == "reference" else stage.play(Case.parse(name), reference)
+            except Exception:
+                answer = Verdict(name, False, [], [], 0.0, broken=traceback.format_exc())
+            line.send(answer)
+    except (EOFError, KeyboardInterrupt):
+        pass
+    finally:
+        stage.close()
+
+
+if __name__ == "__main__":
+    main()
