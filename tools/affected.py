@@ -36,7 +36,7 @@ TESTS = {
     "kubesim/src/": "test_job_present.py",
 }
 INFO_TESTS = "test_info_examples.py"
-# Changes to the foundations affect everything; these files stand for it.
+# A change to the foundations affects all tests; this many files are run as a sample.
 MOST = 4
 
 

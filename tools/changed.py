@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tools.tree import ROOT, files
 
-#: Where the main branch may be known, in order of preference.
+#: Names of the main branch, in order of preference.
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "main")
 
 

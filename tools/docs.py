@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Build the documentation site into build/docs/html, without network; any warning fails.
 
-antsibull-docs makes pages of the documentation in the plugins, the roles and docs/docsite, Sphinx makes HTML of them.
+antsibull-docs generates pages from the plugins, the roles and docs/docsite, and Sphinx turns them into HTML.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
     SOURCES.mkdir(parents=True)
     for directory in (SITE, SOURCES):
-        directory.chmod(0o700)  # antsibull-docs writes to no directory that others may write to
+        directory.chmod(0o700)  # antsibull-docs refuses directories that others may write to
     options = ["--use-current", "--squash-hierarchy", "--dest-dir"]
     theme = [
         "--sphinx-theme",

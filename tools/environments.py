@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Run pytest in the environments of tests/environments.yml:  python -m tools.environments NAME|all [pytest arguments]
 
-Each is a virtual environment .venvs/NAME, made when it is missing and again when the files that
-describe it have changed.
+Each is a virtual environment .venvs/NAME. It is created if it is missing or if the files that describe it have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
-# Of the package that tests/requirements.txt installs from the clone.
+# The requirements of kubesim, which tests/requirements.txt installs from the clone.
 KUBESIM = ROOT / "kubesim" / "pyproject.toml"
 
 
@@ -55,7 +54,7 @@ def interpreter(version: str | None) -> str:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = sorted(pyenv.glob(f"{version}.*/bin/python3"))
     for candidate in (shutil.which(f"python{version}"), *map(str, found)):
-        # A shim of pyenv is on PATH for versions that are not in use, too, and fails.
+        # pyenv puts a shim on PATH even for versions that are not in use; running it fails.
         if candidate and subprocess.run([candidate, "-c", ""], capture_output=True).returncode == 0:
             return candidate
     sys.exit(
@@ -73,7 +72,7 @@ def make(
     installed = folder / "bin" / "python"
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
         return installed
-    print(f"Making .venvs/{name}: {', '.join(packages)}", flush=True)
+    print(f"Creating .venvs/{name}: {', '.join(packages)}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     install = [str(installed), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--prefer-binary"]
@@ -84,7 +83,8 @@ def make(
 
 def _digest(python: str, packages: list[str], requirements: Sequence[Path]) -> str:
     """What the environment is made of, and its path, because pip writes it into the scripts."""
-    parts = [str(ROOT), python, sys.version, *packages, *(path.read_text(encoding="utf-8") for path in requirements)]
+    files = [*requirements, KUBESIM] if requirements else []
+    parts = [str(ROOT), python, sys.version, *packages, *(path.read_text(encoding="utf-8") for path in files)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Write the tables of fields into docs/docsite/rst/guide_manifests.rst from the manifest models.
 
-    python tools/generate_reference.py
+    python -m tools.generate_reference
 
 The part above the mark in that file is written by hand.
 """
@@ -46,10 +46,10 @@ def reference() -> str:
 def _kind(kind: str, model: type[Block]) -> Iterator[str]:
     yield _heading(f"Fields of {kind}")
     others = [f"``{alias}``" for alias, meant in KIND_ALIASES.items() if meant == kind]
-    spelled = f" Its ``kind`` may also be written {' or '.join(others)}." if others else ""
+    spelled = f" The value of ``kind`` can also be {' or '.join(others)}." if others else ""
     yield f"{(model.__doc__ or '').splitlines()[0]}{spelled}\n"
     if issubclass(model, JobManifest):
-        yield "What every job has, and:\n"
+        yield "In addition to the fields of every job:\n"
     yield _table(model, keys_of(JobManifest) if issubclass(model, JobManifest) else ())
 
 
@@ -62,7 +62,7 @@ def _table(model: type[Block], known: Iterable[Key]) -> str:
 
 
 def _rows(model: type[Block], path: str, known: Iterable[Key]) -> Iterator[tuple[str, str, str, str]]:
-    """A row for each key, those of blocks below it after it; of a key that is known, what its block adds to that."""
+    """A row for each key, followed by those of its block; for a known key, only what its block adds."""
     known_keys = {key.field: key for key in known}
     for key in keys_of(model):
         other = known_keys.get(key.field)
@@ -85,16 +85,16 @@ def _default(key: Key) -> str:
 
 
 def _value(key: Key) -> str:
-    """What may stand there: type and rule of the field's own form, and the other forms."""
+    """The valid values: type and rule of the field's own form, and its other forms."""
     forms = [_shape(key.shape)]
     if key.mark(rules.OneOrMany):
-        forms.append("or one of it")
+        forms.append("or a single item")
     if form := key.mark(rules.MapForm):
         forms.append(f"or a map from {form.key} to {form.value}")
     if key.mark(rules.NamesForm):
         forms.append("or a list of names")
     if entry := key.mark(rules.DefaultEntry):
-        forms.append(f"the entry ``{entry.name}`` may stand beside it")
+        forms.append(f"the entry ``{entry.name}`` can also be a top-level key")
     return ", ".join(forms)
 
 

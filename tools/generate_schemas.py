@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Write schemas/*.schema.json from the manifest models.
 
-    python tools/generate_schemas.py
+    python -m tools.generate_schemas
 
-One schema per kind, manifest.schema.json, which chooses by the kind, and definitions.schema.json with what they share.
+One schema per kind, manifest.schema.json, which selects one of them, and definitions.schema.json with what they share.
 The schemas (draft 2020-12) are for editors. They allow everything that loads; loading checks more than they can say.
 """
 
@@ -54,7 +54,7 @@ def schemas() -> dict[str, Schema]:
     kinds = {f"{kind}.schema.json": _kind(kind, definitions) for kind in KINDS}
     shared = {
         "$schema": DRAFT,
-        "title": "What the schemas of the manifests share",
+        "title": "Definitions shared by the schemas of manifests",
         "$defs": dict(sorted(definitions.items())),
     }
     return {**kinds, "manifest.schema.json": _any_kind(), "definitions.schema.json": shared}
@@ -71,7 +71,7 @@ def _any_kind() -> Schema:
         "title": "Manifest of runwhere.gpuctl",
         "type": "object",
         "required": ["kind"],
-        "properties": {"kind": {"description": "What is declared.", "enum": words}},
+        "properties": {"kind": {"description": "Kind of the manifest.", "enum": words}},
         "allOf": [
             {
                 "if": {"properties": {"kind": {"enum": _words_for(kind)}}, "required": ["kind"]},
@@ -85,7 +85,7 @@ def _any_kind() -> Schema:
 def _kind(kind: str, definitions: dict[str, Schema]) -> Schema:
     model = KINDS[kind]
     schema = _Generator(definitions, placeholders=issubclass(model, Training)).block(model, "#")
-    schema["properties"]["kind"] = {"description": "What is declared.", "enum": _words_for(kind)}
+    schema["properties"]["kind"] = {"description": "Kind of the manifest.", "enum": _words_for(kind)}
     external = json.dumps(schema).replace('"#/$defs/', '"definitions.schema.json#/$defs/')
     return {"$schema": DRAFT, "title": f"Manifest: {kind}", **json.loads(external)}
 
@@ -130,7 +130,7 @@ class _Generator:
         examples = {"examples": list(key.examples)} if key.examples else {}
         forms = [self._shape(key.shape, placeholder=not key.mark(rules.NoPlaceholder)), *self._other_forms(key)]
         schema = self._choice(*forms, *([] if key.required else [_NULL]))
-        # Beside a reference editors show this description only, so it has the rule's words, too.
+        # Next to a reference, editors show only this description, so it includes the rule's words.
         rule = key.shape.rule if isinstance(key.shape, Scalar) else None
         words = f" {_sentence(rule)}" if rule and "enum" not in rule.keywords else ""
         notes = {"description": f"{key.description}{words}"} if key.description else {}

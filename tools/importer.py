@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hand the tarball that `make collection` builds to those who take it in: Galaxy's importer, and ansible-builder.
+"""Check the tarball that `make collection` builds with Galaxy's importer and ansible-builder.
 
-What the importer warns of, people read beside the collection on Galaxy, so a warning fails here. ansible-builder has to
-find the libraries that an execution environment needs. Both have an environment of their own, because
-the importer holds libraries back that the tests want newer.
+Galaxy shows the importer's warnings next to the collection, so a warning fails here. ansible-builder has to find the
+libraries that an execution environment needs. Both run in a separate environment, because the importer needs older
+libraries than the tests.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True)
     binaries = make("galaxy-importer", PACKAGES, requirements=()).parent
     problems = [*_problems_of_the_importer(binaries, tarball), *_problems_of_ansible_builder(binaries, tarball)]
-    print("\n".join(problems) or f"{tarball.name}: neither Galaxy's importer nor ansible-builder has a complaint")
+    print("\n".join(problems) or f"{tarball.name}: Galaxy's importer and ansible-builder found no problems")
     return 1 if problems else 0
 
 
@@ -44,7 +44,7 @@ def _problems_of_the_importer(binaries: Path, tarball: Path) -> list[str]:
 
 
 def _problems_of_ansible_builder(binaries: Path, tarball: Path) -> list[str]:
-    """That the example's definition is valid, and that what requirements.txt names gets into the image."""
+    """Whether the example's definition is valid, and the image gets the libraries in requirements.txt."""
     definition = str(ROOT / "awx" / "execution-environment.yml")
     created = _run(binaries, "ansible-builder", "create", "--file", definition)
     if created.returncode:

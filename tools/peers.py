@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Bring collections that we are compared or used with into .cache/peers: they are on no other index than in `ansible`.
+"""Fetch collections that tests and benchmarks use into .cache/peers, from the package `ansible` on the package index.
 
 The wheel of the `ansible` package holds a hundred collections; only the wanted one is unpacked.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".cache" / "peers"
-ANSIBLE = "ansible==12.3.0"  # the one that goes with ansible-core 2.19
+ANSIBLE = "ansible==12.3.0"  # the release for ansible-core 2.19
 
 
 def kubernetes_core() -> Path:

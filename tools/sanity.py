@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run `ansible-test sanity` on what the tarball will carry; no Docker, no host but the package index.
+"""Run `ansible-test sanity` on the content of the tarball, without Docker, and with the package index as the only host.
 
 ansible-test builds a virtual environment per test and fetches pip for it from a host of the Ansible
-project. Two files in a home directory of our own make that fetch needless: the bootstrap script where
-ansible-test caches it, and pip's settings, because ansible-test passes no PIP_* variable on.
+project. Two files in a separate home directory make that unnecessary: the bootstrap script where
+ansible-test caches it, and pip's settings, because ansible-test does not pass on PIP_* variables.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.tree import CACHE, ROOT, lay, shipped
+from tools.tree import CACHE, ROOT, copy_tree, shipped
 
 HOME = CACHE / "home"
-BOOTSTRAP = '''"""Stands in for get-pip.py: the pip that comes with this Python."""
+BOOTSTRAP = '''"""Replaces get-pip.py: the pip that comes with this Python."""
 import ensurepip
 
 ensurepip.bootstrap()
@@ -25,7 +25,7 @@ ensurepip.bootstrap()
 
 
 def main(arguments: list[str]) -> int:
-    tree = lay(CACHE / "sanity", shipped(ROOT))
+    tree = copy_tree(CACHE / "sanity", shipped(ROOT))
     _write(HOME / ".ansible" / "test" / "cache" / _bootstrap_name(), BOOTSTRAP)
     _write(HOME / ".config" / "pip" / "pip.conf", _pip_settings())
     binaries = Path(sys.prefix) / "bin"
@@ -54,7 +54,7 @@ class _Python:
 
 
 def _pip_settings() -> str:
-    """pip's settings as they are in force here, from files and environment, as the text of a pip.conf."""
+    """pip's settings in effect here, from files and environment, as the text of a pip.conf."""
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
     ).stdout

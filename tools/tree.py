@@ -2,7 +2,7 @@
 """Copy the collection's files to .cache/tree/ansible_collections/runwhere/gpuctl.
 
 ansible-test, ansible-galaxy and the linters work on such a copy: ansible-test wants the path
-ansible_collections/<namespace>/<name> and resolves symbolic links, and none of them shall see what a
+ansible_collections/<namespace>/<name> and resolves symbolic links, and none of them should see what a
 build, an editor or a virtual environment left in the clone.
 """
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 
 
-def lay(top: Path, names: list[str]) -> Path:
+def copy_tree(top: Path, names: list[str]) -> Path:
     """Copy the files `names` of the clone to a fresh `top`/ansible_collections/runwhere/gpuctl, and return that."""
     tree = top / "ansible_collections" / "runwhere" / "gpuctl"
     shutil.rmtree(tree, ignore_errors=True)
@@ -86,4 +86,4 @@ def _is_ignored(path: str, patterns: list[str]) -> bool:
 
 
 if __name__ == "__main__":
-    lay(CACHE / "tree", files(ROOT))
+    copy_tree(CACHE / "tree", files(ROOT))

@@ -4,6 +4,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import ActionModule
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import action_plugin
 
-__all__ = ["ActionModule"]
+ActionModule = action_plugin(__name__)

@@ -123,8 +123,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
     def verify_file(self, path: str) -> bool:
         name = path.rpartition("/")[2]
-        ours = name in ("gpuctl.yml", "gpuctl.yaml") or name.endswith((".gpuctl.yml", ".gpuctl.yaml"))
-        return ours and bool(super().verify_file(path))
+        is_inventory = name in ("gpuctl.yml", "gpuctl.yaml") or name.endswith((".gpuctl.yml", ".gpuctl.yaml"))
+        return is_inventory and bool(super().verify_file(path))
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)

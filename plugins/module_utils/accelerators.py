@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """What a GPU is: one row for each extended resource that jobs request, nodes offer and quotas limit. Pure.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Label keys, annotations, and names of objects, resources and namespaces that the collection writes and reads back."""
 
@@ -7,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# The field manager of server-side apply, and the value of the label that marks our objects.
+# The field manager of server-side apply, and the value of the label that marks managed objects.
 FIELD_MANAGER = "runwhere.gpuctl"
 
 DEFAULT_NAMESPACE = "default"
@@ -19,9 +18,9 @@ LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its tra
 
 # Names that are not valid for pools, and why.
 RESERVED_POOLS = {
-    DEFAULT_POOL: "stands for the nodes that are in no pool",
-    "none": "reads as if there were no pool",
-    "all": "reads as if all pools were meant",
+    DEFAULT_POOL: "denotes the nodes without a pool",
+    "none": "would read as no pool",
+    "all": "would read as all pools",
 }
 
 # What names and labels may look like, as patterns for fullmatch (Kubernetes, apimachinery/pkg/util/validation).
@@ -36,7 +35,7 @@ POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
 NAMESPACE = f"{PREFIX}namespace"
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
-# The type of a node's GPUs: what users set, what a pool sets beside it, what NVIDIA's feature discovery finds.
+# The type of a node's GPUs: what users set, what a pool sets as well, what NVIDIA's feature discovery finds.
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
 GPU_PRODUCT = "nvidia.com/gpu.product"
@@ -97,11 +96,11 @@ def quota_object_name(quota: str, namespace: str) -> str:
 
 
 def is_protected(namespace: str) -> bool:
-    """Whether the namespace is never deleted: Kubernetes' own, ours, and ``default``."""
+    """Whether the namespace is never deleted: those of Kubernetes and of gpuctl, and ``default``."""
     return namespace in (DEFAULT_NAMESPACE, SYSTEM_NAMESPACE) or namespace.startswith(RESERVED_NAMESPACES)
 
 
-def is_ours(obj: Mapping[str, Any]) -> bool:
+def is_managed(obj: Mapping[str, Any]) -> bool:
     """Whether the collection manages the object."""
     return (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == FIELD_MANAGER
 
@@ -112,5 +111,5 @@ def job_name_of(obj: Mapping[str, Any]) -> str | None:
     return labels.get(APP) or labels.get("job-name")
 
 
-OURS = selector_text({MANAGED_BY: FIELD_MANAGER})
+MANAGED = selector_text({MANAGED_BY: FIELD_MANAGER})
 """The selector of all objects of this collection."""

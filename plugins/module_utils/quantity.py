@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Kubernetes resource quantities: parsed exactly, compared by value, written as the API server writes them.
 

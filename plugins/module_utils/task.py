@@ -1,9 +1,8 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""One run of a module, independent of AnsibleModule, and how a module process performs it.
+"""One run of a module, independent of AnsibleModule.
 
-Every module is a function from a Task to a result. It runs in a module process (``run_module``) and, on the controller,
-in Ansible's own (plugin_utils/module_action.py).
+Every module is a function from a Task to a result. It runs in a module process (_process.py) and, on the controller, in
+Ansible's own (plugin_utils/module_action.py).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .manifest.problems import ManifestErrors, MissingLibrary
 from .options import OptionsT
 
 if TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+    pass
 
 
 class TaskFailed(Exception):
@@ -100,22 +99,6 @@ class ModuleSpec(Generic[OptionsT]):
     def arguments(self) -> dict[str, Any]:
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
         return {"argument_spec": {**connection_argument_spec(), **self.options.argument_spec()}, **self.constraints}
-
-
-def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
-    """Perform the task of a module process and exit with its result."""
-    task = Task(
-        spec.options.from_params(module.params),
-        module.params,
-        module.check_mode,
-        module.warn,
-        module.no_log_values.update,
-        diff_mode=bool(module._diff),
-    )
-    result = run_task(task, spec)
-    if result.get("failed"):
-        module.fail_json(**result)
-    module.exit_json(**result)
 
 
 def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:

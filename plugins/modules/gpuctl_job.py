@@ -178,9 +178,7 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_job:
     definition:
       kind: training
-      job:
-        name: qwen2-7b-sft
-        priority: high
+      job: {name: qwen2-7b-sft, priority: high}
       environment:
         image: registry.example.com/llama-factory-deepspeed:v0.8.0
         command: [llamafactory-cli, train, /config/sft.yaml]
@@ -243,8 +241,7 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_job:
     definition:
       kind: training
-      job:
-        name: lr-search
+      job: {name: lr-search}
       matrix: {lr: ["1e-4", "3e-5", "1e-5"], seed: [1, 2]}
       environment:
         image: registry.example.com/resnet:v1
@@ -286,7 +283,9 @@ results:
     error:
       description: Why the job failed, or did not reach O(wait_for). V(none) on success.
       type: str
-      sample: "exceeded quota: team-a, requested: requests.nvidia.com/gpu=8, used: 24, limited: 24"
+      sample: >-
+        will not become ready: quota teams-team-a of the namespace is exhausted (nvidia.com/gpu: 8 requested, 24 of 24 used). Delete
+        a job, request less, or have the quota raised.
     status:
       description:
         - Status of the job. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
@@ -349,8 +348,8 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:

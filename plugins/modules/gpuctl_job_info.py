@@ -245,8 +245,8 @@ pods:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_info import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:

@@ -198,8 +198,8 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.job_log import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:

@@ -141,8 +141,8 @@ results:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:

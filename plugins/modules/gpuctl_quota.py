@@ -87,9 +87,7 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_quota:
     definition:
       kind: quota
-      quota:
-        name: team-resource-quota
-        description: Quotas of the team
+      quota: {name: team-resource-quota, description: Quotas of the team}
       users:
         elon-musk: {cpu: 10, memory: 20Gi, gpu: 4}
         sam-altman: {cpu: 10, memory: 20Gi, gpu: 4}
@@ -221,8 +219,8 @@ msg:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import run_module
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ except ImportError:  # ansible-core 2.18 and older
 
 @dataclass(frozen=True)
 class ValidatedOptions:
-    """``params`` as AnsibleModule would have them, what is to be masked, and ``error`` if the options are invalid."""
+    """``params`` as AnsibleModule would have them, the values to mask, and ``error`` if they are invalid."""
 
     params: dict[str, Any]
     secrets: set[str]

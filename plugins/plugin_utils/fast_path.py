@@ -47,9 +47,9 @@ def module_process_reason(task: ExecutionContext) -> str | None:
     if task.becomes:
         return "it becomes another user"
     if variables:
-        return f"the environment has {', '.join(variables)}, which libraries and exec plug-ins may look for"
+        return f"the environment sets {', '.join(variables)}, which libraries and exec plugins may read"
     if not _is_this_python(task.interpreter):
-        return f"the interpreter is to be {task.interpreter}, and this is {sys.executable}"
+        return f"the interpreter is {task.interpreter}, not {sys.executable}"
     return unfit_library()
 
 

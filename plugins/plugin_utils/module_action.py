@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from ansible import constants as C
@@ -48,24 +48,27 @@ def module_spec(name: str) -> ModuleSpec[Any]:
     return spec
 
 
-def _preload() -> None:
-    """Import in ansible-playbook what its workers need, and modules only import when they need it.
+def action_plugin(name: str) -> type[ActionBase]:
+    """The class for the action plugin of that name, with what its workers need imported into ansible-playbook.
 
     Strategy plugins load an action plugin in the process that they fork each worker from. Only imports help here: a
     socket, thread or TLS context would not survive the fork.
     """
-    if switched_off(os.environ) or unfit_library():
-        return
-    plugins = Path(__file__).parent.parent
-    with suppress(ImportError):  # The task reports a missing library.
-        for path in (*plugins.glob("modules/gpuctl_*.py"), *plugins.glob("module_utils/**/*.py")):
-            if path.stem != "__init__":
-                import_module(".".join((_PLUGINS, *path.relative_to(plugins).with_suffix("").parts)))
-        import_module("yaml")
-        import_module("urllib3.util.ssl_")
+    if not switched_off(os.environ) and not unfit_library():
+        with suppress(ImportError):  # The task reports a missing library.
+            preload(name.rpartition(".")[2])
+    return ActionModule
 
 
-_preload()
+def preload(module: str) -> None:
+    """Import what a task of the module needs. Manifests need pydantic, which other tasks do without."""
+    packages = ["manifest", "jobs.objects"] if "definition" in module_spec(module).options.argument_spec() else []
+    for package in packages:
+        folder = import_module(f"{_PLUGINS}.module_utils.{package}")
+        for found in iter_modules(folder.__path__):
+            import_module(f"{folder.__name__}.{found.name}")
+    for name in ("urllib3.util.ssl_", "yaml", f"{_PLUGINS}.module_utils.kube.tls"):
+        import_module(name)
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]

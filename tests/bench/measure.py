@@ -48,7 +48,7 @@ class Contender:
 
     @property
     def factor(self) -> float:
-        """From what was measured to what is told: for one time, or for all of which a part was measured."""
+        """From the measured to the reported value: for one run, or extrapolated from the part that was measured."""
         return (self.out_of or 1) / self.times
 
 

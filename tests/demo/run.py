@@ -76,7 +76,7 @@ class Demo:
         self._say("Requests of this run: " + ", ".join(f"{number} {what}" for what, number in counts.items()))
         self._check(not self.cluster.requests.writes(), "the second run must only read")
 
-        self._step("One more training, for which there is no room just now. What is there, and why does it not run?")
+        self._step("One more training than the GPUs allow. What exists, and why is it not running?")
         self._submit(src="evaluation.yaml", expect_changed=True)
         shown = self._play(STATUS, expect_changed=False)
         self._check("8 GPUs on one node, but the most free" in shown, "status must say why a job does not run")
@@ -90,7 +90,9 @@ class Demo:
         self._submit("gpuctl_wait=true", expect_changed=True)
 
         self._step(f"Pause the large training, and the one that waits gets its GPUs. Resumed, {PAUSED} waits in turn.")
-        self._check("16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must tell what it releases")
+        self._check(
+            "16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must report what it releases"
+        )
         self._submit("gpuctl_wait=true", src="evaluation.yaml", expect_changed=False)
         self._life("resume")
 

@@ -178,7 +178,7 @@ def check_survey(spec: Mapping[str, Any]) -> None:
             raise Rejected(f"not a question: {question}")
         for key in ("min", "max"):
             if not isinstance(question.get(key), int | None):
-                raise Rejected(f"{key} of {question['variable']} is no whole number")
+                raise Rejected(f"{key} of {question['variable']} is not a whole number")
         default = question.get("default", "")
         if default != "" and not isinstance(default, DEFAULT_TYPES.get(question["type"], str)):
             raise Rejected(f"default of {question['variable']} is {default!r}")
@@ -186,7 +186,7 @@ def check_survey(spec: Mapping[str, Any]) -> None:
             if "choices" not in question or any(item not in question["choices"] for item in default.splitlines()):
                 raise Rejected(f"choices of {question['variable']}")
             if not all(isinstance(choice, str) for choice in question["choices"]):
-                raise Rejected(f"a choice of {question['variable']} is no text")
+                raise Rejected(f"a choice of {question['variable']} is not a text")
 
 
 @contextmanager

@@ -96,5 +96,5 @@ def accepted(template: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[st
         assert question.get("min", size) <= size <= question.get("max", size), f"{variable}: {value!r}"
         assert value in question.get("choices", [value]), f"{variable}: {value!r}"
         variables[variable] = value
-    assert not unknown, f"not asked for: {sorted(unknown)}"
+    assert not unknown, f"not in the survey: {sorted(unknown)}"
     return variables

@@ -96,7 +96,7 @@ def ansible(tmp_path: Path, recorder: Recorder) -> Ansible:
 
 @pytest.fixture
 def field(api: Api) -> Iterator[Field]:
-    """Nodes that nobody has labelled, to be labelled by the test; their labels go away after it."""
+    """Nodes without managed labels, for the test to label; the labels are removed after it."""
     free = [
         node["metadata"]["name"]
         for node in api.list("node")

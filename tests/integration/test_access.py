@@ -62,7 +62,7 @@ def test_where_each_kind_answers(ansible: Ansible, api: Api, namespace: str):
         assert found["lab"][0] in {f"http://{address}:{port['nodePort']}" for address in node_addresses(api)}
 
     again = ansible.job(definition=definition, namespace=namespace)
-    assert {name: job["access_urls"] for name, job in again.jobs.items()} == found, "a submission tells the same"
+    assert {name: job["access_urls"] for name, job in again.jobs.items()} == found, "a submission returns the same"
 
 
 @pytest.fixture
@@ -78,25 +78,25 @@ def notebooks(ansible: Ansible, api: Api, namespace: str) -> str:
 
 @pytest.fixture
 def secrets_open(api: Api, recorder: Recorder) -> None:
-    """Run Ansible in the name of somebody who may read Secrets."""
+    """Run Ansible as a user with permission to read Secrets."""
     recorder.identity = api
 
 
 def info(ansible: Ansible, namespace: str, **options: Any) -> Run:
-    """All that the module can tell, as loud as it can."""
+    """Everything that the module can print, at the highest verbosity."""
     module = {"namespaces": [namespace], "full": True, "details": True, "pods": True, **options}
     return ansible.play([{"name": "info", "runwhere.gpuctl.gpuctl_job_info": module}], arguments=("-vvv",))
 
 
 @pytest.mark.usefixtures("secrets_open")
-def test_nobody_sees_a_token_who_did_not_ask(ansible: Ansible, notebooks: str):
+def test_tokens_are_hidden_by_default(ansible: Ansible, notebooks: str):
     run = info(ansible, notebooks)
     assert len(run.tasks[0].jobs) == len(HOLDERS)
     assert TOKEN not in run.output + json.dumps(run.tasks[0].result)
 
 
 @pytest.mark.usefixtures("secrets_open")
-def test_who_asks_gets_links_that_sign_in_and_the_token_is_nowhere_else(ansible: Ansible, api: Api, notebooks: str):
+def test_show_token_adds_tokens_to_links_and_nowhere_else(ansible: Ansible, api: Api, notebooks: str):
     result = info(ansible, notebooks, show_token=True).tasks[0]
     for name in HOLDERS:
         assert result.jobs[name].pop("access_urls")[-1] == f"http://svc-{name}.{notebooks}.svc:8888/?token={TOKEN}"
@@ -120,7 +120,7 @@ def test_no_log_keeps_the_links_from_the_screen(ansible: Ansible, notebooks: str
     assert "/?token=" not in run.output
 
 
-def test_other_secrets_stay_hidden_from_who_asks_for_tokens(ansible: Ansible, namespace: str):
+def test_show_token_hides_other_secrets(ansible: Ansible, namespace: str):
     environment = {"command": ["jupyter-lab", f"--ServerApp.token={TOKEN}"], "env": {"HF_TOKEN": "hf-77aa3f9c01"}}
     service = {"command": ["serve", "--api-key", "sk-55d0c2ee"], "env": {"JUPYTER_TOKEN": "not-a-notebook"}}
     ansible.job(definition=[notebook(environment=environment), compute(environment=service)], namespace=namespace)
@@ -130,7 +130,7 @@ def test_other_secrets_stay_hidden_from_who_asks_for_tokens(ansible: Ansible, na
         assert secret not in run.output + json.dumps(run.tasks[0].result)
 
 
-def test_who_may_not_read_the_secret_is_told_so(ansible: Ansible, notebooks: str):
+def test_a_forbidden_secret_is_reported(ansible: Ansible, notebooks: str):
     """The roles that come with the collection do not let anybody read Secrets."""
     run = info(ansible, notebooks, show_token=True)
     said = " ".join(run.output.split())
@@ -142,7 +142,7 @@ def test_who_may_not_read_the_secret_is_told_so(ansible: Ansible, notebooks: str
 
 
 @pytest.mark.usefixtures("secrets_open")
-def test_a_token_that_is_nowhere(ansible: Ansible, namespace: str):
+def test_a_missing_token(ansible: Ansible, namespace: str):
     ansible.job(definition=notebook(environment={"env": [FROM_SECRET]}), namespace=namespace)
     run = info(ansible, namespace, show_token=True)
     assert "key token of Secret jupyter not found" in " ".join(run.output.split())

@@ -106,7 +106,7 @@ def test_the_events_show_what_was_done_and_hand_it_on(awx: Launch, namespace: st
     assert [job["action"] for job in again.artifacts["gpuctl_submitted"]] == ["unchanged", "unchanged"]
 
 
-def test_a_mistake_is_told_in_one_message(awx: Launch, namespace: str, recorder: Recorder):
+def test_a_mistake_is_reported_in_one_message(awx: Launch, namespace: str, recorder: Recorder):
     answers = {"gpuctl_cpu": "lots", "gpuctl_memory": "1Gi", "gpuctl_env": "LR 2e-5"}
     done = awx("GPU submit training", training(namespace, **answers))
     assert done.status == "failed"

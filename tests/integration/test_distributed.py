@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A training on several nodes: what its pods are really given, how they find each other, what becomes of failures.
+"""A training on several nodes: the environment of its pods, how they find each other, and how failures are handled.
 
 The containers say it themselves, by commands that any busybox has. Where kubelets are fake and run no commands, what
 would be given is read from the pods instead.
@@ -38,7 +38,7 @@ def job_status(api: Api, namespace: str, name: str) -> dict[str, Any]:
     return dict(api.get("job", name, namespace).get("status") or {})
 
 
-def test_each_rank_is_told_the_whole_group_and_its_place_in_it(ansible: Ansible, api: Api, namespace: str):
+def test_each_rank_knows_the_group_and_its_place_in_it(ansible: Ansible, api: Api, namespace: str):
     manifest = distributed(
         "dist",
         f"hostname; env; echo {MARK}; cat /job/hostfile; cat $DEEPSPEED_CONFIG_FILE",
@@ -73,7 +73,7 @@ def spoken(ansible: Ansible, namespace: str, name: str) -> list[list[str]]:
     return [row["lines"] for row in rows] if len(rows) == 3 and all(row["lines"] for row in rows) else []
 
 
-def test_the_first_rank_has_the_name_that_all_are_told(ansible: Ansible, api: Api, namespace: str):
+def test_the_first_rank_has_the_address_that_all_get(ansible: Ansible, api: Api, namespace: str):
     """A cluster's DNS gives each endpoint that has a host name a name (kubernetes/dns, specification.md 2.4)."""
     ansible.job(definition=distributed("dist", "sleep 600"), namespace=namespace, wait=True, wait_for="scheduled")
     pods = eventually(lambda: ranks(api, namespace, "dist"))
@@ -112,7 +112,7 @@ def test_what_the_user_sets_wins_with_a_warning(ansible: Ansible, api: Api, name
     for said in found:
         assert "NCCL_SOCKET_IFNAME=bond0" in said
         assert "NCCL_SOCKET_IFNAME=eth0" not in said
-        assert "INIT=tcp://dist-0.svc-dist:29500" in said, "the user's variables can be made of ours"
+        assert "INIT=tcp://dist-0.svc-dist:29500" in said, "the user's variables can refer to provided ones"
 
 
 def test_a_template_that_the_command_names_is_mounted_where_it_is_pointed_to(
@@ -129,7 +129,7 @@ def test_a_template_that_the_command_names_is_mounted_where_it_is_pointed_to(
 
 
 @pytest.mark.parametrize("code", [2, 126, 127])
-def test_a_command_that_cannot_work_is_not_tried_again(ansible: Ansible, api: Api, namespace: str, code: int):
+def test_a_command_that_cannot_work_is_not_retried(ansible: Ansible, api: Api, namespace: str, code: int):
     result = ansible.job(definition=distributed("typo", "sleep 600"), namespace=namespace)
     assert not result.failed, result.message
     kubelet.ended(api, namespace, "typo", code)
@@ -140,7 +140,7 @@ def test_a_command_that_cannot_work_is_not_tried_again(ansible: Ansible, api: Ap
     assert row["status"] == "Failed"
 
 
-def test_a_crash_is_tried_again(ansible: Ansible, api: Api, namespace: str):
+def test_a_crash_is_retried(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=distributed("crash", "sleep 600"), namespace=namespace)
     kubelet.ended(api, namespace, "crash", 1)
     eventually(lambda: job_status(api, namespace, "crash").get("failed", 0) >= 3)

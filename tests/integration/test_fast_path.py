@@ -44,7 +44,7 @@ def task(module: str, options: dict[str, Any] | None = None, **keywords: Any) ->
 
 @pytest.fixture
 def namespaces(api: Api) -> Iterator[dict[str, str]]:
-    """One for each way, because a result tells what was there before."""
+    """One for each way, because a result depends on what existed before."""
     names = {way["GPUCTL_FAST_PATH"]: make_namespace(api) for way in (FAST, MODULE)}
     yield names
     remove_namespaces(api, *names.values())
@@ -201,10 +201,10 @@ def test_defaults_of_the_group_and_of_the_play(ansible: Ansible, recorder: Recor
 
 STEPS_ASIDE: dict[str, tuple[dict[str, Any], str]] = {
     "async": ({"async": 60, "poll": 1}, "it is asynchronous"),
-    "a variable": ({"environment": {"EDITOR": "ed"}}, "the environment has EDITOR"),
+    "a variable": ({"environment": {"EDITOR": "ed"}}, "the environment sets EDITOR"),
     "an interpreter": (
         {"vars": {"ansible_python_interpreter": "/usr/bin/env python3"}},
-        "the interpreter is to be /usr/bin/env python3",
+        "the interpreter is /usr/bin/env python3",
     ),
 }
 
@@ -219,7 +219,7 @@ def test_it_steps_aside(ansible: Ansible, tmp_path: Path, keywords: dict[str, An
         assert run.tasks[-1].result["results"] == []
 
 
-def test_another_host_with_a_local_connection_is_no_other_place(ansible: Ansible, tmp_path: Path) -> None:
+def test_another_host_with_a_local_connection_is_the_same_place(ansible: Ansible, tmp_path: Path) -> None:
     """gpuctl tasks of plays for GPU nodes are delegated to the controller; no discovered Python matters to them."""
     (tmp_path / "hosts").write_text("node-a ansible_host=192.0.2.1\nhere ansible_connection=local\n")
     play = {
@@ -240,7 +240,7 @@ def test_an_ad_hoc_call(ansible: Ansible, way: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_differences_only_where_they_are_asked_for(ansible: Ansible, namespace: str, way: dict[str, str]) -> None:
+def test_diffs_only_in_diff_mode(ansible: Ansible, namespace: str, way: dict[str, str]) -> None:
     options = {"definition": compute(), "namespace": namespace}
     tasks = [{**task("gpuctl_job", options, check_mode=True), "diff": asked} for asked in (True, False)]
     shown, silent = via(ansible, way).play(tasks).tasks
@@ -254,7 +254,7 @@ def test_nothing_is_left_behind_and_no_temporary_directory_made(ansible: Ansible
     assert "ansible-tmp" not in run.output
 
 
-def test_a_result_is_no_template(ansible: Ansible, namespace: str) -> None:
+def test_a_result_is_not_a_template(ansible: Ansible, namespace: str) -> None:
     """What a manifest says comes back as it was written, marked by nothing that Ansible would evaluate."""
     text = "{{ 6 * 7 }} {% raw %}"
     tasks = [
@@ -274,7 +274,7 @@ def test_a_result_is_no_template(ansible: Ansible, namespace: str) -> None:
 
 
 def test_the_items_of_a_loop_share_a_connection(ansible: Ansible, recorder: Recorder, tmp_path: Path) -> None:
-    """Counted by an exec plug-in, which is asked for a token each time that somebody connects."""
+    """Counted by an exec plugin, which is run for a token at each connection."""
     plugin = tmp_path / "plugin"
     credential = {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -350,7 +350,7 @@ def _marked(mark: str) -> list[str]:
     return found
 
 
-def test_a_long_wait_tells_where_it_stands(ansible: Ansible, namespace: str) -> None:
+def test_a_long_wait_shows_its_progress(ansible: Ansible, namespace: str) -> None:
     """A module cannot: its process has no way to the screen before it ends."""
     waiting = {"definition": training(), "namespace": namespace, "wait": True, "wait_for": "complete"}
     run = via(ansible, FAST).play([{**task("gpuctl_job", {**waiting, "wait_timeout": 6}), "name": "Train it"}])

@@ -33,11 +33,11 @@ def jobs(ansible: Ansible, namespace: str, **options: Any) -> dict[str, dict[str
 def reason(ansible: Ansible, namespace: str, job: str, words: str) -> str:
     """The reason of a job, once it has one with these words: the cluster may need a moment to say."""
 
-    def told() -> str | None:
+    def reason_of_job() -> str | None:
         found = jobs(ansible, namespace)[job]["reason"]
         return found if found and words in found else None
 
-    return str(eventually(told, 60))
+    return str(eventually(reason_of_job, 60))
 
 
 # -- jobs --------------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def three_jobs(ansible: Ansible, namespace: str) -> str:
     return namespace
 
 
-def test_jobs_as_they_stand(ansible: Ansible, api: Api, three_jobs: str):
+def test_jobs_with_their_status(ansible: Ansible, api: Api, three_jobs: str):
     found = jobs(ansible, three_jobs)
     assert {name: (row["kind"], row["status"], row["ready"], row["workload"]) for name, row in found.items()} == {
         "big": ("training", "Pending", "0/1", "Job/big"),
@@ -138,14 +138,14 @@ def test_whole_objects_keep_secrets(ansible: Ansible, namespace: str):
     assert secret not in result.screen
 
 
-def test_a_status_that_there_is_not(ansible: Ansible, recorder: Recorder):
+def test_an_unknown_status(ansible: Ansible, recorder: Recorder):
     result = ansible.module("gpuctl_job_info", status="sleeping")
     assert result.failed
     assert "status: 'sleeping' is unknown. Use one of Pending, Running" in result.message
     assert recorder.requests == []
 
 
-def test_the_jobs_of_the_former_command_line_are_shown_and_told_apart(ansible: Ansible, api: Api, namespace: str):
+def test_the_jobs_of_the_former_command_line_are_listed_as_unmanaged(ansible: Ansible, api: Api, namespace: str):
     labels = {"runwhere.ai/job-type": "training", "runwhere.ai/pool": "default"}
     container = {"name": "old", "image": "registry.example.com/old:v1"}
     template = {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -302,12 +302,12 @@ def test_pools_with_what_is_used_of_them(ansible: Ansible, api: Api, field: Fiel
 
 
 def paths(recorder: Recorder) -> dict[str, int]:
-    """How often each path was asked for."""
+    """The number of requests for each path."""
     assert {request.method for request in recorder.requests} == {"GET"}
     return dict(Counter(request.path for request in recorder.requests))
 
 
-def test_requests_do_not_grow_with_what_there_is(ansible: Ansible, field: Field, recorder: Recorder, namespace: str):
+def test_requests_do_not_grow_with_the_cluster(ansible: Ansible, field: Field, recorder: Recorder, namespace: str):
     counts = []
     for number, nodes in ((1, 1), (8, len(field.nodes) - 1)):
         for index in range(nodes):
@@ -333,7 +333,7 @@ def test_requests_do_not_grow_with_what_there_is(ansible: Ansible, field: Field,
     )
 
 
-def test_who_may_only_look_into_one_namespace(ansible: Ansible, api: Api, recorder: Recorder, three_jobs: str):
+def test_permission_for_one_namespace(ansible: Ansible, api: Api, recorder: Recorder, three_jobs: str):
     user = "gpuctl-test-looker"
     resources = ["jobs", "deployments", "statefulsets", "pods"]
     rule = {"apiGroups": ["", "apps", "batch"], "resources": resources, "verbs": ["list"]}

@@ -64,7 +64,7 @@ def pool(ansible: Ansible, field: Field, recorder: Recorder) -> str:
 
 @pytest.fixture
 def bare_node(api: Api) -> Iterator[str]:
-    """A node that has registered and never told of itself: no GPUs, no addresses."""
+    """A node that has registered and never reported its status: no GPUs, no addresses."""
     name = f"gpuctl-test-{secrets.token_hex(4)}"
     api.create("node", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
     yield name
@@ -124,14 +124,14 @@ def test_filters(ansible: Ansible, field: Field, pool: str, options: dict[str, s
     assert (field.nodes[0] in hosts(found)) is chosen
 
 
-def test_nodes_without_gpus_are_hosts_only_if_asked_for(ansible: Ansible, bare_node: str):
+def test_nodes_without_gpus_are_hosts_only_on_request(ansible: Ansible, bare_node: str):
     assert bare_node not in hosts(inventory(ansible))
     found = inventory(ansible, all_nodes=True)
     assert bare_node in found["status_faulty"]["hosts"]
     assert "ansible_host" not in hosts(found)[bare_node]
 
 
-def test_variables_and_groups_of_ones_own(ansible: Ansible, field: Field, pool: str):
+def test_custom_variables_and_groups(ansible: Ansible, field: Field, pool: str):
     found = inventory(
         ansible,
         pool=pool,
@@ -243,7 +243,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"gputype": "A100"},
         "'gputype': unknown option of runwhere.gpuctl.gpuctl. Did you mean gpu_type?",
     ),
-    "a status that there is not": ({"status": "broken"}, "active, maintaining, faulty"),
+    "an unknown status": ({"status": "broken"}, "active, maintaining, faulty"),
     "a kubeconfig that is not there": (
         {"kubeconfig": "/nowhere/kubeconfig"},
         "cannot load kubeconfig /nowhere/kubeconfig",
@@ -252,7 +252,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"host": "https://127.0.0.1:1", "api_key": "x", "retries": 0},
         "https://127.0.0.1:1",
     ),
-    "no right to list nodes": ({"impersonate_user": "nobody"}, 'User "nobody" cannot list resource'),
+    "no permission to list nodes": ({"impersonate_user": "nobody"}, 'User "nobody" cannot list resource'),
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gpuctl_job_log: what a person who asks for the logs of a job gets.
+"""gpuctl_job_log: the logs of a job.
 
 Of a real cluster's kubelets the tests only ask for ten lines per container and for ``tailLines``.
 """
@@ -69,7 +69,7 @@ def test_every_kind_is_read_by_the_name_of_the_job(ansible: Ansible, api: Api, r
             assert (row["node"] is not None, row["truncated"], row["error"]) == (True, False, None)
 
 
-def test_the_ranks_of_a_distributed_training_are_told_apart(ansible: Ansible, namespace: str):
+def test_the_ranks_of_a_distributed_training_are_distinguished(ansible: Ansible, namespace: str):
     submit(ansible, namespace, training("dist", resources={"node_count": 2}))
     everything = log(ansible, namespace, "dist", tail=3).result["results"]
     names = [row["pod"] for row in everything]
@@ -154,7 +154,7 @@ def test_a_pod_that_has_not_started_says_why(ansible: Ansible, api: Api, namespa
 
 MISSING = {
     "an unknown job": ("nobody", r"^job nobody not found in namespace {namespace}\. A finished training"),
-    "a foreign workload": (
+    "an unmanaged workload": (
         "theirs",
         r"^Deployment theirs in namespace {namespace} is not managed by this collection",
     ),
@@ -192,13 +192,13 @@ def without_pods(ansible: Ansible, api: Api, namespace: str) -> None:
 def test_a_job_without_pods_says_why(ansible: Ansible, namespace: str, without_pods: None):
     tasks = [{"name": name} for name, text in MISSING.values()]
 
-    def all_told() -> bool:
-        told = several(ansible, namespace, *tasks)
-        assert all(task.failed for task in told)
+    def all_explained() -> bool:
+        tasks_run = several(ansible, namespace, *tasks)
+        assert all(task.failed for task in tasks_run)
         patterns = [text.format(namespace=namespace) for name, text in MISSING.values()]
-        return all(re.search(pattern, task.message) for pattern, task in zip(patterns, told, strict=True))
+        return all(re.search(pattern, task.message) for pattern, task in zip(patterns, tasks_run, strict=True))
 
-    eventually(all_told)
+    eventually(all_explained)
 
 
 def test_the_namespace_of_a_job_is_found_where_it_was_not_given(ansible: Ansible, namespace: str):
@@ -221,7 +221,7 @@ BAD = {
 }
 
 
-def test_wrong_options_are_told_together_before_anything_is_asked(ansible: Ansible, recorder: Recorder):
+def test_all_wrong_options_are_reported_before_any_request(ansible: Ansible, recorder: Recorder):
     everything: dict[str, Any] = {"since": "yesterday", "grep": "[", "tail": 0, "limit_bytes": 0}
     tasks = [*(options for options, text in BAD.values()), everything]
     *alone, together = several(ansible, "default", *({"name": "web", **options} for options in tasks))
@@ -231,7 +231,7 @@ def test_wrong_options_are_told_together_before_anything_is_asked(ansible: Ansib
     assert recorder.requests == []
 
 
-def test_a_container_that_is_not_there_is_told_with_those_that_are(ansible: Ansible, namespace: str):
+def test_an_unknown_container_is_reported_with_the_existing_ones(ansible: Ansible, namespace: str):
     submit(ansible, namespace, compute())
     result = log(ansible, namespace, "web", container="sidecar")
     assert result.failed

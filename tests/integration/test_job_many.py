@@ -27,7 +27,7 @@ def somebody_elses(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_jobs_are_written_side_by_side_up_to_the_limit(
+def test_jobs_are_written_concurrently_up_to_the_limit(
     ansible: Ansible, recorder: Recorder, namespace: str, concurrency: int
 ):
     """Each write is held back until as many are under way as there may be; a moment longer shows if there are more."""
@@ -89,7 +89,7 @@ def test_one_bad_job_stops_none_of_the_others(
     )
     assert f"training refused in namespace {namespace}: " in result.message
     assert "exceeded quota: q" in result.message
-    assert "Of 4 jobs 2 were applied and 2 failed; 0 were not tried." in result.message
+    assert "Jobs: 2 of 4 applied, 2 failed, 0 not attempted." in result.message
     fates = [(entry["name"], entry["action"], bool(entry["error"])) for entry in result.result["results"]]
     assert fates == [
         ("taken", "unchanged", True),
@@ -138,7 +138,7 @@ def test_a_change_that_is_forbidden_in_place(ansible: Ansible, api: Api, namespa
         assert "Nothing was changed." in result.message
 
 
-def test_a_deletion_leaves_what_is_not_ours_and_takes_the_rest(ansible: Ansible, api: Api, namespace: str):
+def test_a_deletion_leaves_unmanaged_objects(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=[idle("ours")], namespace=namespace)
     api.create("deployment", somebody_elses("theirs"), namespace)
     jobs = [idle("theirs"), idle("ours")]

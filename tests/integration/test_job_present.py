@@ -13,7 +13,7 @@ from .api import Api, eventually
 from .manifests import compute, inference, notebook, training
 from .recorder import Recorder
 
-# What jobs need must not be more than who may submit has.
+# Jobs must not need more than the permissions of the level submit.
 pytestmark = pytest.mark.usefixtures("submitter")
 
 ALL_KINDS = [
@@ -77,7 +77,9 @@ def test_check_mode_predicts_and_writes_nothing(ansible: Ansible, api: Api, reco
     assert recorder.writes == recorder.dry_runs == []
 
 
-def test_who_may_only_read_gets_the_plan_and_a_warning(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_with_read_permissions_the_plan_is_shown_with_a_warning(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str
+):
     groups = ["", "apps", "autoscaling", "batch"]
     rule = {"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list", "watch"]}
     api.create("role", {"metadata": {"name": "reader"}, "rules": [rule]}, namespace)
@@ -199,7 +201,7 @@ def test_an_object_of_somebody_else_is_never_touched(ansible: Ansible, api: Api,
 
 
 def test_two_runs_at_once_make_one_job(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
-    """The other run makes the job after this one has looked for it, and before it asks who has its names."""
+    """The other run creates the job after this one has looked for it, and before it checks for unmanaged objects."""
     other: list[dict] = []
 
     def come_between(request):
@@ -422,14 +424,14 @@ def test_urls_say_where_a_service_answers(ansible: Ansible, api: Api, namespace:
         assert urls[0].endswith(f":{service['spec']['ports'][0]['nodePort']}")
 
 
-def test_what_was_done_before_a_refusal_is_told(ansible: Ansible, api: Api, namespace: str):
+def test_what_was_done_before_a_rejection_is_reported(ansible: Ansible, api: Api, namespace: str):
     api.create("resourcequota", {"metadata": {"name": "none"}, "spec": {"hard": {"services": "0"}}}, namespace)
     eventually(lambda: "hard" in api.get("resourcequota", "none", namespace).get("status", {}))
     result = ansible.job(definition=[training(), compute()], namespace=namespace)
     assert result.failed
     assert "compute web in namespace" in result.message
     assert "exceeded quota" in result.message
-    assert "Of 2 jobs 1 were applied and 1 failed; 0 were not tried." in result.message
+    assert "Jobs: 1 of 2 applied, 1 failed, 0 not attempted." in result.message
     assert result.changed
     assert [resource["kind"] for resource in result.jobs["web"]["resources"]][-1] == "Deployment"
     assert api.get("deployment", "web", namespace)

@@ -86,7 +86,7 @@ def test_bad_input(ansible: Ansible, recorder: Recorder, options: dict, words: l
     assert recorder.writes == []
 
 
-def test_a_namespace_that_is_not_there(ansible: Ansible, recorder: Recorder):
+def test_a_missing_namespace(ansible: Ansible, recorder: Recorder):
     result = ansible.job(definition=training(), namespace="gpuctl-nowhere")
     assert result.failed
     assert "training train in namespace gpuctl-nowhere" in result.message
@@ -102,7 +102,7 @@ def test_a_check_run_trusts_an_earlier_task_to_make_the_namespace_and_warns(ansi
     assert recorder.writes == []
 
 
-def test_who_may_not_write_is_told_what(ansible: Ansible, namespace: str, recorder: Recorder):
+def test_a_missing_write_permission_is_named(ansible: Ansible, namespace: str, recorder: Recorder):
     """Nobody may act as a user without rights but an admin: impersonation is how to be one on any cluster."""
     result = ansible.job(definition=compute(), namespace=namespace, impersonate_user="gpuctl-test-nobody")
     assert result.failed

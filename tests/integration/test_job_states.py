@@ -36,7 +36,7 @@ def running(ansible: Ansible, namespace: str, *definition: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("state", TABLE)
 def test_what_a_state_does_to_a_running_job(ansible: Ansible, recorder: Recorder, namespace: str, state: str):
-    """Against job_states.yaml. Requests for /version, which only this test asks for, tell the tasks apart."""
+    """Against job_states.yaml. Requests for /version, which only this test sends, separate the tasks."""
     running(ansible, namespace)
     recorder.clear()
     options = {"definition": list(JOBS.values()), "namespace": namespace, "state": state}
@@ -49,7 +49,7 @@ def test_what_a_state_does_to_a_running_job(ansible: Ansible, recorder: Recorder
     seen = {job: {step: outcome(results[step], job) for step in STEPS} for job in JOBS}
     for step, requests in zip(STEPS, split(recorder.requests, "/version"), strict=True):
         for job in JOBS:
-            seen[job][step] += sorted(told(request) for request in requests if concerns(request, job))
+            seen[job][step] += sorted(described(request) for request in requests if concerns(request, job))
     assert seen == {
         job: {step: (row if isinstance(row, list) else [row]) for step, row in rows.items()}
         for job, rows in TABLE[state].items()
@@ -85,7 +85,7 @@ def concerns(request: Any, job: str) -> bool:
     return job == ("train" if last == "jobs" else last.removeprefix("svc-"))
 
 
-def told(request: Any) -> str:
+def described(request: Any) -> str:
     verb = {"POST": "create"}.get(request.method, request.method.lower())
     parts = request.path.split("/")
     return f"{'dry ' if request.dry_run else ''}{verb} {parts[-1] if verb == 'create' else parts[-2]}"
@@ -115,7 +115,7 @@ def test_a_paused_training_releases_its_gpus_and_gets_them_back(ansible: Ansible
     assert len(api.list("pod", namespace, "app=train")) == 2
 
 
-def test_pausing_a_service_shows_its_copies_and_no_bookkeeping(ansible: Ansible, namespace: str):
+def test_pausing_a_service_shows_its_replicas_and_no_bookkeeping(ansible: Ansible, namespace: str):
     running(ansible, namespace, compute(service={"replicas": 2}))
     paused = ansible.job(name="web", namespace=namespace, state="paused")
     (diff,) = paused.diff
@@ -165,7 +165,7 @@ def test_a_paused_job_stays_paused_under_its_manifest_and_under_a_changed_one(
     assert workload["spec"].get("replicas", 1) == definition.get("service", {}).get("replicas", 1)
 
 
-def test_another_number_of_copies_is_kept_for_the_resumption(ansible: Ansible, api: Api, namespace: str):
+def test_another_number_of_replicas_is_kept_for_the_resumption(ansible: Ansible, api: Api, namespace: str):
     running(ansible, namespace, compute(service={"replicas": 1}))
     ansible.job(name="web", namespace=namespace, state="paused")
     declared = ansible.job(definition=compute(service={"replicas": 2}), namespace=namespace)
@@ -378,7 +378,7 @@ def test_a_paused_job_is_not_restarted(ansible: Ansible, recorder: Recorder, nam
     assert recorder.writes == [], "nor is the other job of the task"
 
 
-def test_what_somebody_else_made_is_not_paused(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_an_unmanaged_workload_is_not_paused(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     pod = {
         "metadata": {"labels": {"x": "y"}},
         "spec": {"containers": [{"name": "c", "image": "registry.example.com/x:v1"}]},
@@ -438,7 +438,7 @@ def test_a_training_in_a_queue_is_paused_by_way_of_kueue(kueue: tuple[Ansible, A
     assert not ansible.job(definition=QUEUED).changed
 
 
-def test_a_restarted_training_queues_anew(kueue: tuple[Ansible, Api]):
+def test_a_restarted_training_queues_again(kueue: tuple[Ansible, Api]):
     ansible, api = kueue
     running(ansible, "default", QUEUED)
     before = admission(api)["metadata"]["uid"]
@@ -454,7 +454,7 @@ def admission(api: Api) -> dict[str, Any]:
     return dict(workload)
 
 
-def test_a_queue_of_kueue_without_kueue_is_told(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_a_kueue_queue_without_kueue_is_reported(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     if any(group["name"] == "kueue.x-k8s.io" for group in api.call("GET", "/apis")[1]["groups"]):
         pytest.skip("this cluster has Kueue")
     running(ansible, namespace, QUEUED)

@@ -15,7 +15,7 @@ from .recorder import Recorder
 @pytest.fixture(autouse=True)
 def _three_nodes(field: Field) -> None:
     if len(field.nodes) < 3:
-        pytest.skip("needs three nodes without labels of ours")
+        pytest.skip("needs three nodes without managed labels")
 
 
 def test_labels_are_set_with_one_patch_for_each_node_that_changes(ansible: Ansible, field: Field, recorder: Recorder):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The playbook runwhere.gpuctl.notebook_copy: what it asks of kubernetes.core, and what it says when it cannot.
 
-The collection kubernetes.core is a stand-in here, whose k8s_cp only tells what it was asked to do: no simulated cluster
+The collection kubernetes.core is a stand-in here, whose k8s_cp only reports its arguments: no simulated cluster
 runs commands in containers, which is how the real one copies.
 """
 
@@ -94,7 +94,7 @@ def test_without_the_collection_that_copies(ansible: Ansible, namespace: str):
     assert "ansible-galaxy collection install kubernetes.core" in said.message
 
 
-def test_a_notebook_that_is_not_there(with_stand_in: Ansible, namespace: str):
+def test_a_missing_notebook(with_stand_in: Ansible, namespace: str):
     said = copy(with_stand_in, namespace)
     assert said.failed, said.screen
     assert f"Notebook not found: lab in namespace {namespace}." in said.message

@@ -166,14 +166,14 @@ def test_teardown_asks_first_and_removes_what_is_declared(
 
 
 @pytest.mark.parametrize("playbook", ["provision", "teardown"])
-def test_a_directory_that_was_forgotten_is_told(ansible: Ansible, recorder: Recorder, playbook: str):
+def test_a_missing_directory_is_reported(ansible: Ansible, recorder: Recorder, playbook: str):
     done = run(ansible, playbook, dir="", confirm="teardown")
     assert done.status != 0
     assert "gpuctl_dir" in done.tasks[-1].message
     assert recorder.requests == []
 
 
-def test_teardown_takes_namespaces_along_when_it_is_told_to(ansible: Ansible, api: Api, declared: Declared):
+def test_teardown_deletes_namespaces_on_request(ansible: Ansible, api: Api, declared: Declared):
     assert run(ansible, "provision", dir="cluster").status == 0
     done = run(ansible, "teardown", dir="cluster", confirm="teardown", delete_namespaces="true")
     assert done.status == 0, done.output
@@ -206,13 +206,13 @@ def test_a_job_from_pause_to_its_end(ansible: Ansible, api: Api, submitter: Api,
 
 def test_a_state_needs_jobs_and_scaling_a_number(ansible: Ansible, api: Api, namespace: str):
     write(ansible.directory / "jobs", "jobs.yaml", compute("a"))
-    for playbook, given, remedy in (
+    for playbook, given, hint in (
         ("pause", {}, "Set gpuctl_name to its name, or gpuctl_src to manifests."),
         ("scale", {"src": "jobs"}, "Set gpuctl_replicas."),
     ):
         refused = run(ansible, playbook, namespace=namespace, **given)
         assert refused.status != 0, refused.output
-        assert remedy in refused.output
+        assert hint in refused.output
     assert api.list("deployment", namespace) == []
 
 

@@ -18,7 +18,7 @@ from .recorder import Recorder
 @pytest.fixture(autouse=True)
 def _three_nodes(field: Field) -> None:
     if len(field.nodes) < 3:
-        pytest.skip("needs three nodes without labels of ours")
+        pytest.skip("needs three nodes without managed labels")
 
 
 def pools(ansible: Ansible, *manifests: dict[str, Any], **options: Any) -> TaskResult:
@@ -206,8 +206,8 @@ def test_a_pool_in_use_is_only_deleted_by_force_and_its_jobs_continue(
 
 
 REFUSED = {
-    "a reserved name": ({"name": "default", "nodes": []}, ["default", "stands for the nodes that are in no pool"]),
-    "another reserved name": ({"name": "none"}, ["none", "reads as if there were no pool"]),
+    "a reserved name": ({"name": "default", "nodes": []}, ["default", "denotes the nodes without a pool"]),
+    "another reserved name": ({"name": "none"}, ["none", "would read as no pool"]),
     "an invalid name": ({"name": "Pool_A"}, ['pool.name: invalid name: "Pool_A"']),
     "an empty name": ({"name": "", "nodes": ["node-1"]}, ["pool.name"]),
     "an invalid label value": (

@@ -25,7 +25,7 @@ Wanted = dict[str, tuple[str, ...]]
 @pytest.fixture(autouse=True)
 def _three_nodes(field: Field) -> None:
     if len(field.nodes) < 3:
-        pytest.skip("needs three nodes without labels of ours")
+        pytest.skip("needs three nodes without managed labels")
 
 
 def at_the_same_time(ansible: Ansible, field: Field, both: Iterable[Wanted]) -> list[TaskResult]:
@@ -106,7 +106,7 @@ def test_one_of_two_conflicting_hosts_wins_and_the_other_fails(
 def test_a_conflict_right_after_the_lease_was_created_names_the_other_run(
     ansible: Ansible, api: Api, field: Field, recorder: Recorder
 ):
-    """The very first run creates the Lease and reads everything again; the other one writes just before that."""
+    """The very first run creates the Lease and reads everything again; the other run writes just before that."""
     one, two, three = field.nodes[:3]
     api.call("DELETE", LEASE)
     readings = itertools.count(1)
@@ -194,7 +194,7 @@ def test_a_manual_change_is_kept_and_everything_else_rolled_back(ansible: Ansibl
     assert field.declared("a") == f"{one}: T4\n"
 
 
-def test_other_writes_to_a_node_are_no_conflict(ansible: Ansible, field: Field, recorder: Recorder):
+def test_other_writes_to_a_node_are_not_a_conflict(ansible: Ansible, field: Field, recorder: Recorder):
     one = field.nodes[0]
 
     def heartbeat(request: Request) -> None:

@@ -227,7 +227,7 @@ def test_two_quotas_cannot_claim_one_namespace_but_it_can_move(
 def test_two_hosts_that_claim_a_namespace_at_the_same_time(
     ansible: Ansible, api: Api, namespace: str, quota: str, users: list[str]
 ):
-    """Different quotas: who comes second is told. The same quota: both succeed."""
+    """Different quotas: the second one fails. The same quota: both succeed."""
 
     def declare(name: str, directory: str) -> TaskResult:
         (ansible.directory / directory).mkdir(exist_ok=True)
@@ -243,10 +243,10 @@ def test_two_hosts_that_claim_a_namespace_at_the_same_time(
             assert len(api.list("resourcequota", users[0])) == len(api.list("resourcequota", namespace)) == 1
             assert run(ansible, name=quota, state="absent").changed
             continue
-        told = " ".join(result.message for result in (one, two) if result.failed)
-        assert told
+        messages = " ".join(result.message for result in (one, two) if result.failed)
+        assert messages
         for user in (users[0], namespace):
-            assert len(api.list("resourcequota", user)) == 1 or f"the namespace {user} to the quota" in told
+            assert len(api.list("resourcequota", user)) == 1 or f"the namespace {user} to the quota" in messages
 
 
 def test_an_unmanaged_quota_is_reported_and_not_changed(ansible: Ansible, api: Api, namespace: str, quota: str):
@@ -307,9 +307,7 @@ def test_deletion_leaves_namespaces(ansible: Ansible, api: Api, recorder: Record
     assert recorder.writes == []
 
 
-def test_only_namespaces_that_we_made_are_deleted(
-    ansible: Ansible, api: Api, namespace: str, quota: str, users: list[str]
-):
+def test_only_managed_namespaces_are_deleted(ansible: Ansible, api: Api, namespace: str, quota: str, users: list[str]):
     declared = manifest(quota, {users[0]: {"cpu": 4}, namespace: {"cpu": 4}})
     run(ansible, definition=declared)
     options = {"definition": declared, "state": "absent", "delete_namespaces": True, "wait": True, "wait_timeout": 90}
@@ -363,9 +361,9 @@ def test_a_terminating_namespace_is_created_again(ansible: Ansible, api: Api, qu
     api.create("configmap", held, users[0])
     run(ansible, definition=declared, state="absent", delete_namespaces=True)
 
-    late = run(ansible, definition=declared, wait_timeout=1)
-    assert late.failed
-    assert "still terminating" in late.message
+    timed_out = run(ansible, definition=declared, wait_timeout=1)
+    assert timed_out.failed
+    assert "still terminating" in timed_out.message
     api.patch("configmap", "held", {"metadata": {"finalizers": None}}, users[0])
     assert run(ansible, definition=declared, wait_timeout=90).changed
     assert api.get("namespace", users[0])["metadata"]["uid"] != uid
@@ -425,7 +423,7 @@ def test_permission_for_one_namespace_only(ansible: Ansible, api: Api, recorder:
 
 @pytest.fixture
 def auditor(api: Api) -> Iterator[str]:
-    """A user who may list all that quotas are about, and write none of it."""
+    """A user with permission to list everything that quotas concern, and to write nothing."""
     name = f"gpuctl-test-{secrets.token_hex(4)}"
     resources = ["namespaces", "resourcequotas", "limitranges", "pods", "persistentvolumeclaims"]
     rule = {"apiGroups": [""], "resources": resources, "verbs": ["get", "list"]}

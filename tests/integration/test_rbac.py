@@ -89,7 +89,7 @@ def test_run_again_check_and_check_again(
         assert {request.method for request in recorder.requests} == {"GET"}
 
 
-def test_an_account_has_what_the_last_task_said_and_no_more(
+def test_an_account_has_the_permissions_of_the_last_task(
     ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]
 ):
     grant(ansible, robot, level=ADMINISTER)
@@ -118,7 +118,7 @@ def test_an_unmanaged_account_is_bound_and_not_changed(
     eventually(lambda: not may(api, robot, "list", "pods", namespace))
 
 
-def test_a_role_that_was_changed_by_hand_is_put_right(ansible: Ansible, api: Api, robot: dict[str, Any]):
+def test_a_manually_changed_role_is_restored(ansible: Ansible, api: Api, robot: dict[str, Any]):
     grant(ansible, robot, level=READ)
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     api.patch("clusterrole", "gpuctl-read", {"rules": everything})
@@ -162,7 +162,9 @@ def test_bad_input(ansible: Ansible, recorder: Recorder, options: dict[str, Any]
     assert recorder.writes == []
 
 
-def test_nobody_grants_more_than_they_hold(ansible: Ansible, submitter: Api, recorder: Recorder, robot: dict[str, Any]):
+def test_no_account_grants_more_than_it_holds(
+    ansible: Ansible, submitter: Api, recorder: Recorder, robot: dict[str, Any]
+):
     result = grant(ansible, robot, level=ADMINISTER)
     assert result.failed
     assert "is forbidden" in result.message
@@ -171,13 +173,13 @@ def test_nobody_grants_more_than_they_hold(ansible: Ansible, submitter: Api, rec
 
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
-# Only sent when somebody else writes, or deletes, at the same moment (the object is read anew), or has changed a job.
+# Only sent when somebody else writes, or deletes, at the same moment (the object is read again), or has changed a job.
 IN_RACES: set[Permission] = {
     ("get", "", "nodes"),  # engine/node_writer.py
     ("get", "", "resourcequotas"),  # quotas/quota_apply.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
     ("get", "autoscaling", "horizontalpodautoscalers"),
-    ("delete", "", "pods"),  # jobs/transitions.py, of a notebook whose pods somebody wants to be replaced by hand
+    ("delete", "", "pods"),  # jobs/transitions.py, of a notebook with updateStrategy OnDelete
 }
 
 
@@ -189,7 +191,7 @@ def acting(api: Api, recorder: Recorder, level: str, namespaces: list[str] | Non
             pytest.skip("this cluster does not enforce RBAC")
         recorder.identity = own
         recorder.clear()
-        for obj in api.list("priorityclass", labels=OURS):  # the first job makes them anew
+        for obj in api.list("priorityclass", labels=OURS):  # the first job creates them again
             api.delete("priorityclass", obj["metadata"]["name"])
         yield
         used: set[Permission] = set().union(
@@ -202,7 +204,7 @@ def acting(api: Api, recorder: Recorder, level: str, namespaces: list[str] | Non
 def allowed(level: str) -> set[Permission]:
     """Verb, group and resource of everything that a level's roles allow.
 
-    Without ``bind``, which is no request of its own, and without what only clusters with Kueue have.
+    Without ``bind``, which is not a request, and without permissions for Kueue.
     """
     return {
         (verb, group, resource)

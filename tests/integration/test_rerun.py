@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A training that has finished is not run again, also when Kubernetes has removed it, unless somebody asks for it."""
+"""A finished training does not run again unless requested, even after Kubernetes has removed it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def outlive(api: Api, namespace: str, name: str = "train") -> None:
     eventually(lambda: api.get("job", name, namespace) is None)
 
 
-def remembered(api: Api, namespace: str) -> dict[str, Any]:
+def ledger_entries(api: Api, namespace: str) -> dict[str, Any]:
     return dict((api.get("configmap", LEDGER, namespace) or {}).get("data") or {})
 
 
@@ -143,9 +143,7 @@ def test_the_playbooks_run_a_finished_training_again_on_request(
         assert (api.get("job", "train", namespace)["metadata"]["uid"] != before) is again
 
 
-def test_a_running_training_is_left_alone_whatever_rerun_says(
-    ansible: Ansible, api: Api, recorder: Recorder, namespace: str
-):
+def test_rerun_does_not_affect_a_running_training(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     options = {"definition": training(), "namespace": namespace}
     ansible.job(**options, wait=True, wait_timeout=90)
     recorder.clear()
@@ -183,18 +181,18 @@ def built_by_another_version(api: Api, namespace: str, name: str = "train") -> N
     spec["template"]["spec"]["terminationGracePeriodSeconds"] += 1
     made = api.create("job", {"metadata": metadata, "spec": spec}, namespace)["metadata"]
     run = {"uid": made["uid"], "submitted_at": made["creationTimestamp"]}
-    entry = {**json.loads(remembered(api, namespace)[name]), **run}
+    entry = {**json.loads(ledger_entries(api, namespace)[name]), **run}
     api.patch("configmap", LEDGER, {"data": {name: json.dumps(entry)}}, namespace)
 
 
-def test_a_training_that_somebody_deleted_before_its_end_is_made_anew(ansible: Ansible, api: Api, namespace: str):
+def test_a_training_deleted_before_its_end_runs_again(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=training(), namespace=namespace, wait=True, wait_timeout=90)
     api.delete("job", "train", namespace)
     eventually(lambda: api.get("job", "train", namespace) is None)
     assert ansible.job(definition=training(), namespace=namespace).jobs["train"]["action"] == "create"
 
 
-def test_a_deleted_training_is_forgotten(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_a_deleted_training_leaves_the_ledger(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     jobs = [training(), training("other")]
     ansible.job(definition=jobs, namespace=namespace, wait=True, wait_timeout=90)
     end(api, namespace)
@@ -205,20 +203,20 @@ def test_a_deleted_training_is_forgotten(ansible: Ansible, api: Api, recorder: R
     assert not ansible.job(name="train", namespace=namespace, state="absent", check=True).changed
     assert recorder.writes == []
     ansible.job(name="train", namespace=namespace, state="absent")
-    assert set(remembered(api, namespace)) == {"other"}
+    assert set(ledger_entries(api, namespace)) == {"other"}
     recorder.clear()
     ansible.job(name="train", namespace=namespace, state="absent")
     assert recorder.writes == []
     assert ansible.job(definition=jobs, namespace=namespace).jobs["train"]["action"] == "create"
 
 
-def test_a_restarted_training_is_remembered_with_its_new_run(ansible: Ansible, api: Api, namespace: str):
+def test_a_restarted_training_is_recorded_with_its_new_run(ansible: Ansible, api: Api, namespace: str):
     options = {"definition": training(), "namespace": namespace}
     ansible.job(**options, wait=True, wait_timeout=90)
     end(api, namespace, exit_code=WRONG_USAGE)
     ansible.job(**options)
     ansible.job(name="train", namespace=namespace, state="restarted", wait=True, wait_timeout=90)
-    entry = json.loads(remembered(api, namespace)["train"])
+    entry = json.loads(ledger_entries(api, namespace)["train"])
     assert entry["uid"] == api.get("job", "train", namespace)["metadata"]["uid"]
     assert "result" not in entry
     end(api, namespace)
@@ -227,9 +225,7 @@ def test_a_restarted_training_is_remembered_with_its_new_run(ansible: Ansible, a
     assert not ansible.job(**options).changed
 
 
-def test_who_waits_for_a_training_that_has_failed_is_told_how_to_run_it_again(
-    ansible: Ansible, api: Api, namespace: str
-):
+def test_waiting_for_a_failed_training_explains_how_to_run_it_again(ansible: Ansible, api: Api, namespace: str):
     options = {"definition": training(), "namespace": namespace, "wait": True, "wait_timeout": 90}
     ansible.job(**options)
     end(api, namespace, exit_code=WRONG_USAGE)
@@ -239,13 +235,13 @@ def test_who_waits_for_a_training_that_has_failed_is_told_how_to_run_it_again(
     assert "rerun=on_failure runs it again" in result.message
 
 
-def test_many_trainings_are_remembered_with_one_request(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_many_trainings_are_recorded_with_one_request(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     jobs = [training(f"train-{index}", resources={"gpu": 0}) for index in range(12)]
     predicted = ansible.job(definition=jobs, namespace=namespace, check=True)
     assert predicted.changed
     assert recorder.writes == []
     ansible.job(definition=jobs, namespace=namespace)
-    assert set(remembered(api, namespace)) == {f"train-{index}" for index in range(12)}
+    assert set(ledger_entries(api, namespace)) == {f"train-{index}" for index in range(12)}
     writes = [request for request in recorder.writes if LEDGER in request or request.endswith("configmaps")]
     assert len([request for request in writes if request.startswith("POST")]) == 1
 
@@ -254,10 +250,10 @@ def test_many_trainings_are_remembered_with_one_request(ansible: Ansible, api: A
     ansible.job(definition=more, namespace=namespace)
     ledger = f"/api/v1/namespaces/{namespace}/configmaps/{LEDGER}"
     assert [request for request in recorder.writes if LEDGER in request] == [f"PATCH {ledger}"]
-    assert len(remembered(api, namespace)) == 13
+    assert len(ledger_entries(api, namespace)) == 13
 
 
-def test_two_runs_at_once_keep_what_the_other_remembers(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_concurrent_runs_keep_the_entries_of_each_other(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     ledger = {"metadata": {"name": LEDGER}, "data": {"other": "{}"}}
 
     def come_between(request):
@@ -266,10 +262,10 @@ def test_two_runs_at_once_keep_what_the_other_remembers(ansible: Ansible, api: A
 
     recorder.before = come_between
     assert not ansible.job(definition=training(), namespace=namespace).failed
-    assert set(remembered(api, namespace)) == {"train", "other"}
+    assert set(ledger_entries(api, namespace)) == {"train", "other"}
 
 
-def test_who_may_not_write_the_ledger_is_warned(ansible: Ansible, api: Api, namespace: str):
+def test_without_permission_to_write_the_ledger_it_warns(ansible: Ansible, api: Api, namespace: str):
     rules = [
         {"apiGroups": ["", "apps", "autoscaling", "batch"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "patch"]},

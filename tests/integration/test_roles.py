@@ -81,7 +81,7 @@ def test_nothing_is_left_behind_but_the_results(ansible: Ansible, field: Field, 
     assert set(done.tasks[-1].result["msg"]) - given.keys() == {f"{role}_result" for role in ROLES}
 
 
-def test_without_variables_there_is_nothing_to_do_and_nothing_is_asked(ansible: Ansible, recorder: Recorder):
+def test_without_variables_no_request_is_sent(ansible: Ansible, recorder: Recorder):
     assert changed(play(ansible, *ROLES)) == []
     assert recorder.requests == []
 
@@ -150,7 +150,7 @@ def test_manifests_of_other_kinds_are_passed_over(ansible: Ansible, recorder: Re
         ("rbac", {"rbac_accounts": [{"name": "a", "level": "root"}]}, ["level", "one of"]),
     ],
 )
-def test_a_wrong_variable_is_told_before_anything_is_asked(
+def test_a_wrong_variable_is_reported_before_any_request(
     ansible: Ansible, recorder: Recorder, role: str, variables: dict[str, Any], words: list[str]
 ):
     done = play(ansible, role, **variables)

@@ -44,7 +44,7 @@ def test_the_tables_and_below_them_why(ansible: Ansible, field: Field, namespace
     tables = shown(status(ansible, namespace=namespace, pool=pool))
     assert line(tables["Show the pools"], pool, "active").endswith("1  试验 pool")
     for table in ("Show the pools", "Show the nodes", "Show the quotas"):
-        assert len(tables[table]) == 2, "a head and what was asked for"
+        assert len(tables[table]) == 2, "a header and the requested row"
     assert line(tables["Show the quotas"], field.pool("q"), namespace).split()[2:6] == ["2", "2", "2", "4"]
     assert line(tables["Show the nodes"], node, "active", "A100-test").endswith(pool)
     assert line(tables["Show the jobs"], "web", namespace, "compute", pool).split()[5:8] == ["1", "Running", "1/1"]
@@ -54,11 +54,11 @@ def test_the_tables_and_below_them_why(ansible: Ansible, field: Field, namespace
     assert recorder.writes == []
 
 
-def test_when_all_is_well_there_is_nothing_to_explain(ansible: Ansible, namespace: str):
+def test_running_jobs_need_no_explanation(ansible: Ansible, namespace: str):
     assert "Show why jobs are not running" not in shown(status(ansible, namespace=namespace))
 
 
-def test_who_may_only_look_into_one_namespace_sees_its_jobs(ansible: Ansible, api: Api, namespace: str):
+def test_permission_for_one_namespace_shows_its_jobs(ansible: Ansible, api: Api, namespace: str):
     user, group = "gpuctl-test-status", "rbac.authorization.k8s.io"
     rule = {"apiGroups": ["", "apps", "batch"], "resources": ["*"], "verbs": ["list"]}
     api.create("role", {"metadata": {"name": "looker"}, "rules": [rule]}, namespace)

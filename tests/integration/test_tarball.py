@@ -17,7 +17,7 @@ import pytest
 import yaml
 from kubesim import Cluster
 
-from tools.tree import ROOT, files, lay, shipped
+from tools.tree import ROOT, copy_tree, files, shipped
 
 from .ansible import BIN, Ansible
 from .api import Api
@@ -35,7 +35,7 @@ MANIFEST = {
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make collection` builds."""
     folder = tmp_path_factory.mktemp("tarball")
-    tree = lay(folder / "tree", files(ROOT))
+    tree = copy_tree(folder / "tree", files(ROOT))
     command = [str(BIN / "ansible-galaxy"), "collection", "build", "--output-path", str(folder), str(tree)]
     subprocess.run(command, check=True, capture_output=True)
     (path,) = folder.glob("*.tar.gz")
@@ -78,12 +78,12 @@ def test_it_runs_a_job(installed: Ansible, namespace: str) -> None:
     assert (again.changed, again.jobs["from-tarball"]["action"]) == (False, "unchanged"), again.message
 
 
-# ---- What README.md tells a newcomer to type
+# ---- The commands that README.md gives a newcomer
 
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], subprocess.CompletedProcess[str]]]:
-    """A shell of somebody who has ansible-core and a cluster with the pool and the namespace of the examples."""
+    """A shell with ansible-core and a cluster with the pool and the namespace of the examples."""
     home = tmp_path_factory.mktemp("newcomer")
     subprocess.run([sys.executable, "-m", "venv", str(home / "venv")], check=True)
     core = f"ansible-core=={importlib.metadata.version('ansible-core')}"

@@ -178,16 +178,14 @@ def test_a_wait_is_one_list_and_one_watch_of_each_kind(ansible: Ansible, recorde
     more = Counter(str(request) for request in recorder.requests) - without
     deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     pods, events = (f"/api/v1/namespaces/{namespace}/{kind}" for kind in ("pods", "events"))
-    # Pods and events are listed once with or without: they tell why the jobs do not run.
+    # Pods and events are listed once in either case: they explain why the jobs are not running.
     assert {request: number for request, number in more.items() if namespace in request} == {
         f"GET {deployments}": 1,
         **{f"WATCH {path}": 1 for path in (deployments, pods, events)},
     }
 
 
-def test_who_may_not_watch_is_warned_and_waits_all_the_same(
-    ansible: Ansible, api: Api, recorder: Recorder, namespace: str
-):
+def test_without_permission_to_watch_it_warns_and_polls(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     groups = ["", "apps", "autoscaling", "batch"]
     verbs = ["get", "list", "create", "patch", "update", "delete"]
     rule = {"apiGroups": groups, "resources": ["*"], "verbs": verbs}
@@ -217,7 +215,7 @@ def test_who_may_not_watch_is_warned_and_waits_all_the_same(
 
 
 @pytest.mark.skipif(os.environ.get("GPUCTL_FAST_PATH") == "0", reason="a module says nothing before it ends")
-def test_a_long_wait_tells_where_it_stands(ansible: Ansible, namespace: str):
+def test_a_long_wait_shows_its_progress(ansible: Ansible, namespace: str):
     job = inference(resources={"gpu": 4000})
     result = ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=5, wait_for_nodes=True)
     assert result.failed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Facts that stand in more than one file of the collection agree."""
+"""Facts that are in more than one file of the collection agree."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_module_states_its_requirements_as_requirements_txt_does(module: str) 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_starts_without_the_heavy_libraries(module: str) -> None:
-    """A module's process starts anew for each task: wrong arguments shall not pay for libraries that take a second."""
+    """A module's process starts again for each task: wrong arguments shall not pay for libraries that take a second."""
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT / '.cache' / 'collections')!r}); import {PLUGINS}.modules.{module}; "
         "print(sorted({'kubernetes', 'pydantic', 'requests', 'urllib3', 'yaml'} & set(sys.modules)))"
@@ -250,8 +250,8 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_no_file_depends_on_the_machine_it_was_written_on() -> None:
-    foreign = re.compile("|".join(("/" + "work/main", "/" + "work/shared", "/tmp/" + "brief")))
-    assert [name for name in files(ROOT) if foreign.search(_text(name))] == []
+    own_paths = re.compile("|".join(("/" + "work/main", "/" + "work/shared", "/tmp/" + "brief")))
+    assert [name for name in files(ROOT) if own_paths.search(_text(name))] == []
 
 
 def _text(name: str) -> str:

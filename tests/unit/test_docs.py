@@ -42,18 +42,18 @@ def sentences() -> Iterator[str]:
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
 
 
-SAID = "\n".join(sentences())
-TOLD = re.findall(r"^   \* - ``(.*)``$", GUIDES["guide_troubleshooting"], re.MULTILINE)
+MESSAGES = "\n".join(sentences())
+QUOTED = re.findall(r"^   \* - ``(.*)``$", GUIDES["guide_troubleshooting"], re.MULTILINE)
 
 
 def test_there_are_sentences() -> None:
-    assert len(TOLD) > 20
+    assert len(QUOTED) > 20
 
 
-@pytest.mark.parametrize("sentence", TOLD)
+@pytest.mark.parametrize("sentence", QUOTED)
 def test_the_sentences_are_what_the_modules_say(sentence: str) -> None:
     pattern = "[^\n]*".join(re.escape(part) for part in sentence.split("…"))
-    assert re.search(pattern, SAID)
+    assert re.search(pattern, MESSAGES)
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

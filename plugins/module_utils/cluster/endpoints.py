@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The URLs of a job's Services, and the token of a notebook. Pure."""
 
@@ -49,10 +48,10 @@ def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None, 
 
 
 def notebook_token(workload: Mapping[str, Any]) -> str | SecretKey | None:
-    """The token of a workload's Jupyter, or the Secret that holds it; None where there is none to be found.
+    """The token of a workload's Jupyter, or the Secret that holds it; None if neither is found.
 
     The command line wins over the variable JUPYTER_TOKEN, which is only the default (Jupyter Server,
-    ``IdentityProvider._token_default``). With an empty token, Jupyter asks for none.
+    ``IdentityProvider._token_default``). With an empty token, Jupyter requires none.
     """
     container = main_container(workload["spec"]["template"]["spec"]["containers"])
     variables = {variable["name"]: variable for variable in container.get("env") or ()}
@@ -67,10 +66,10 @@ def _flag_value(line: Sequence[str]) -> str | None:
     """The value of the last token flag, ``--flag=value`` or ``--flag value``, also within a shell command."""
     words = [word.strip("'\"") for argument in line for word in (argument.split() or [""])]
     found = None
-    for word, following in pairwise([*words, ""]):
+    for word, next_word in pairwise([*words, ""]):
         flag, joined, value = word.partition("=")
         if re.fullmatch(_TOKEN_FLAG, flag):
-            found = value.strip("'\"") if joined else following
+            found = value.strip("'\"") if joined else next_word
     return found
 
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Nodes and pods reduced to what accounting needs, and their sums. Pure."""
 
@@ -31,12 +30,12 @@ def counted_resources() -> tuple[str, ...]:
 
 
 class PodUse(NamedTuple):
-    """An unfinished pod: whose it is, where it runs (or waits), and what it requests."""
+    """An unfinished pod: its job, its node or the pool that it waits for, and its requests."""
 
     namespace: str
     job: str | None
     job_kind: str | None
-    pool: str | None  # the one it asks for
+    pool: str | None  # the requested one
     node: str | None
     requests: tuple[int, ...]  # in the order of counted_resources
 
@@ -99,7 +98,7 @@ class Node:
         return whole_devices({resource: self.free(resource) for resource in ACCELERATORS})
 
     def free(self, resource: str) -> int:
-        """What a new pod could get, of what is allocatable; nothing on a node that accepts no pods."""
+        """The allocatable amount that pods do not use; 0 on a node that does not accept pods."""
         if self.status != ACTIVE:
             return 0
         return max(0, self.allocatable.get(resource, 0) - self.used.get(resource, 0))
@@ -157,7 +156,7 @@ def with_use(nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[Node]:
 
 
 def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:
-    """A node as gpuctl_node_info returns it, with the given labels or else all under our prefix."""
+    """A node as gpuctl_node_info returns it, with the given labels or else all with ``PREFIX``."""
     keys = (
         node.labels.keys() & set(label_keys) if label_keys else [key for key in node.labels if key.startswith(PREFIX)]
     )

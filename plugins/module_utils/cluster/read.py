@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read the cluster, and why jobs are not running: a fixed number of lists, however many jobs and nodes."""
 
@@ -27,7 +26,7 @@ from ..kube.resources import (
     STATEFUL_SET,
     Resource,
 )
-from ..labels import APP, OURS, job_name_of
+from ..labels import APP, MANAGED, job_name_of
 from .endpoints import SecretKey
 from .nodes import Node, PodUse, slim_node, slim_pod, with_use
 from .reason import reason_for
@@ -79,7 +78,7 @@ def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def existing_priority_classes(client: Client) -> set[str] | None:
-    """The names of all PriorityClasses; None if we may not list them."""
+    """The names of all PriorityClasses; None if listing them is forbidden."""
     found = if_allowed(lambda: client.list_objects(PRIORITY_CLASS, metadata_only=True), None)
     return None if found is None else {obj["metadata"]["name"] for obj in found}
 
@@ -87,8 +86,8 @@ def existing_priority_classes(client: Client) -> set[str] | None:
 def selector_of(names: set[str]) -> str:
     """The label selector of the named jobs' objects; of many jobs, that of all jobs' objects."""
     if len(names) > _NAMED_IN_SELECTOR:
-        return OURS
-    return f"{OURS},{APP} in ({','.join(sorted(names))})"
+        return MANAGED
+    return f"{MANAGED},{APP} in ({','.join(sorted(names))})"
 
 
 def read_nodes_with_usage(
@@ -102,8 +101,8 @@ def read_nodes_with_usage(
 def read_reasons(client: Client, workloads: Mapping[JobId, Object]) -> dict[JobId, str]:
     """Why the given workloads are not running, where a reason is known.
 
-    Two lists per namespace and, if a pod has no node, those of ``read_nodes_with_usage``. What we may not read, the
-    reasons do without.
+    Two lists per namespace and, if a pod has no node, those of ``read_nodes_with_usage``. Reasons leave out what
+    may not be read.
     """
     if not workloads:
         return {}
@@ -130,7 +129,7 @@ def reasons_of(
 
 
 def node_address(client: Client) -> str | None:
-    """The address of any node, for node ports; None if we may not list nodes."""
+    """The address of any node, for node ports; None if listing nodes is forbidden."""
     nodes = map(slim_node, if_allowed(lambda: client.list_first(NODE, limit=5), None) or ())
     return next((node.address for node in nodes if node.address), None)
 

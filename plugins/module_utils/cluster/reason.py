@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Why a job is not running and what to do about it, from its workload, pods, events and the nodes. Pure.
 
@@ -26,7 +25,7 @@ Object = Mapping[str, Any]
 class PendingReason:
     """One thing that keeps a job from running. ``final``: it will not pass by itself.
 
-    ``log`` is the pod and container that ended and whose log may explain it, ``refusal`` the server's message where it
+    ``log`` names the pod and container whose log may explain why it ended, ``refusal`` is the server's message if it
     refuses to create pods.
     """
 
@@ -91,7 +90,7 @@ def pod_status(pod: Object) -> str:
     status = pod.get("status", {})
     if is_terminating(pod):
         return "Terminating"
-    if _phase(pod) == "Succeeded":  # whatever a sidecar that was stopped then says
+    if _phase(pod) == "Succeeded":  # even if a sidecar reports that it was stopped
         return "Succeeded"
     for container in _containers(pod):
         state = container.get("state") or {}
@@ -207,7 +206,7 @@ def _end_of(ended: Mapping[str, Any], loops: bool) -> tuple[str, str]:
     return how, "Read its logs for the cause"
 
 
-# The part of the scheduler's message about evicting others (and, since 1.34, about resource claims) is of no use here.
+# The part of the scheduler's message about evicting others (and, since 1.34, about resource claims) does not help here.
 _PREEMPTION = re.compile(r"\s*(no new claims to deallocate, )?preemption:.*", re.DOTALL)
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -250,7 +249,7 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[No
         text = f"pod {name} cannot be scheduled: {message or 'the scheduler gave no reason'}"
         lasting = nodes is None and _NO_NODE_MATCHES.search(message) is not None
         return PendingReason(text, final=lasting, needs_other_nodes=lasting)
-    # The scheduler's counts allow to check what was worked out here.
+    # With the scheduler's counts, readers can verify the explanation.
     counts = message.partition(" nodes are available: ")[2]
     text = f"pod {name} cannot be scheduled: {shortage.text}{f' (scheduler: {counts})' if counts else ''}"
     return PendingReason(text, shortage.hint, final=shortage.lasting, needs_other_nodes=shortage.lasting)
@@ -307,7 +306,7 @@ class QuotaRefusal:
         )
 
 
-# The message of the quota admission plug-in (apiserver/pkg/admission/plugin/resourcequota/controller.go).
+# The message of the quota admission plugin (apiserver/pkg/admission/plugin/resourcequota/controller.go).
 _QUOTA = re.compile(r"exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)")
 
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Why a pod fits on no node: what it needs, where it may run, how much is missing there, and what helps. Pure.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The status of a job, from its workload, the predicates that waiting needs, and what a pause is. Pure.
 
@@ -95,14 +94,14 @@ def pods_wanted(workload: Mapping[str, Any]) -> int:
 
 
 def is_paused(workload: Mapping[str, Any]) -> bool:
-    """Whether the workload is to have no pods though it has not ended; false for a Job that Kueue admits."""
+    """Whether the workload should have no pods although it has not ended; false for a Job that Kueue admits."""
     return status_of(workload) == "Paused" and not is_admitted_by_kueue(workload)
 
 
 def is_held(workload: Mapping[str, Any]) -> bool:
     """Whether the workload stays paused until it is resumed.
 
-    One that was scaled to zero without the annotation was not paused by us: its manifest decides.
+    One that was scaled to zero without the annotation was not paused by gpuctl: its manifest decides.
     """
     return is_paused(workload) and (workload["kind"] == "Job" or kept_replicas(workload) is not None)
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Apply plans: the steps of one in order, many plans concurrently. In check mode, every write is a dry run."""
 
@@ -160,8 +159,8 @@ class Executor:
             return self._apply(step, plan)
         except ApiError as error:
             if self.check_mode and (error.is_forbidden or error.is_missing_namespace):
-                # A dry run needs the right to write, a plan only the right to read. And an earlier task of this check
-                # run may be the one that creates the namespace.
+                # A dry run needs permission to write, a plan only to read. And an earlier task of this check run may be
+                # the one that creates the namespace.
                 result.warnings.append(f"{describe(plan)}: not validated by the server: {error.message}")
                 return None
             raise
@@ -170,7 +169,7 @@ class Executor:
         try:
             return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
         except ApiError as error:
-            if error.is_field_conflict and _is_ours(error, plan):
+            if error.is_field_conflict and _is_own_conflict(error, plan):
                 return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
             raise
 
@@ -211,7 +210,7 @@ class Executor:
             self.client.delete_collection(POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=grace)
 
     def _wait_until_gone(self, step: Step) -> None:
-        """Wait until the live object of the step does not exist any more (another one of its name may)."""
+        """Wait until the live object of the step is gone; a new one may have its name."""
         resource, metadata = resource_of(step.live), step.live["metadata"]
 
         def is_gone() -> bool:
@@ -237,16 +236,16 @@ class Executor:
                 self.client.apply(held, manager=HANDOVER_MANAGER)
 
 
-def _is_ours(error: ApiError, plan: Plan) -> bool:
-    """Whether all fields in conflict are ours.
+def _is_own_conflict(error: ApiError, plan: Plan) -> bool:
+    """Whether gpuctl itself holds all fields in conflict.
 
     These are fields that we patched (a paused, resumed or scaled job), ``replicas`` of an autoscaler that this plan
     deletes, and ``replicas`` that we handed over to one that no longer exists.
     """
     deleted = {step.kind for step in plan.steps if step.action is Action.DELETE}
-    ours = (f'"{FIELD_MANAGER}"', f'"{HANDOVER_MANAGER}"')
+    own = (f'"{FIELD_MANAGER}"', f'"{HANDOVER_MANAGER}"')
     return all(
-        any(manager in cause.message for manager in ours)
+        any(manager in cause.message for manager in own)
         or (cause.field == ".spec.replicas" and "HorizontalPodAutoscaler" in deleted)
         for cause in error.causes
     )

@@ -1,9 +1,8 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Check with the server what a plan cannot know, before anything is written.
 
-Does an object to be created already exist without being ours, and can an uncertain update be made in place? All
-blockers are found at once.
+Does an unmanaged object of the same name exist, and can an uncertain update be made in place? All blockers are found at
+once.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def validate_by_dry_run(
 
 
 def unmanaged_workloads(plans: Iterable[Plan], client: Client) -> list[Blocker]:
-    """The plans of jobs without any object of ours whose name an unmanaged workload has.
+    """A blocker for each job that has no managed objects but shares its name with an unmanaged workload.
 
     Without this, a deletion of such a job would report that it is absent while it runs.
     """
@@ -86,7 +85,7 @@ Names = dict[tuple[Resource, str], dict[str, Plan]]  # by kind and namespace: na
 
 
 def _taken(client: Client, names: Names, hint: str) -> list[Blocker]:
-    """The plans whose names an object of no or another job has: one list per kind and namespace.
+    """The plans whose names belong to objects of another job or of none: one list per kind and namespace.
 
     An object of the same job may have appeared since the plan was made: another run creates it. ``hint`` may have the
     fields ``{kind}``, ``{name}`` and ``{namespace}``.
@@ -145,7 +144,7 @@ def _settle(plan: Plan, client: Client, on_immutable: str, check_mode: bool) -> 
     except ApiError as problem:
         if not (check_mode and problem.is_forbidden):
             return plan, with_hint(problem, plan), None
-        # A dry run needs the right to write. Without it, recreation is predicted.
+        # A dry run needs permission to write. Without it, recreation is predicted.
         steps = [replace(step, action=Action.RECREATE) if step.uncertain else step for step in plan.steps]
         return _with_owned(plan, steps), None, f"{describe(plan)}: not validated by the server: {problem.message}"
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Which fields an apply would change, by the rules of server-side apply. Pure.
 
@@ -96,7 +95,7 @@ _KEY_DEFAULTS = {"protocol": "TCP"}  # a key that the server fills in before it 
 _FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the server: fieldRef, resourceFieldRef
 
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing if we set both. Further keys
-# are from an earlier apply of ours; ``managedFields`` does not show that, because it has the list as one value.
+# are from our own earlier apply; ``managedFields`` does not show that, because it has the list as one value.
 _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 
 # Their values are quantities: "1" and "1000m" are equal.
@@ -119,9 +118,9 @@ def _key(keys: tuple[str, ...], item: Mapping[str, Any]) -> Key:
 def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
     if isinstance(desired, dict) and isinstance(live, dict):
         for name, value in desired.items():
-            theirs = live.get(name, ABSENT)
-            if not (isinstance(value, str) and value == theirs):  # The common case: equal strings.
-                yield from _differences(value, theirs, (*path, name))
+            live_value = live.get(name, ABSENT)
+            if not (isinstance(value, str) and value == live_value):  # The common case: equal strings.
+                yield from _differences(value, live_value, (*path, name))
         if path and path[-1] in _COMPLETE_MAPS:
             yield from (Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys())
     elif isinstance(desired, list) and isinstance(live, list) and desired and _merge_keys(path[-1], desired[0]):
@@ -141,7 +140,8 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
         return desired in (None, "", [], {}) or desired is False
     if isinstance(desired, list) and isinstance(live, list):
         return len(desired) == len(live) and all(
-            not any(_differences(ours, theirs, (*path, "*"))) for ours, theirs in zip(desired, live, strict=True)
+            not any(_differences(desired_value, live_value, (*path, "*")))
+            for desired_value, live_value in zip(desired, live, strict=True)
         )
     if desired == live and isinstance(desired, bool) == isinstance(live, bool):
         return True
@@ -157,17 +157,17 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
     """What we hold by an earlier apply and the desired object no longer has."""
     held_keys = {key[0] for key in path[-1]} if path and isinstance(path[-1], tuple) else set()
     for step, below in fields.items():
-        name, ours, theirs = _descend(step, desired, live)
-        if name is None or theirs is ABSENT or name in held_keys:
+        name, desired_value, live_value = _descend(step, desired, live)
+        if name is None or live_value is ABSENT or name in held_keys:
             continue
-        if ours is ABSENT:
-            yield Change((*path, name), theirs, ABSENT)
+        if desired_value is ABSENT:
+            yield Change((*path, name), live_value, ABSENT)
         elif below:
-            yield from _dropped(below, ours, theirs, (*path, name))
-        elif isinstance(ours, dict) and isinstance(theirs, dict):
-            # An atomic map (``x-kubernetes-map-type``: nodeSelector, secretKeyRef) is ours until others add to it.
-            for key, value in theirs.items():
-                if key not in ours and _FILLED_IN.get(key) != value:
+            yield from _dropped(below, desired_value, live_value, (*path, name))
+        elif isinstance(desired_value, dict) and isinstance(live_value, dict):
+            # An atomic map (``x-kubernetes-map-type``: nodeSelector, secretKeyRef) has one owner until others add to it
+            for key, value in live_value.items():
+                if key not in desired_value and _FILLED_IN.get(key) != value:
                     yield Change((*path, name, key), value, ABSENT)
 
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Write labels to nodes: one guarded PATCH for each node that changes, many nodes concurrently, and the rollback.
 
@@ -69,13 +68,13 @@ class NodeWriter:
     def write(self, changes: Iterable[LabelChange], *, keep_going: bool = False) -> WriteResult:
         """Make the changes. Without ``keep_going``, no further node is started after the first failure."""
 
-        def stops(outcome: LabelChange | NodeFailure) -> bool:
-            return isinstance(outcome, NodeFailure) and not keep_going
+        def stops(result: LabelChange | NodeFailure) -> bool:
+            return isinstance(result, NodeFailure) and not keep_going
 
-        outcomes = run_concurrently_until(stops, self._write, changes, self.client.concurrency)
+        results = run_concurrently_until(stops, self._write, changes, self.client.concurrency)
         return WriteResult(
-            tuple(outcome for outcome in outcomes if isinstance(outcome, LabelChange)),
-            tuple(outcome for outcome in outcomes if isinstance(outcome, NodeFailure)),
+            tuple(result for result in results if isinstance(result, LabelChange)),
+            tuple(result for result in results if isinstance(result, NodeFailure)),
         )
 
     def roll_back(self, done: Iterable[LabelChange]) -> tuple[NodeFailure, ...]:
@@ -105,7 +104,7 @@ class NodeWriter:
                     return _not_found(change.node)
                 metadata = latest["metadata"]
                 found = node_label_values(metadata, change.expected)
-                if found == change.expected:  # An earlier patch arrived, its answer did not.
+                if found == change.expected:  # An earlier patch arrived, but its response was lost.
                     return replace(change, metadata=metadata)
                 if found != change.based_on:
                     return _conflict(change, found)

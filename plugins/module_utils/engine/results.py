@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The ``results``, ``diff`` and message of a task. Pure."""
 
@@ -34,7 +33,7 @@ def result_of(
         "action": str(plan.action),
         "error": result.error,
         "status": status_of(workload) if workload else ended.status,
-        "reason": why(plan, reason),
+        "reason": full_reason(plan, reason),
         "log": list(log),
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload else None,
         "released_gpus": plan.released_gpus,
@@ -44,7 +43,7 @@ def result_of(
     }
 
 
-def why(plan: Plan, reason: str | None) -> str | None:
+def full_reason(plan: Plan, reason: str | None) -> str | None:
     """Why the job is not running, and why a training is not run again or keeps an outdated spec."""
     return " ".join(filter(None, (reason, (plan.ended or Completion()).reason, plan.kept))) or None
 
@@ -53,7 +52,7 @@ def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
     """Ansible's ``diff`` entries: for each object that changes, the fields that change."""
     secrets = tuple(secrets)
     changed = (step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED)
-    # Users need not see updates that only set the uid of a recreated workload.
+    # Updates that only set the uid of a recreated workload are hidden.
     shown = [step for step in changed if step.action is not Action.UPDATE or _shown_changes(step)]
     return [_diff(step, plan, secrets) for step in shown]
 

@@ -1,6 +1,5 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Apply the plans of a task, wait for what it asks for, and report what became of each job."""
+"""Apply the plans of a task, wait if requested, and report the result of each job."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from ..cluster.read import JobId, node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
-from ..engine.results import action_summary, diffs_of, result_of, why
+from ..engine.results import action_summary, diffs_of, full_reason, result_of
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from ..wait.goals import DELETED, WaitResult
@@ -61,18 +60,18 @@ def apply_jobs(task: Task[JobOptions], state: State, plans: list[Plan], ledger: 
 
 
 def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> str:
-    """The error of each failed job, one a line, and how many others were applied or not tried."""
+    """The error of each failed job, one a line, and how many others were applied or not attempted."""
     lines = [f"{describe(result.plan)}: {result.error}" for result in failed]
     if number > 1:
         untried = number - applied - len(failed)
-        lines.append(f"Of {number} jobs {applied} were applied and {len(failed)} failed; {untried} were not tried.")
+        lines.append(f"Jobs: {applied} of {number} applied, {len(failed)} failed, {untried} not attempted.")
     return "\n".join(lines)
 
 
 def _wait_for(task: Task[JobOptions], state: State, results: list[ApplyResult]) -> WaitResult:
     """Wait for the goal of the state. The results get the last workload seen, and the error. Raises KubeError."""
     goal = state.goal(GOALS[task.options.wait_for])
-    # A training that has ended and was removed has nothing to wait for.
+    # Nothing is left to wait for if a training has ended and was removed.
     waiting = {
         (result.plan.namespace, result.plan.name): result for result in results if goal is DELETED or result.workload
     }
@@ -96,7 +95,7 @@ def _wait_target(result: ApplyResult) -> WaitTarget:
     steps = [step for step in plan.steps if step.kind in WORKLOAD_KINDS]
     kind = result.workload["kind"] if result.workload else next((step.kind for step in steps), None)
     fresh = any(step.action is Action.CREATE or step.replaces for step in steps)
-    return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), why(plan, None) or "")
+    return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), full_reason(plan, None) or "")
 
 
 def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult) -> dict[str, Any]:
@@ -129,7 +128,7 @@ def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: Wai
 
 
 def _stuck_reasons(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult) -> dict[JobId, str]:
-    """Why jobs are not running. It is too early to say for new jobs that were not waited for."""
+    """Why jobs are not running. Without a wait, new jobs are left out: their pods may only just have been created."""
     stuck = {}
     for result in applied:
         job = result.plan.namespace, result.plan.name

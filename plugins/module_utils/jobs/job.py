@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """gpuctl_job: load and validate manifests, build objects, read what is live, plan, dry-run, apply, wait, report."""
 
@@ -46,9 +45,9 @@ JOB_CONSTRAINTS: dict[str, Any] = {
 
 
 def run(task: Task[JobOptions]) -> dict[str, Any]:
-    """Bring the jobs of a task to the state that it asks for.
+    """Bring the jobs of a task to the desired state.
 
-    Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with what was done until then.
+    Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with the result up to then.
     """
     state = state_of(task.options)
     jobs = select_jobs(task, builds_objects=state.builds_objects)

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """gpuctl_job_info: list jobs with their status, and why some are not running."""
 
@@ -53,8 +52,8 @@ InfoTask = Task[JobInfoOptions]
 def run(task: InfoTask) -> dict[str, Any]:
     """Lists each kind of object in all namespaces at once, or in each of those named.
 
-    Only workloads are indispensable, and pods where they were asked for: without the permission to read events,
-    services or nodes, everything else is returned.
+    Only workloads are indispensable, and pods if they are requested: without the permission to read events, services
+    or nodes, everything else is returned.
     """
     now = datetime.now(timezone.utc)
     workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
@@ -156,22 +155,22 @@ def _list(
 def _pods(
     task: InfoTask, workloads: dict[Job, Object], stuck: dict[Job, Object], now: datetime
 ) -> tuple[dict[Job, Objects], dict[Job, Objects]]:
-    """Rows of the pods if they were asked for, and the whole pods of stuck jobs. Nothing else: there may be 10,000s."""
-    asked_for = task.options.pods or task.options.details
+    """Rows of the pods if requested, and the whole pods of stuck jobs. Nothing else: there may be tens of thousands."""
+    wants_rows = task.options.pods or task.options.details
     rows: dict[Job, Objects] = defaultdict(list)
     whole: dict[Job, Objects] = defaultdict(list)
-    if not (stuck or (asked_for and workloads)):
+    if not (stuck or (wants_rows and workloads)):
         return rows, whole
 
     def slim(pod: Object) -> tuple[Job, Object | None, Object | None]:
         job = _job_of(pod)
-        row = pod_row(pod, now) if asked_for and job in workloads else None
+        row = pod_row(pod, now) if wants_rows and job in workloads else None
         return job, row, _without_managed_fields(pod) if job in stuck else None
 
     try:
         found = [pod for own in _pod_selectors(task, workloads) for pod in _select(task, POD, slim, labels=own)]
     except ApiError as error:
-        if error.is_forbidden and not asked_for:
+        if error.is_forbidden and not wants_rows:
             return rows, whole
         raise
     for job, row, pod in found:

@@ -1,6 +1,5 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Plan the jobs of a task: compare what it asks for with what is live. Nothing is written but dry runs."""
+"""Plan the jobs of a task: compare the desired state with the live one. All writes are dry runs."""
 
 from __future__ import annotations
 

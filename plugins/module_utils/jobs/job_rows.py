@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The rows that gpuctl_job_info returns for jobs, pods and events. Pure."""
 

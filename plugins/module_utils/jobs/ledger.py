@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The ledger: a record of each training that outlives its Job, and the rules for running one again. Pure.
 

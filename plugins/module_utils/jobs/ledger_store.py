@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read and write the ledgers (see ledger.py): one ConfigMap per namespace, read once, written where entries differ."""
 
@@ -50,7 +49,7 @@ class LedgerStore:
             self._write(namespace, ledger_changes(self._read_or_warn(namespace), entries))
             self._entries[namespace].update(entries)
 
-    def forget(self, results: Iterable[ApplyResult]) -> None:
+    def remove(self, results: Iterable[ApplyResult]) -> None:
         """Remove the trainings that were deleted, so that they run again when they are declared again."""
         removed: dict[str, dict[str, None]] = defaultdict(dict)
         for result in results:

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Plan a training that is running or has ended: run it again, or leave it as it is. Pure."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The jobs of a task: named by its options, or built from its manifests. No request is sent here."""
 

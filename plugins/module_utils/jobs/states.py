@@ -1,6 +1,5 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The states that gpuctl_job brings jobs to: one row each. What a state does differently from others stands here."""
+"""The states that gpuctl_job brings jobs to: one row each, with everything that distinguishes it."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class State:
     """``plan`` makes a plan for each job; it may read the cluster, but writes nothing.
 
     ``goal`` turns the goal that ``wait_for`` names into the one to wait for. ``builds_objects``: manifests count as a
-    whole, not only for the names of their jobs. ``update_ledger`` notes what was applied in the ledger of trainings.
+    whole, not only for the names of their jobs. ``update_ledger`` records what was applied.
     """
 
     plan: Planner
@@ -53,7 +52,7 @@ def _transition(plan_job: Transition, *, reads_pods: bool = False, skips_ended: 
 STATES: Mapping[str, State] = {
     "present": State(plan_present, builds_objects=True),
     "scaled": State(_transition(lambda job, options: scale(job, options.replicas or 0))),
-    "absent": State(plan_absent, goal=lambda wait_for: DELETED, update_ledger=LedgerStore.forget),
+    "absent": State(plan_absent, goal=lambda wait_for: DELETED, update_ledger=LedgerStore.remove),
     "paused": State(
         _transition(lambda job, options: pause(job), reads_pods=True, skips_ended=True), goal=lambda wait_for: PAUSED
     ),

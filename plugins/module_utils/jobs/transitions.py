@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Plan how live jobs are paused, resumed, restarted and scaled. Pure: no manifest, no request.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The operations on the API server: list, watch, get, logs, apply, patch, create, delete.
 
@@ -149,7 +148,7 @@ class Client:
     def read_log(
         self, namespace: str, pod: str, query: Mapping[str, str], consume: Callable[[Iterator[bytes]], T]
     ) -> T:
-        """What ``consume`` makes of a container's log, passed in chunks of up to 64 KiB; ``query`` is PodLogOptions.
+        """The result of ``consume`` for a container's log, passed in chunks up to 64 KiB; ``query`` is PodLogOptions.
 
         If the connection breaks, ``consume`` is called again with the log from its start.
         """

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """How to reach one API server, and as whom."""
 
@@ -14,7 +13,7 @@ class Connection:
     """Certificates and keys are PEM text rather than paths, because a kubeconfig may hold them inline.
 
     ``authorization`` returns the Authorization header. It is called for each request, from several threads, since exec
-    plug-ins renew their tokens. ``request_timeout`` is in seconds. ``concurrency`` is the number of requests to send at
+    plugins renew their tokens. ``request_timeout`` is in seconds. ``concurrency`` is the number of requests to send at
     once, and of connections to keep for them.
     """
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The connection options of every module: argument spec, ``K8S_AUTH_*`` variables, and the connection they describe.
 

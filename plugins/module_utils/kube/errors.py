@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """What can go wrong with an API server, each as one message for the user."""
 
@@ -66,7 +65,7 @@ class ApiError(KubeError):
 
     @property
     def is_missing_namespace(self) -> bool:
-        """The namespace of an object to create does not exist (admission plug-in NamespaceLifecycle)."""
+        """The namespace of an object to create does not exist (admission plugin NamespaceLifecycle)."""
         return self.status == 404 and self.message.startswith('namespaces "')
 
     @property

@@ -1,10 +1,9 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read kubeconfigs with a token, a password or a certificate without the ``kubernetes`` library.
 
 Importing the library takes longer than a whole task, and most kubeconfigs need nothing else of it. Files, entries and
 fields have the library's precedence (kubernetes/config/kube_config.py), and the tests compare both. Everything else is
-left to the library: exec plug-ins, auth providers and the messages for mistakes.
+left to the library: exec plugins, auth providers and the messages for mistakes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .connection import Connection, basic, bearer, read_pem
 def read_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None) -> Connection | None:
     """The connection of a context, by default the current one. ``kubeconfig``: paths joined by ``:``, or a dictionary.
 
-    None: it takes the library to connect, or to explain what is wrong (``load_kubeconfig``).
+    None: connecting, or explaining what is wrong, needs the library (``load_kubeconfig``).
     """
     import yaml
 

@@ -1,6 +1,5 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connections that take the ``kubernetes`` library: exec plug-ins, auth providers, service accounts.
+"""Connections that need the ``kubernetes`` library: exec plugins, auth providers, service accounts.
 
 Importing it takes as long as a short task, so only the functions do. ImportError: it is not installed.
 """
@@ -66,7 +65,7 @@ def _connection(configuration: Any) -> Connection:
     renewal = Lock()
 
     def authorization() -> dict[str, str]:
-        # The library renews an expired token in every thread that finds it so: the plug-in would run as many times,
+        # The library renews an expired token in every thread that finds it so: the plugin would run as many times,
         # and a refresh token that is valid once would be used repeatedly.
         with renewal:
             # Version 36 renamed the slot from the first to the second.

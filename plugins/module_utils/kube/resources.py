@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The API resources that the collection reads and writes, and their URL paths.
 
@@ -51,7 +50,7 @@ SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
 
-# Kueue is optional, and its version varies: see jobs/kueue.py.
+# Kueue is optional, and its version varies: see read_admissions in jobs/job_plans.py.
 KUEUE_WORKLOAD = Resource("Workload", "kueue.x-k8s.io/v1beta1", "workloads")
 
 _BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstance(value, Resource)}

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Times of the API server: RFC 3339 in UTC, in seconds (metav1.Time) or microseconds (metav1.MicroTime)."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """TLS contexts from the certificates and keys of a connection."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Requests to one API server over a pool of kept-alive connections: headers, timeouts, retries and rate limiting."""
 
@@ -69,7 +68,7 @@ class Transport:
         streamed: bool = False,
         read_timeout: float | None = None,
     ) -> T:
-        """What ``consume`` makes of the response (urllib3's) to a request.
+        """The result of ``consume`` for the response (urllib3's) to a request.
 
         ``streamed`` leaves reading the body to ``consume``, which is called again if the connection breaks meanwhile.
         ``read_timeout`` is in seconds without data, by default the connection's ``request_timeout``.
@@ -210,7 +209,7 @@ def _open_pool(connection: Connection) -> tuple[Any, str]:
     options: dict[str, Any] = {"maxsize": connection.concurrency, "retries": False}  # Transport retries.
     if connection.server.startswith("https"):
         if not connection.validate_certs:
-            # The user asked for it, and Ansible would show the warning as an error of its worker process.
+            # The user has disabled verification, and Ansible would show the warning as an error of its worker process.
             host = re.escape(urlsplit(connection.server).hostname or "")
             warnings.filterwarnings("ignore", f"Unverified HTTPS request is being made to host '{host}'")
         options["ssl_context"] = tls_context(connection)

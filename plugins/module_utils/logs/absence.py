@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Why a job has no log: the job does not exist, it has no pods, or they have not started."""
 
@@ -34,7 +33,7 @@ def no_pods_message(client: Client, job: JobId) -> str:
 
 
 def not_started_reasons(client: Client, job: JobId, pods: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Why pods have not started, by their names, as far as that is known and permissions allow."""
+    """Why pods have not started, by name, where a reason is known and may be read."""
     workloads = if_allowed(lambda: read_jobs(client, [job], WORKLOADS)[job], None)
     events = if_allowed(lambda: read_events(client, [job[0]]), None)
     if not workloads or events is None:

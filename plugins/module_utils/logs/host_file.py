@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """A file on the host that the module runs on, replaced atomically."""
 
@@ -17,7 +16,7 @@ PRIVATE = 0o600
 
 
 def parse_mode(mode: Any) -> int | None:
-    """The permissions of an option ``mode``: ``"0640"``, or the number that YAML makes of an unquoted 0640.
+    """The permissions of an option ``mode``: ``"0640"``, or the number that an unquoted 0640 is in YAML.
 
     None for None and "". Raises ValueError with a message for the user.
     """

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """gpuctl_job_log: read what the pods of a job have written."""
 
@@ -46,7 +45,7 @@ class JobLogOptions(Options):
 
 
 def run(task: Task[JobLogOptions]) -> dict[str, Any]:
-    """Lists the pods of the job, and reads the logs of those that were asked for, several at a time.
+    """Lists the pods of the job, and reads the logs of the selected ones, several at a time.
 
     Returns ``changed``, ``results``, ``msg`` and, with a file, ``dest``. Raises TaskFailed if there is no pod to read,
     or if no log could be read and that is not because the pods have not started.
@@ -84,7 +83,7 @@ class _Request:
 
     @property
     def streams(self) -> bool:
-        """Lines go to the file as they arrive: the server counts them, or nobody does."""
+        """Whether lines go to the file as they arrive, which requires that only the server counts them."""
         return self.file is not None and (self.pattern is None or self.options.tail == ALL)
 
 

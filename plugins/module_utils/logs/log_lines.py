@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Split a log, as it arrives in pieces from the server, into lines, and keep those that are wanted. Pure.
 
@@ -47,7 +46,7 @@ class View:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The lines taken from a log. ``truncated``: the limit removed some that were asked for."""
+    """The lines taken from a log. ``truncated``: the limit removed some of the requested ones."""
 
     lines: list[str] = field(default_factory=list)
     count: int = 0

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Which pods of a job have their logs read, and in which order. Pure."""
 
@@ -43,7 +42,7 @@ def choose_pods(pods: Sequence[Pod], wanted: str | None, container: str) -> list
 
 
 def not_started_message(pod: Pod, container: str) -> str:
-    """Why a container without a log has not started, as far as its status says."""
+    """Why a container without a log has not started, from its status."""
     status = pod.get("status", {})
     statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     waiting = [(one.get("state") or {}).get("waiting") or {} for one in statuses if one["name"] == container]

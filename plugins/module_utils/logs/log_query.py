@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The query of ``GET …/pods/<name>/log`` (core/v1 PodLogOptions). Pure."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """pydantic, or stand-ins without it: `ansible-test sanity --test import` imports module_utils without requirements."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """A digest of a manifest, the same for two manifests that ask for the same run. Pure."""
 

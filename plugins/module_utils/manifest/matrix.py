@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Expand a matrix: one training for each combination of its values, which replace the placeholders. Pure.
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The errors in manifests: all of them at once, one a line, as *what is wrong: value. What to do.*"""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """From the tree of what a user wrote to the data a model takes: keys by their fields' names, other forms resolved.
 
@@ -207,7 +206,7 @@ class _Reader:
         return names
 
     def _default_entry(self, data: dict[str, Any], key: Key, given: list[Entry], loc: Loc, path: str) -> None:
-        """A quota's `default:` block, moved into the map beside it."""
+        """A quota's `default:` block, moved into the map of its namespaces."""
         if len(given) > 1:
             self._duplicate_key(given[1][0], given[0][0], path)
         name, value = given[0]

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The types of the manifests' fields, and the marks on a field that may be written in other forms.
 
@@ -15,17 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Optional
 
 from .. import quantity
-from ..labels import RESERVED_NAMESPACES, SYSTEM_NAMESPACE
+from ..labels import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, RESERVED_NAMESPACES, SYSTEM_NAMESPACE
 from ._pydantic import PydanticCustomError, core_schema
 
 # Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
 # `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 fits every kind.
 JOB_NAME_LENGTH = 52
 MAX_COMBINATIONS = 500
-_LABEL_LENGTH = 63
 _MAX_INTEGER = 2**31 - 1
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 # distribution/reference, as one line: [host[:port]/]path[:tag][@digest].
 _IMAGE = (
     r"(?:(?:[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])"
@@ -245,15 +241,15 @@ def _check_mount_path(value: str) -> str:
 
 _DNS_WORDS = "lower case letters, digits and '-', with a letter or digit first and last"
 _LABEL_WORDS = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
-_DNS_RULE = text_rule(_DNS_LABEL, _LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
-_LABEL_RULE = text_rule(_LABEL_VALUE, _LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
+_DNS_RULE = text_rule(DNS_LABEL, LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
+_LABEL_RULE = text_rule(LABEL_VALUE, LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
 _PATH_KEYWORDS = {"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:]*$"}
 _PATH_RULE = Rule("path", "an absolute path without '..' and ':'", "/workspace", _PATH_KEYWORDS, _check_path)
 _TARGET = quantity_rule("10")
 _VERSIONS = ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]
 _BOOLEANS = [True, False, *(form(word) for word in _TRUE + _FALSE for form in (str, str.title, str.upper))]
 
-Name = Annotated[str, text_rule(_DNS_LABEL, JOB_NAME_LENGTH, "name", _DNS_WORDS, "qwen2-7b-sft")]
+Name = Annotated[str, text_rule(DNS_LABEL, JOB_NAME_LENGTH, "name", _DNS_WORDS, "qwen2-7b-sft")]
 DnsLabel = Annotated[str, _DNS_RULE]
 _QUOTA_NAMESPACE_RULE = replace(
     _DNS_RULE,
@@ -264,12 +260,12 @@ _QUOTA_NAMESPACE_RULE = replace(
 )
 QuotaNamespace = Annotated[str, _QUOTA_NAMESPACE_RULE]
 _SUBDOMAIN_WORDS = "lower case letters, digits, '-' and '.'"
-DnsSubdomain = Annotated[str, text_rule(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", 253, "name", _SUBDOMAIN_WORDS, "my-secret")]
+DnsSubdomain = Annotated[str, text_rule(rf"{DNS_LABEL}(\.{DNS_LABEL})*", 253, "name", _SUBDOMAIN_WORDS, "my-secret")]
 LabelValue = Annotated[str, _LABEL_RULE]
 _GPU_TYPE_RULE = replace(
     _LABEL_RULE,
     words=f"{_LABEL_WORDS}, or empty",
-    keywords={**_LABEL_RULE.keywords, "pattern": f"^({_LABEL_VALUE})?$"},
+    keywords={**_LABEL_RULE.keywords, "pattern": f"^({LABEL_VALUE})?$"},
     # AWX surveys send '' for an unanswered question, and the pool examples write `gpu-type: ""`.
     check=lambda value: None if value == "" else value,
     before=True,

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Find the secrets of a manifest, by the names of variables, flags and fields, and mask them in texts. Pure."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Find manifest files by path, directory or glob, and read them. The only part of the package that touches the disk."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The keys of the models' blocks and their spellings, for the reader, the JSON Schemas and the guide's tables."""
 
@@ -83,7 +82,7 @@ def key_by_spelling(model: type[Block]) -> dict[str, Key]:
 
 @cache
 def default_entry_of(model: type[Block]) -> tuple[str, Key] | None:
-    """The name beside a map that is an entry of it (`default` of a quota), and the map's key."""
+    """The name of an entry that is written next to its map (`default` of a quota), and the map's key."""
     return next(((mark.name, key) for key in keys_of(model) if (mark := key.mark(DefaultEntry))), None)
 
 

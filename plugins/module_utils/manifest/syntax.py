@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Errors of the YAML parser in plain words: what is wrong, what to do, and the line with a caret."""
 
@@ -128,7 +127,7 @@ def _without_secrets(lines: list[str], line: int, column: int) -> tuple[str, int
 
 
 def _is_in_env(lines: list[str], line: int) -> bool:
-    """Whether a line lies, by its indentation, below a key `env`."""
+    """Whether a line is below a key `env`, by its indentation."""
     indent = _inner_indent(lines[line])
     for above in reversed(lines[:line]):
         if above.startswith("---"):

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """What a user wrote, before it is interpreted: a tree of maps, lists and texts with the place of each.
 

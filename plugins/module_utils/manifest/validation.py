@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Validate one manifest, from its tree to a model or to its errors, and several manifests with each other."""
 

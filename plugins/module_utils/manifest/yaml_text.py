@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """YAML text to trees of maps, lists and texts, in bounded size and depth, from the parser's events.
 
@@ -68,7 +67,7 @@ def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDoc
 def _compose(lines: list[str], line: int, number: int) -> _Composer:
     """Parse the lines from `line` on with libyaml, which is ten times faster than PyYAML's own parser.
 
-    From a document with an error on, PyYAML's parser takes over, so that messages do not depend on libyaml.
+    From the first document with an error, PyYAML's parser takes over: messages must not depend on libyaml.
     """
     finished: list[TextDocument] = []
     for loader in getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader:
@@ -101,7 +100,7 @@ def _place(line: int, column: int) -> Place:
 
 @dataclass
 class _Open:
-    """A map or list that is being read; `size` and `height` count its nodes, through aliases, too."""
+    """A map or list that is being read; `size` and `height` also count the nodes of aliases."""
 
     event: Any
     is_map: bool

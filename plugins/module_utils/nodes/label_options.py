@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Validate what gpuctl_node_label sets or removes, before any request is sent. Pure."""
 

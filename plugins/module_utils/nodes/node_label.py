@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The task behind gpuctl_node_label: check the labels, read the nodes, plan, and write the labels that differ."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Write the labels of a plan and the declarations of pools, roll back after a failure, and report."""
 
@@ -40,7 +39,7 @@ def apply_node_labels(
 
 
 def _declare(task: Task[NodeLabelOptions], plan: NodeLabelPlan, done: Sequence[LabelChange]) -> list[Plan]:
-    """Bring the declarations of pools in line with the labels; those that were."""
+    """Bring the declarations of pools in line with the labels; returns those that were written."""
     executor = Executor(task.client(), task.check_mode, gone_timeout=0, warn=task.warn, force_conflicts=True)
     declared = []
     try:

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read the selected nodes, and plan which of them change."""
 
@@ -13,7 +12,7 @@ from ..engine.plan import Plan
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
-from ..labels import DEFAULT_POOL, OURS, POOL, SYSTEM_NAMESPACE
+from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE
 from ..pools.declaration import declarations_after, declarations_in, plan_config_maps
 from ..task import Task, TaskFailed
 from .label_options import Labels
@@ -43,7 +42,7 @@ class NodeLabelPlan:
     def declarations(self, nodes: Iterable[str]) -> tuple[Plan, ...]:
         """The pools' ConfigMaps that change when these nodes have the labels.
 
-        Includes nodes that have them already: the task that set them may have been killed before it got to this.
+        Includes nodes that have them already: the task that set them may have been killed before that.
         """
         if not self.config_maps:
             return ()
@@ -61,20 +60,20 @@ def plan_node_labels(task: Task[NodeLabelOptions], labels: Labels) -> NodeLabelP
         option, value = next((option, value) for option, value in selection.items() if value is not None)
         task.warn(f"no node found for {option} {value}, so nothing was changed")
     unknown = unknown_nodes(names, nodes)
-    outcomes = [
+    planned = [
         NodeFailure(name, "NodeNotFound", unknown[name])
         if name in unknown
         else _plan_node(nodes[name], labels, overwrite=options.overwrite)
         for name in names
     ]
-    failures = tuple(outcome for outcome in outcomes if isinstance(outcome, NodeFailure))
+    failures = tuple(each for each in planned if isinstance(each, NodeFailure))
     if failures and not options.continue_on_error:
         messages = [failure.message for failure in failures]
         raise TaskFailed("\n".join([*messages, "Nothing was changed."]), **node_lists([], failures))
-    changes = [outcome for outcome in outcomes if isinstance(outcome, LabelChange)]
+    changes = [each for each in planned if isinstance(each, LabelChange)]
     config_maps = []
     if POOL in labels and changes:
-        config_maps = task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}")
+        config_maps = task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}")
     return NodeLabelPlan(
         labels,
         tuple(change for change in changes if change.labels),

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """A pool's ConfigMap, which declares its nodes with their GPU types and describes it. Pure.
 
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..engine.plan import Action, Plan, Step, step_for
-from ..labels import DESCRIPTION, FIELD_MANAGER, MANAGED_BY, POOL, SYSTEM_NAMESPACE, is_ours, pool_config_map_name
+from ..labels import DESCRIPTION, FIELD_MANAGER, MANAGED_BY, POOL, SYSTEM_NAMESPACE, is_managed, pool_config_map_name
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,12 @@ def pool_config_map(declaration: Declaration) -> dict[str, Any]:
 
 
 def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
-    """The declarations by pool. Skips ConfigMaps that are not ours or declare no pool."""
+    """The declarations by pool. Skips unmanaged ConfigMaps and those that declare no pool."""
     found = {}
     for config_map in config_maps:
         metadata = config_map["metadata"]
         pool = (metadata.get("labels") or {}).get(POOL)
-        if pool and is_ours(config_map):
+        if pool and is_managed(config_map):
             description = (metadata.get("annotations") or {}).get(DESCRIPTION) or ""
             nodes = _parse_nodes((config_map.get("data") or {}).get("nodes") or "")
             found[pool] = Declaration(pool, description, nodes)

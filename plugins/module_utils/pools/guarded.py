@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Plan and apply a change of pools under their Lease, and plan again after a conflict with another run."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The Lease that a run holds while it changes which node is in which pool.
 
@@ -129,7 +128,7 @@ class PoolLease:
                 if error.status not in (404, 409):  # deleted, or changed
                     raise
             now = self._read() or {}
-            if _holder_of(now) == self._holder:  # The patch arrived, its answer did not.
+            if _holder_of(now) == self._holder:  # The patch arrived, but its response was lost.
                 self._lease = now
                 return
             lease, holder = now, _holder_of(now)
@@ -192,7 +191,7 @@ class PoolLease:
     def _patch(self, lease: dict[str, Any], *, holder: str | None) -> dict[str, Any]:
         now = now_as_text() if holder else None
         seconds = math.ceil(ABANDONED_AFTER) if holder else None
-        # For people: nothing here decides by these times.
+        # For people: no decision depends on these times.
         spec = {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": seconds}
         if _holder_of(lease) != holder:
             spec["acquireTime"] = now

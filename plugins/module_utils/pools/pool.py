@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The task behind gpuctl_pool: all pools of a task become as declared, or nothing changes."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Write ConfigMaps and labels as one change: all of it, or nothing."""
 
@@ -69,7 +68,7 @@ def _executor(client: Client, warn: Callable[[str], None], *, check_mode: bool) 
 
 
 def _system_namespace_exists(client: Client) -> bool:
-    """True also without permission to look: the dry runs show it then."""
+    """Without permission to read it, assume that it exists: the dry runs reveal if it does not."""
     try:
         return client.get(NAMESPACE, None, SYSTEM_NAMESPACE) is not None
     except ApiError as error:
@@ -81,15 +80,15 @@ def _system_namespace_exists(client: Client) -> bool:
 def _roll_back_config_maps(executor: Executor, applied: Iterable[ApplyResult]) -> list[str]:
     """Restore the ConfigMaps; the errors of those that could not be restored."""
     errors = []
-    for outcome in applied:
-        (step,) = outcome.plan.steps
+    for result in applied:
+        (step,) = result.plan.steps
         if step.action is Action.CREATE:
-            (created,) = outcome.objects.values()
+            (created,) = result.objects.values()
             restore = Step(Action.DELETE, {}, created)
         else:
             restore = Step(Action.UPDATE, applied_by(FIELD_MANAGER, step.live), {})
         try:
-            executor.apply_plan(outcome.plan.with_steps((restore,)))
+            executor.apply_plan(result.plan.with_steps((restore,)))
         except KubeError as error:
             errors.append(str(error))
     return errors

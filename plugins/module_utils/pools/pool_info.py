@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The task behind gpuctl_pool_info: the pools by the labels of their nodes, with usage and jobs."""
 
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING
 from ..cluster.read import read_nodes_with_usage
 from ..kube.resources import CONFIG_MAP
-from ..labels import DEFAULT_POOL, OURS, POOL, SYSTEM_NAMESPACE
+from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE
 from ..options import Options, option
 from ..task import ModuleSpec, Task
 from .declaration import declarations_in
@@ -30,7 +29,7 @@ def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
     """Sends three lists of requests: nodes, unfinished pods, and the pools' declarations."""
     client, name = task.client(), task.options.name
     nodes, uses = read_nodes_with_usage(client)
-    declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{OURS},{POOL}"))
+    declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
     rows = pool_rows({pool: declaration.description for pool, declaration in declared.items()}, nodes, uses)
     return {"changed": False, "results": [row for row in rows if not name or row["name"] == name]}
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read nodes and declarations, and plan which ConfigMaps and labels change."""
 
@@ -14,12 +13,10 @@ from ..engine.plan import Plan
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
-from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE
+from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 from ..task import TaskFailed
 from .declaration import declarations_in, plan_config_maps
 from .membership import LivePools, Membership, PoolRequest, plan_membership
-
-_PREFIX = "pool-"
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,8 @@ def plan_pools(client: Client, requests: Sequence[PoolRequest], *, force: bool) 
     nodes = read_node_metadata(client)
     config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)
     declarations = declarations_in(config_maps)
-    names = (obj["metadata"]["name"] for obj in config_maps)
-    unmanaged = {name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)} - declarations.keys()
+    names, prefix = (obj["metadata"]["name"] for obj in config_maps), pool_config_map_name("")
+    unmanaged = {name.removeprefix(prefix) for name in names if name.startswith(prefix)} - declarations.keys()
     labels = {name: metadata.get("labels") or {} for name, metadata in nodes.items()}
     live = LivePools(labels, declarations, unmanaged)
 

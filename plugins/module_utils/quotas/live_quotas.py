@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Read namespaces and quotas, and wait for what Kubernetes does after a write."""
 
@@ -16,7 +15,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
 from ..kube.resources import LIMIT_RANGE, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_QUOTA
-from ..labels import OURS, QUOTA
+from ..labels import MANAGED, QUOTA
 from ..task import TaskFailed
 from ..wait.polling import backoff, poll
 from .usage import is_counted, quota_name_of
@@ -44,7 +43,7 @@ class LiveQuotas:
         return self.objects.get(name, []) if self.namespace(name) else []
 
     def of_quota(self, quota: str) -> dict[str, list[Object]]:
-        """The objects of one of our quotas, by namespace."""
+        """The managed objects of a quota, by namespace."""
         found = {name: [obj for obj in self.in_namespace(name) if quota_name_of(obj) == quota] for name in self.objects}
         return {name: objects for name, objects in found.items() if objects}
 
@@ -90,23 +89,23 @@ def _names(objects: list[Object]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + more
 
 
-def concurrent_claims(client: Client, outcomes: Iterable[ApplyResult]) -> list[str]:
+def concurrent_claims(client: Client, results: Iterable[ApplyResult]) -> list[str]:
     """Errors for the namespaces that got a quota from this task and another one at the same time.
 
     There is no lock: each task looks again after its own writes, so that the last one sees both quotas. Nothing is
     rolled back: both limit the namespace, and only a person can decide which of them should.
     """
     claimed = {
-        outcome.plan.namespace: outcome.plan.name
-        for outcome in outcomes
-        for step in outcome.plan.steps
+        result.plan.namespace: result.plan.name
+        for result in results
+        for step in result.plan.steps
         if step.kind == "ResourceQuota" and step.action is Action.CREATE
     }
     if not claimed:
         return []
     found = [
         (obj["metadata"]["namespace"], quota_name_of(obj))
-        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}", metadata_only=True)
+        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}", metadata_only=True)
     ]
     return [
         f"quota {claimed[namespace]}: another task added the namespace {namespace} to the quota {other} at the same "
@@ -116,15 +115,15 @@ def concurrent_claims(client: Client, outcomes: Iterable[ApplyResult]) -> list[s
     ]
 
 
-def wait_until_counted(client: Client, outcomes: Sequence[ApplyResult]) -> None:
+def wait_until_counted(client: Client, results: Sequence[ApplyResult]) -> None:
     """Wait for the usage of changed quotas, where something may already be running.
 
-    The outcomes get the ResourceQuotas with their usage. After ``_COUNTING`` seconds, they keep what they have.
+    The results get the ResourceQuotas with their usage. After ``_COUNTING`` seconds, they keep what they have.
     """
-    waiting = {(o.plan.namespace, step.name): o for o in outcomes for step in o.plan.steps if _usage_changes(o, step)}
+    waiting = {(o.plan.namespace, step.name): o for o in results for step in o.plan.steps if _usage_changes(o, step)}
 
     def all_counted() -> bool:
-        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{OURS},{QUOTA}"):
+        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}"):
             place = obj["metadata"]["namespace"], obj["metadata"]["name"]
             if place in waiting and is_counted(obj):
                 waiting.pop(place).objects["ResourceQuota", place[1]] = obj
@@ -134,8 +133,8 @@ def wait_until_counted(client: Client, outcomes: Sequence[ApplyResult]) -> None:
         poll(all_counted, _COUNTING, backoff(0.1))
 
 
-def _usage_changes(outcome: ApplyResult, step: Any) -> bool:
-    is_new_namespace = any(s.kind == "Namespace" and s.action is Action.CREATE for s in outcome.plan.prerequisites)
+def _usage_changes(result: ApplyResult, step: Any) -> bool:
+    is_new_namespace = any(s.kind == "Namespace" and s.action is Action.CREATE for s in result.plan.prerequisites)
     return step.kind == "ResourceQuota" and step.action in (Action.CREATE, Action.UPDATE) and not is_new_namespace
 
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Send the plans of quotas: all of them as dry runs, then for real, many namespaces concurrently."""
 
@@ -30,24 +29,24 @@ def validate_quotas(task: Task[QuotaOptions], plans: Sequence[Plan]) -> tuple[li
     client = task.client()
 
     def validate(plan: Plan) -> tuple[ApplyResult, ApiError | None]:
-        outcome = ApplyResult(plan)
+        result = ApplyResult(plan)
         try:
             for step in (*plan.prerequisites, *plan.steps):
                 answer = _dry_run(client, step, plan, force_conflicts=task.options.force_conflicts)
                 if answer is not None:
-                    outcome.objects[step.kind, step.name] = answer
+                    result.objects[step.kind, step.name] = answer
         except ApiError as error:
-            return outcome, error
-        return outcome, None
+            return result, error
+        return result, None
 
     validated = run_concurrently(validate, plans, client.concurrency)
     errors = []
-    for outcome, error in validated:
+    for result, error in validated:
         if error and task.check_mode and error.is_forbidden:
-            task.warn(f"{describe(outcome.plan)}: not validated by the server, {error.message}")
+            task.warn(f"{describe(result.plan)}: not validated by the server, {error.message}")
         elif error:
-            errors.append(f"{describe(outcome.plan)}: {with_hint(error, outcome.plan)}")
-    return [outcome for outcome, dummy in validated], errors
+            errors.append(f"{describe(result.plan)}: {with_hint(error, result.plan)}")
+    return [result for result, dummy in validated], errors
 
 
 def apply_quotas(task: Task[QuotaOptions], planned: QuotaPlans) -> list[ApplyResult]:
@@ -77,26 +76,26 @@ def apply_quotas(task: Task[QuotaOptions], planned: QuotaPlans) -> list[ApplyRes
         by_namespace.setdefault(plan.namespace, []).append(plan)
     answers = run_concurrently_until(lambda answer: bool(answer[1]), apply, by_namespace.values(), client.concurrency)
     started = [answer for answer in answers if answer]
-    found = {(outcome.plan.name, outcome.plan.namespace): outcome for done, _error in started for outcome in done}
-    outcomes = [found[key] for plan in planned.plans if (key := (plan.name, plan.namespace)) in found]
+    found = {(result.plan.name, result.plan.namespace): result for done, _error in started for result in done}
+    results = [found[key] for plan in planned.plans if (key := (plan.name, plan.namespace)) in found]
 
     def failure(*lines: str) -> TaskFailed:
-        result = quota_results(task, outcomes, planned)
+        result = quota_results(task, results, planned)
         return TaskFailed("\n".join(lines), **{name: result[name] for name in ("changed", "results", "diff")})
 
     errors = [str(error) for _done, error in started if error]
     if errors:
         rest = f"{len(started) - len(errors)} other namespaces done, {len(by_namespace) - len(started)} not started."
         raise failure(*errors, rest)
-    if claims := concurrent_claims(client, outcomes):
+    if claims := concurrent_claims(client, results):
         raise failure(*claims)
-    wait_until_counted(client, outcomes)
+    wait_until_counted(client, results)
     if options.wait:
         left = wait_until_gone(client, deleted_namespaces(planned.plans), float(options.wait_timeout))
         if left:
             names = ", ".join(sorted(left))
             raise failure(f"namespace {names} still terminating after {options.wait_timeout} s. Raise wait_timeout.")
-    return outcomes
+    return results
 
 
 def deleted_namespaces(plans: Iterable[Plan]) -> list[str]:
@@ -127,22 +126,22 @@ def _dry_run(client: Client, step: Step, plan: Plan, *, force_conflicts: bool) -
         raise
 
 
-def _drop_unenforced(client: Client, outcome: ApplyResult) -> None:
+def _drop_unenforced(client: Client, result: ApplyResult) -> None:
     """Remove keys from the ResourceQuota that limit nothing: an apply removes only what we applied ourselves.
 
     The quota controller writes the status at about the same time, so after a conflict the object is read again.
     """
-    for (kind, name), obj in list(outcome.objects.items()):
+    for (kind, name), obj in list(result.objects.items()):
         unenforced = unenforced_keys(obj) if kind == RESOURCE_QUOTA.kind else []
         if not unenforced:
             continue
         patch = {"spec": {"hard": dict.fromkeys(unenforced)}}
         for attempt in range(_ATTEMPTS):
             try:
-                outcome.objects[kind, name] = client.merge_patch(RESOURCE_QUOTA, obj["metadata"], patch)
+                result.objects[kind, name] = client.merge_patch(RESOURCE_QUOTA, obj["metadata"], patch)
                 break
             except ApiError as error:
-                now = client.get(RESOURCE_QUOTA, outcome.plan.namespace, name)
+                now = client.get(RESOURCE_QUOTA, result.plan.namespace, name)
                 if error.status != 409 or now is None or attempt == _ATTEMPTS - 1:
                     raise
                 obj = now

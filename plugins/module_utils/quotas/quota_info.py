@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The task behind gpuctl_quota_info: the quotas of gpuctl_quota and their usage."""
 
@@ -9,7 +8,7 @@ from typing import Any
 
 from ..kube.concurrency import run_concurrently
 from ..kube.resources import RESOURCE_QUOTA
-from ..labels import OURS, QUOTA
+from ..labels import MANAGED, QUOTA
 from ..options import Options, option
 from ..task import ModuleSpec, Task
 from .usage import description_of, over_quota, quota_name_of, usage
@@ -35,7 +34,7 @@ def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     client, name, namespaces = task.client(), task.options.name, task.options.namespaces
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
-        return client.list_objects(RESOURCE_QUOTA, namespace, labels=f"{OURS},{QUOTA}")
+        return client.list_objects(RESOURCE_QUOTA, namespace, labels=f"{MANAGED},{QUOTA}")
 
     found = run_concurrently(
         read, [None] if namespaces is None else list(dict.fromkeys(namespaces)), client.concurrency

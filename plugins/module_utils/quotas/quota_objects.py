@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The Kubernetes objects of a quota: a ResourceQuota per namespace, and a LimitRange with it. Pure."""
 
@@ -22,9 +21,9 @@ _DEFAULTS = {"cpu": (Fraction(1), Fraction(1, 1000), "m"), "memory": (Fraction(G
 _SHARE = 4
 
 
-def namespace(name: str, *, ours: bool) -> Object:
-    """A namespace with our labels; the one that marks our objects only if gpuctl creates the namespace."""
-    marks = {labels.NAMESPACE: "true", **({labels.MANAGED_BY: labels.FIELD_MANAGER} if ours else {})}
+def namespace(name: str, *, managed: bool) -> Object:
+    """A labelled namespace; the label of managed objects is only set if gpuctl creates the namespace."""
+    marks = {labels.NAMESPACE: "true", **({labels.MANAGED_BY: labels.FIELD_MANAGER} if managed else {})}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": marks}}
 
 

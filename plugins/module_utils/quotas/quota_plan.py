@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Plan quotas, one plan per quota and namespace, with the blockers and warnings. Pure."""
 
@@ -12,7 +11,7 @@ from ..accelerators import ACCELERATORS
 from ..cluster.status import is_terminating
 from ..engine.fields import ABSENT, Change
 from ..engine.plan import Action, Plan, Step, step_for
-from ..labels import is_ours, is_protected, quota_object_name
+from ..labels import is_managed, is_protected, quota_object_name
 from . import quota_objects
 from .live_quotas import LiveQuotas
 from .usage import quota_name_of, unenforced_keys
@@ -89,9 +88,9 @@ def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans) ->
     name = quota.quota.name
     result.blockers += _unmanaged_with_same_name(name, namespace, live)
     present = live.namespaces.get(namespace)
-    desired = quota_objects.namespace(namespace, ours=live.namespace(namespace) is None or is_ours(present or {}))
-    ours = (obj for obj in live.in_namespace(namespace) if quota_name_of(obj) == name)
-    left = {(obj["kind"], obj["metadata"]["name"]): obj for obj in ours}
+    desired = quota_objects.namespace(namespace, managed=live.namespace(namespace) is None or is_managed(present or {}))
+    managed = (obj for obj in live.in_namespace(namespace) if quota_name_of(obj) == name)
+    left = {(obj["kind"], obj["metadata"]["name"]): obj for obj in managed}
 
     def plan_object(obj: Object) -> Step:
         return step_for(obj, left.pop((obj["kind"], obj["metadata"]["name"]), None))
@@ -141,7 +140,7 @@ def _targets(
 
 
 def _claimed_by_others(quota: str, namespace: str, declared: Mapping[str, Quota], live: LiveQuotas) -> Iterator[str]:
-    """Another of our quotas that has the namespace, unless this task removes it from that quota."""
+    """Other managed quotas that have the namespace, unless this task removes it from that quota."""
     found = {quota_name_of(obj) for obj in live.in_namespace(namespace)} - {None, quota}
     for other in sorted(str(name) for name in found):
         if other not in declared:
@@ -155,7 +154,7 @@ def _claimed_by_others(quota: str, namespace: str, declared: Mapping[str, Quota]
 def _unmanaged_with_same_name(quota: str, namespace: str, live: LiveQuotas) -> Iterator[str]:
     name = quota_object_name(quota, namespace)
     for obj in live.in_namespace(namespace):
-        if obj["metadata"]["name"] == name and not is_ours(obj):
+        if obj["metadata"]["name"] == name and not is_managed(obj):
             yield (
                 f"quota {quota} in namespace {namespace}: {obj['kind']} {name} exists and does not belong to gpuctl. "
                 f"Delete it: kubectl delete {obj['kind'].lower()} {name} -n {namespace}"
@@ -163,7 +162,7 @@ def _unmanaged_with_same_name(quota: str, namespace: str, live: LiveQuotas) -> I
 
 
 def _report_others(namespace: str, live: LiveQuotas, result: QuotaPlans) -> None:
-    found = [o for o in live.in_namespace(namespace) if o["kind"] == "ResourceQuota" and not is_ours(o)]
+    found = [o for o in live.in_namespace(namespace) if o["kind"] == "ResourceQuota" and not is_managed(o)]
     if found:
         names = sorted(obj["metadata"]["name"] for obj in found)
         result.others[namespace] = names
@@ -177,7 +176,7 @@ def _why_kept(namespace: Object, ending: Collection[str | None], live: LiveQuota
     name = namespace["metadata"]["name"]
     if is_protected(name):
         return "protected namespace"
-    if not is_ours(namespace):
+    if not is_managed(namespace):
         return "not created by gpuctl"
     others = {str(other) for obj in live.in_namespace(name) if (other := quota_name_of(obj)) and other not in ending}
     return f"also used by the quota {', '.join(sorted(others))}" if others else None

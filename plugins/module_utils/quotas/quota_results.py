@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """What gpuctl_quota returns, and a warning for each exceeded limit."""
 
@@ -14,8 +13,8 @@ from .quota_plan import QuotaPlans
 from .usage import description_of, over_quota, quota_keys, usage
 
 
-def quota_results(task: Task[Any], outcomes: Sequence[ApplyResult], planned: QuotaPlans) -> dict[str, Any]:
-    results = [_result(outcome, planned) for outcome in outcomes]
+def quota_results(task: Task[Any], applied: Sequence[ApplyResult], planned: QuotaPlans) -> dict[str, Any]:
+    results = [_result(each, planned) for each in applied]
     for result in results:
         if result["over_quota"] and result["action"] != "unchanged":
             used = ", ".join(f"{each['resource']} {each['used']} of {each['hard']}" for each in result["over_quota"])
@@ -24,16 +23,16 @@ def quota_results(task: Task[Any], outcomes: Sequence[ApplyResult], planned: Quo
                 f"Running pods continue, but no new pod starts until the usage drops."
             )
     return {
-        "changed": any(outcome.plan.changed for outcome in outcomes),
+        "changed": any(each.plan.changed for each in applied),
         "results": results,
-        "diff": task.diff(lambda: (diff for outcome in outcomes for diff in diffs_of(outcome.plan, ()))),
+        "diff": task.diff(lambda: (diff for each in applied for diff in diffs_of(each.plan, ()))),
         "msg": action_summary(results, "namespace"),
     }
 
 
-def _result(outcome: ApplyResult, planned: QuotaPlans) -> dict[str, Any]:
-    plan = outcome.plan
-    found = next((obj for obj in outcome.objects.values() if obj["kind"] == "ResourceQuota"), None)
+def _result(applied: ApplyResult, planned: QuotaPlans) -> dict[str, Any]:
+    plan = applied.plan
+    found = next((obj for obj in applied.objects.values() if obj["kind"] == "ResourceQuota"), None)
     return {
         "name": plan.name or None,
         "namespace": plan.namespace,

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The usage of ResourceQuotas, and where it exceeds the limits. Pure."""
 
@@ -8,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..accelerators import ACCELERATORS
-from ..labels import DESCRIPTION, QUOTA, is_ours
+from ..labels import DESCRIPTION, QUOTA, is_managed
 from ..quantity import parse
 
 Object = Mapping[str, Any]
@@ -25,9 +24,9 @@ def quota_keys() -> dict[str, tuple[str, ...]]:
 
 
 def quota_name_of(obj: Object) -> str | None:
-    """The quota that one of our objects belongs to; None for unmanaged objects."""
+    """The quota that a managed object belongs to; None for unmanaged objects."""
     name: str | None = (obj["metadata"].get("labels") or {}).get(QUOTA)
-    return name if is_ours(obj) else None
+    return name if is_managed(obj) else None
 
 
 def description_of(obj: Object) -> str | None:

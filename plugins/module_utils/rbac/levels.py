@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The Kubernetes objects that give an account access: service account, roles and bindings. Pure.
 
@@ -138,7 +137,7 @@ def _rules(part: str) -> list[Object]:
     for (group, name), verbs_of_name in sorted(verbs.items()):
         names.setdefault((group, tuple(verbs_of_name)), []).append(name)
     rules = [_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
-    # Write permissions on our own objects only.
+    # Write permissions on managed objects only.
     if part in (_SUBMIT_CLUSTER, ADMINISTER):
         classes = [labels.priority_class_name(priority) for priority in PRIORITIES]
         rules.append(_rule("scheduling.k8s.io", ["priorityclasses"], ("create", "patch"), classes))

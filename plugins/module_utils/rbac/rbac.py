@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The task behind gpuctl_rbac: read, plan and apply the access of one account."""
 
@@ -13,7 +12,7 @@ from ..engine.apply import Executor
 from ..engine.plan import Action, Plan, Step, step_for
 from ..engine.results import diffs_of, resource_result
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
-from ..labels import DNS_LABEL, LABEL_LENGTH, OURS, SYSTEM_NAMESPACE, is_ours
+from ..labels import DNS_LABEL, LABEL_LENGTH, MANAGED, SYSTEM_NAMESPACE, is_managed
 from ..options import Options, option
 from ..pools.lease import system_namespace
 from ..task import ModuleSpec, Task, TaskFailed
@@ -47,7 +46,7 @@ def run(task: Task[RbacOptions]) -> dict[str, Any]:
     """
     _validate(task.options)
     plan = _plan_present(task) if task.options.state == "present" else _plan_absent(task)
-    # Manual changes to our roles and bindings are overwritten.
+    # Manual changes to managed roles and bindings are overwritten.
     executor = Executor(
         task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn, force_conflicts=True
     )
@@ -83,7 +82,7 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     desired = [*levels.cluster_roles(level), *levels.bindings(name, namespace, level, options.namespaces)]
     bound = {_identity(obj): obj for obj in _bindings_of(task, name, namespace)}
     live = {_identity(obj): bound.pop(_identity(obj), None) or _get(task, obj) for obj in desired}
-    _require_ours(obj for obj in live.values() if obj)
+    _require_managed(obj for obj in live.values() if obj)
     account = levels.account(name, namespace)
     present = _get(task, account)
     # An account that gpuctl did not create (a pod's, for example) is bound, but not changed.
@@ -95,11 +94,11 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
 
 
 def _plan_absent(task: Task[RbacOptions]) -> Plan:
-    """Delete the account's bindings, and the account if it is ours. Roles stay, because others may be bound to them."""
+    """Delete the account's bindings, and the account if gpuctl created it. Roles stay: others may be bound."""
     name, namespace = task.options.name, task.options.namespace
     deleted = _bindings_of(task, name, namespace)
     present = _get(task, levels.account(name, namespace))
-    if present and is_ours(present):
+    if present and is_managed(present):
         deleted.insert(0, present)
     return Plan(name, namespace, "account", tuple(Step(Action.DELETE, {}, obj) for obj in deleted))
 
@@ -120,9 +119,9 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step
 
 
 def _bindings_of(task: Task[RbacOptions], name: str, namespace: str) -> list[Object]:
-    """Our bindings of the account in the whole cluster."""
+    """The managed bindings of the account in the whole cluster."""
     found = [
-        obj for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING) for obj in task.client().list_objects(kind, labels=OURS)
+        obj for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING) for obj in task.client().list_objects(kind, labels=MANAGED)
     ]
     return [obj for obj in found if levels.is_subject(obj, name, namespace)]
 
@@ -137,19 +136,19 @@ def _identity(obj: Object) -> tuple[str, str, str]:
     return obj["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-def _require_ours(found: Iterable[Object]) -> None:
+def _require_managed(found: Iterable[Object]) -> None:
     unmanaged = [
         f"{obj['kind']} {obj['metadata']['name']} exists and does not belong to gpuctl. Delete it, or label it "
         f"app.kubernetes.io/managed-by=runwhere.gpuctl."
         for obj in found
-        if not is_ours(obj)
+        if not is_managed(obj)
     ]
     if unmanaged:
         raise TaskFailed("\n".join([*unmanaged, "Nothing was changed."]))
 
 
-def _result(task: Task[RbacOptions], outcome: ApplyResult) -> dict[str, Any]:
-    plan, present = outcome.plan, task.options.state == "present"
+def _result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, Any]:
+    plan, present = applied.plan, task.options.state == "present"
     result = {
         "name": plan.name,
         "namespace": plan.namespace,

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether a job can still run, checked against nodes, quotas and the events of autoscalers."""
 
@@ -36,7 +35,7 @@ def stopped(workload: Object | None) -> PendingReason | None:
 class Feasibility:
     """Separates final reasons from those that may pass.
 
-    Without the right to read nodes or quotas, the job's own objects decide. ``new_nodes``: nodes may be added, so that
+    Without permission to read nodes or quotas, the job's own objects decide. ``new_nodes``: nodes may be added, so that
     a lack of them is never final.
     """
 
@@ -77,7 +76,7 @@ class Feasibility:
             return fresh
 
         def still_holds() -> bool:
-            # A list, because the right to list quotas does not include the right to get one.
+            # A list, because permission to list quotas does not include permission to get one.
             found = self._client.list_objects(RESOURCE_QUOTA, namespace, fields=f"metadata.name={refusal.quota}")
             return refusal.still_holds(next(iter(found), None))
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The goals of a wait, as predicates over a job's workload and pods, and its result. Pure."""
 
@@ -28,7 +27,7 @@ class Goal:
 
 
 def _is_scheduled(workload: Object | None, pods: Sequence[Object]) -> bool:
-    """Every pod has a node. A ready workload needs no look at its pods."""
+    """Every pod has a node. Pods of a ready workload are not checked."""
     if workload is None:
         return False
     placed = [bool(pod["spec"].get("nodeName")) for pod in own_pods(workload, pods) if not is_terminating(pod)]

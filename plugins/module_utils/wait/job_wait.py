@@ -1,6 +1,5 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""Wait until the jobs of a task reach a goal, and explain for each that does not why."""
+"""Wait until the jobs of a task reach a goal, and explain why some do not."""
 
 from __future__ import annotations
 
@@ -93,5 +92,5 @@ def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str) -> li
             .read_log(namespace, pod, query, lambda pieces: last_lines(split_log(pieces, view), _LOG_LINES, _LOG_BYTES))
             .lines
         )
-    except KubeError:  # The pod is gone, or we may not read logs: the reason has to do.
+    except KubeError:  # The pod is gone, or reading logs is forbidden: the reason has to do.
         return []

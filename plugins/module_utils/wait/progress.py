@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """How a wait is reported: line by line while it lasts, and in one message when it fails. Pure, but for the clock."""
 

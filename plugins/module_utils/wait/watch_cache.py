@@ -1,9 +1,8 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """A local copy of some objects: listed once, then kept up to date by watches (as an informer of client-go does).
 
 Each query (a kind in a namespace) has a thread that puts changes into one queue; only the caller's thread takes them
-out and makes them. So nothing here needs a lock.
+out and applies them. So nothing here needs a lock.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ class WatchCache:
         """The last states of those that were deleted while they were watched."""
         return _of_kinds(self._deleted, resources)
 
-    # The changes that watchers put into the queue: made by the caller's thread.
+    # The changes that watchers put into the queue, applied by the caller's thread.
 
     def replace(self, query: WatchQuery, objects: Objects) -> None:
         self._copy[query] = objects
@@ -180,7 +179,7 @@ class _Watcher(Thread):
                 continue
             except KubeError as error:
                 if isinstance(error, ApiError) and error.status == 410:
-                    self._version = ""  # The server has forgotten what happened since: list again.
+                    self._version = ""  # The version is too old to continue from: list again.
                 elif not error.is_transient:
                     raise
                 elif isinstance(error, ConnectionProblem):
@@ -213,7 +212,7 @@ class _Watcher(Thread):
             text = f"{objects} cannot be watched and are polled instead: {str(error).rstrip('.')}."
             self._warn("refused", f"{text} {hint} to save requests.")
             return
-        if self._stopped.is_set():  # before the watch was there to be stopped
+        if self._stopped.is_set():  # before the watch existed
             self._watch.stop()
         for event in self._watch:
             self._version = event["object"]["metadata"]["resourceVersion"]

@@ -1,9 +1,8 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""The DeepSpeed configurations that we provide, for programs that use the Hugging Face Trainer.
+"""The DeepSpeed configurations that the collection provides, for programs that use the Hugging Face Trainer.
 
 ``auto`` is filled in by the Trainer from its own arguments, and only for the keys below (transformers,
-integrations/deepspeed.py): so learning rate, batch size and precision are said once, on the command line.
+integrations/deepspeed.py): so learning rate, batch size and precision are set once, on the command line.
 """
 
 from __future__ import annotations

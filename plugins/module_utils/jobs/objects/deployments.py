@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """inference and compute -> Deployment and Service, and an autoscaler where an inference asks for one."""
 
@@ -14,7 +13,7 @@ from .service import PORT_NAME, access_service
 
 # Seconds that a request may take: a long answer of a language model may be streamed to its end.
 _LONGEST_REQUEST = {"inference": 110, "compute": 50}
-# A terminating pod still gets requests until every node has heard of it.
+# A terminating pod still gets requests until every node has updated its routes.
 _DRAIN_SECONDS = 10
 # Time to pull the image before the container starts; Kubernetes' own default for the whole deadline.
 _PULL_SECONDS = 600

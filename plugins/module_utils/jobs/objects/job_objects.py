@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Build the Kubernetes objects of a job from its validated manifest. Pure: nothing is read, nothing is sent."""
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The pod template: one container, ``main``, with its environment, resources and probes, and everything around it."""
 
@@ -64,7 +63,7 @@ def pod_template(manifest: JobManifest, namespace: str, additions: Additions) ->
 def probes(service: Service) -> Object:
     """The probes of the container; none without a health check.
 
-    Liveness allows two minutes: a model server answers late under full load, and has to load again after a restart.
+    Liveness allows two minutes: a model server responds slowly under full load, and reloads its model after a restart.
     """
     if service.health_check is None:
         return {}
@@ -106,14 +105,10 @@ def _container(manifest: JobManifest, additions: Additions, env: list[Object], m
 
 def _environment(provided: Provided, given: list[EnvVar]) -> tuple[list[Object], list[str]]:
     """The provided variables, then the user's, which may refer to them as $(NAME) and win over them with a warning."""
-    theirs = {variable.name for variable in given}
-    ours = [_provided_variable(name, value) for name, value in provided.items() if name not in theirs]
-    warnings = [
-        f"environment.env sets {name}; the value that this job would have been given is not used."
-        for name in provided
-        if name in theirs
-    ]
-    return [*ours, *(_given_variable(variable) for variable in given)], warnings
+    names = {variable.name for variable in given}
+    unset = [_provided_variable(name, value) for name, value in provided.items() if name not in names]
+    warnings = [f"environment.env sets {name}; the provided value is not used." for name in provided if name in names]
+    return [*unset, *(_given_variable(variable) for variable in given)], warnings
 
 
 def _provided_variable(name: str, value: str | Object) -> Object:

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """The three PriorityClasses behind a job's priority. In its own file because gpuctl_rbac needs no manifests."""
 
@@ -13,13 +12,13 @@ from .job_objects import Object, sparse
 class _Class(NamedTuple):
     value: int
     description: str
-    preemption_policy: str | None = None  # None is the default: evict pods of lower priority
+    preemption_policy: str | None = None  # None is the default: preempt pods with a lower priority
 
 
 _CLASSES = {
-    "high": _Class(1_000_000, "Jobs with priority high: placed first, evict jobs of less priority if need be."),
+    "high": _Class(1_000_000, "Jobs with priority high are scheduled first and preempt jobs with a lower one."),
     "medium": _Class(500_000, "Jobs with priority medium, the default."),
-    "low": _Class(100, "Jobs with priority low: placed last, evict nobody.", "Never"),
+    "low": _Class(100, "Jobs with priority low are scheduled last and preempt no others.", "Never"),
 }
 PRIORITIES = tuple(_CLASSES)
 

@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """Where a job's pods may run: pool, GPU type, taints, priority, scheduler."""
 

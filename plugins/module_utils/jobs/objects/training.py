@@ -1,4 +1,3 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
 """training -> batch/v1 Job, Indexed with a headless Service and a hostfile when it runs on several nodes."""
 

@@ -1,6 +1,5 @@
-# Copyright (c) 2026, runwhere.gpuctl contributors
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is mounted into the container: the user's paths and claims, shared memory, files that we provide."""
+"""What is mounted into the container: the user's paths and claims, shared memory, provided files."""
 
 from __future__ import annotations
 
@@ -67,14 +66,14 @@ def config_map_files(name: str, config_map: str, path: str) -> Volume:
     return Volume(name, {"configMap": {"name": config_map}}, path, read_only=True)
 
 
-def without_collisions(ours: Iterable[Volume], theirs: list[Volume]) -> tuple[list[Volume], list[str]]:
-    """The user's volumes, and ours at other paths, with a warning for each of ours that is left out.
+def without_collisions(provided: Iterable[Volume], given: list[Volume]) -> tuple[list[Volume], list[str]]:
+    """The user's volumes, then the provided ones at other paths, with a warning for each that is left out.
 
     Two mounts at one path are invalid (pkg/apis/core/validation: mountPath "must be unique").
     """
-    taken = {volume.path.rstrip("/") for volume in theirs}
-    mounted, warnings = list(theirs), []
-    for volume in ours:
+    taken = {volume.path.rstrip("/") for volume in given}
+    mounted, warnings = list(given), []
+    for volume in provided:
         if volume.path.rstrip("/") in taken:
             warnings.append(f"storage.workdirs mounts {volume.path}; the {volume.name} volume is not mounted there.")
         else:

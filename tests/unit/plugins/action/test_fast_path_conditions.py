@@ -40,16 +40,16 @@ AS_MODULE: dict[str, tuple[ExecutionContext, str]] = {
     ),
     "become": (ExecutionContext(becomes=True), "becomes another user"),
     "async": (ExecutionContext(is_async=True), "asynchronous"),
-    "the system's Python": (ExecutionContext(interpreter="/usr/bin/env"), "interpreter is to be /usr/bin/env"),
-    "what the link leads to": (ExecutionContext(interpreter=os.path.realpath(sys.executable)), "interpreter is to be"),
-    "no such interpreter": (ExecutionContext(interpreter="/not/there/python3"), "interpreter is to be /not/there"),
+    "the system's Python": (ExecutionContext(interpreter="/usr/bin/env"), "interpreter is /usr/bin/env"),
+    "what the link leads to": (ExecutionContext(interpreter=os.path.realpath(sys.executable)), "interpreter is"),
+    "no such interpreter": (ExecutionContext(interpreter="/not/there/python3"), "interpreter is /not/there"),
     "a variable for a library": (
         ExecutionContext(environment={"SSL_CERT_FILE": "/a"}),
-        "the environment has SSL_CERT_FILE",
+        "the environment sets SSL_CERT_FILE",
     ),
     "two variables": (
         ExecutionContext(environment={"B": "1", "A": "2", "K8S_AUTH_HOST": "3"}),
-        "the environment has A, B,",
+        "the environment sets A, B,",
     ),
     "switched off in the task": (ExecutionContext(environment={SWITCH: "False"}), f"{SWITCH} is off"),
 }

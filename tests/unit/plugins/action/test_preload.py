@@ -42,8 +42,9 @@ SCRIPT = f"""
 import importlib, json, os, sys
 sys.path.insert(0, {str(ROOT / ".cache" / "collections")!r})
 module, options = sys.argv[1], json.loads(sys.argv[2])
-from {PLUGINS}.plugin_utils.module_action import module_spec
+from {PLUGINS}.plugin_utils.module_action import module_spec, preload
 from {PLUGINS}.module_utils.task import Task, run_task
+preload(module)
 spec = module_spec(module)
 params = {{name: option.get("default") for name, option in spec.arguments()["argument_spec"].items()}}
 before = set(sys.modules)

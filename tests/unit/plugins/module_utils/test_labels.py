@@ -12,5 +12,5 @@ def test_pods_are_selected_by_labels_that_they_carry() -> None:
     assert selected.items() <= carried.items()
 
 
-def test_foreign_pods_with_the_same_app_label_are_not_selected() -> None:
+def test_unmanaged_pods_with_the_same_app_label_are_not_selected() -> None:
     assert labels.pods_of("bert") == "app=bert,app.kubernetes.io/managed-by=runwhere.gpuctl"

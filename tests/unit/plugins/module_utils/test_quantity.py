@@ -39,7 +39,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_the_api_server_refuses_is_no_quantity(text: str) -> None:
+def test_what_the_api_server_rejects_is_not_a_quantity(text: str) -> None:
     with pytest.raises(QuantityError):
         parse(text)
 

@@ -51,7 +51,7 @@ def test_whether_a_node_has_gpus(obj: dict[str, Any], has_gpus: bool) -> None:
 # nodes, pods, (total, used, free) GPUs of the first node
 USES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[int, int, int]]] = {
     "an empty node": (node(), [], (8, 0, 8)),
-    "pods of ours and of others": (
+    "managed and unmanaged pods": (
         node(),
         [pod(gpu=3, nodeName="n1"), pod("y", gpu=1, labels={}, nodeName="n1")],
         (8, 4, 4),

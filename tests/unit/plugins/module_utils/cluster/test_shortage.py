@@ -119,7 +119,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "it needs 16 GPUs on one node, but the largest node of pool a with GPU type A100 has 8 GPUs. Lower "
         "resources.gpu, or spread the training with resources.node_count",
     ),
-    "and it is no training": (
+    "and it is not a training": (
         pod(gpu=2, nodeSelector=A, labels={"app": "x", "runwhere.ai/job-type": "notebook"}),
         [node(labels=A, gpu=1)],
         [],
@@ -131,7 +131,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "no node of pool a has GPUs. Set resources.pool to a pool with GPUs",
     ),
-    "a share of a GPU where nobody shares": (
+    "a share of a GPU where GPUs are not shared": (
         pod(share=4, nodeSelector=A),
         [node(labels=A)],
         [],
@@ -237,9 +237,9 @@ LASTING = {
     "a job without GPUs where all nodes are reserved for GPU jobs",
     "the nodes that keep it away do not count",
     "more GPUs than any node has",
-    "and it is no training",
+    "and it is not a training",
     "GPUs where there are none",
-    "a share of a GPU where nobody shares",
+    "a share of a GPU where GPUs are not shared",
     "too large a share",
     "more CPU than any node has",
     "a little more memory than any node has",

@@ -117,7 +117,7 @@ def test_a_deletion_that_times_out_is_a_change():
     assert problem.result.plan.changed
 
 
-def test_a_refused_deletion_is_no_change():
+def test_a_refused_deletion_is_not_a_change():
     problem = failed(recreation(), Exchange("DELETE", JOB, status=403, answer=refusal("not yours")))
     assert "not yours" in str(problem)
     assert not problem.result.plan.changed

@@ -92,7 +92,7 @@ def test_what_was_applied_is_extracted_from_the_live_object():
 
 
 def test_what_was_applied_keeps_the_order_of_its_lists():
-    """The server sorts the keys that it remembers; but a variable may only refer to those before it."""
+    """The server sorts the keys in managedFields; but a variable may only refer to those before it."""
     keys = {'k:{"name":"A"}': {"f:name": {}, "f:value": {}}, 'k:{"name":"B"}': {"f:name": {}, "f:value": {}}}
     env = [{"name": "B", "value": "1"}, {"name": "theirs", "value": "2"}, {"name": "A", "value": "$(B)"}]
     live = {

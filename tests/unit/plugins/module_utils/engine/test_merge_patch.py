@@ -72,7 +72,7 @@ def test_the_same_change_by_someone_else_is_accepted():
 
 
 REFUSED = {
-    "somebody has changed the same field": (
+    "someone else has changed the same field": (
         (Exchange("GET", PATH, answer=deployment("2", 5)),),
         "spec.replicas of Deployment train was changed by someone else",
     ),

@@ -76,7 +76,7 @@ NO_ENTRIES = [
 
 
 @pytest.mark.parametrize("text", NO_ENTRIES)
-def test_what_is_no_entry_is_left_out(text: str) -> None:
+def test_invalid_entries_are_left_out(text: str) -> None:
     assert read_entries({"broken": text, "train": str(ENTRY)}) == {"train": ENTRY}
 
 
@@ -113,7 +113,7 @@ AGAIN = [
 
 
 @pytest.mark.parametrize(("rerun", "last_run", "same", "changed"), AGAIN)
-def test_who_should_run_again(rerun: str, last_run: RunResult, same: bool, changed: bool) -> None:
+def test_when_a_training_runs_again(rerun: str, last_run: RunResult, same: bool, changed: bool) -> None:
     assert should_run_again(rerun, last_run, changed=False) is same
     assert should_run_again(rerun, last_run, changed=True) is changed
 

@@ -69,7 +69,7 @@ def patch(data: dict[str, str | None], **answer: Any) -> Exchange:
     return Exchange("PATCH", LEDGER, WRITE, sent={"data": data, "metadata": {}}, **answer)
 
 
-def test_the_first_training_of_a_namespace_makes_the_ledger():
+def test_the_first_training_of_a_namespace_creates_the_ledger():
     ledger = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -88,7 +88,7 @@ def test_the_first_training_of_a_namespace_makes_the_ledger():
     )
 
 
-def test_another_run_may_make_it_first():
+def test_another_run_may_create_it_first():
     warnings: list[str] = []
     with conversation(
         Exchange("GET", LEDGER, status=404, answer=NOT_FOUND),
@@ -102,7 +102,7 @@ def test_another_run_may_make_it_first():
     assert not warnings
 
 
-def test_only_what_is_new_is_written_whatever_else_is_there():
+def test_only_new_entries_are_written():
     assert not holds(
         read(**written("a"), other="anything"), patch(written("b"), answer={}), record=submitted("a", "b"), times=2
     )
@@ -148,7 +148,7 @@ def test_only_trainings_are_recorded():
     assert not holds(record=[outcome])
 
 
-def test_without_permission_to_read_there_is_one_warning_and_no_write():
+def test_without_permission_to_read_it_warns_once_and_does_not_write():
     warnings = holds(Exchange("GET", LEDGER, status=403, answer=FORBIDDEN), record=submitted("a"), times=2)
     assert len(warnings) == 1
     assert "Grant get, create and patch on configmaps there" in warnings[0]
@@ -166,7 +166,7 @@ def test_a_server_that_is_lost_when_all_is_done_is_a_warning():
     broken = status(503, "ServiceUnavailable", "no endpoints")
     warnings: list[str] = []
     with conversation(Exchange("GET", LEDGER, status=503, answer=broken)) as url:
-        ledger(url, warnings).forget(gone)
+        ledger(url, warnings).remove(gone)
     assert "no endpoints" in warnings[0]
 
 
@@ -178,12 +178,12 @@ def test_a_ledger_that_cannot_be_read_before_anything_is_done_is_an_error():
             store.entry("ml", "train")
 
 
-def test_forget_removes_recorded_trainings_and_nothing_else():
+def test_removing_entries_affects_only_recorded_trainings():
     gone = [ApplyResult(Plan("old", "ml", "training")), ApplyResult(Plan("never-seen", "ml", None))]
     with conversation(read(old=str(KNOWN)), patch({"old": None}, answer={})) as url:
-        ledger(url, []).forget(gone)
+        ledger(url, []).remove(gone)
 
 
 def test_deleting_services_does_not_look_for_trainings():
     with conversation() as url:
-        ledger(url, []).forget([ApplyResult(Plan("web", "ml", "compute"))])
+        ledger(url, []).remove([ApplyResult(Plan("web", "ml", "compute"))])

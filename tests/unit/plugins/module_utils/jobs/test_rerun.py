@@ -100,7 +100,7 @@ def test_a_training_is_run_again_or_left(asked, found, known, rerun, steps, mani
     assert plan.changed == (not left and "unchanged" not in steps[0])
 
 
-def test_an_end_that_nobody_saw_is_an_end():
+def test_an_unseen_end_counts_as_an_end():
     plan = plan_job("train", "ml", "training", [wanted("Job", spec=image("a"))], [])
     plan = plan_rerun(plan, "a", [], entry(), "on_failure", NOW)
     assert (plan.steps, plan.ended.status) == ((), None)

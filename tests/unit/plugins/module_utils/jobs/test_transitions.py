@@ -76,8 +76,8 @@ PAUSE = {
         job("compute", replicas=4, kept="3"),
         {REPLICAS: 0, ANNOTATION: "4"},
     ),
-    "a compute that somebody scaled to zero": (job("compute", replicas=0), {ANNOTATION: "1"}),
-    "an autoscaled one that somebody scaled to zero": (
+    "a compute that was scaled to zero": (job("compute", replicas=0), {ANNOTATION: "1"}),
+    "an autoscaled one that was scaled to zero": (
         job("inference", replicas=0, dependents=(AUTOSCALER,)),
         {ANNOTATION: "2"},
     ),
@@ -107,12 +107,12 @@ RESUME = {
         job("compute", replicas=0, kept="0"),
         {REPLICAS: 1, ANNOTATION: ABSENT},
     ),
-    "a compute that somebody scaled to zero": (job("compute", replicas=0), {REPLICAS: 1}),
-    "a compute whose annotation is no number": (
+    "a compute that was scaled to zero": (job("compute", replicas=0), {REPLICAS: 1}),
+    "a compute whose annotation is not a number": (
         job("compute", replicas=0, kept="x"),
         {REPLICAS: 1, ANNOTATION: ABSENT},
     ),
-    "an autoscaled one that somebody scaled to zero": (
+    "an autoscaled one that was scaled to zero": (
         job("inference", replicas=0, dependents=(AUTOSCALER,)),
         {REPLICAS: 2},
     ),
@@ -134,7 +134,7 @@ SCALE = {
     "a compute, to nothing": (job("compute"), 0, {REPLICAS: 0}),
     "a paused compute keeps them for later": (job("compute", replicas=0, kept="3"), 5, {ANNOTATION: "5"}),
     "a paused compute that keeps as many": (job("compute", replicas=0, kept="3"), 3, {}),
-    "a compute that somebody scaled to zero": (job("compute", replicas=0), 2, {REPLICAS: 2}),
+    "a compute that was scaled to zero": (job("compute", replicas=0), 2, {REPLICAS: 2}),
 }
 
 

@@ -42,7 +42,7 @@ READ: dict[str, tuple[dict[str, Config], str | None]] = {
     "a token and a token file": ({"x/config": config(user={"tokenFile": "token", "token": "here"})}, None),
     "a password": ({"x/config": config(user={"username": "u", "password": "p:q"})}, None),
     "a token before a password": ({"x/config": config(user={"username": "u", "password": "p", "token": "t"})}, None),
-    "a token before an exec plug-in": ({"x/config": config(user={"token": "t", "exec": {"command": "no"}})}, None),
+    "a token before an exec plugin": ({"x/config": config(user={"token": "t", "exec": {"command": "no"}})}, None),
     "no credentials": ({"x/config": config(user={})}, None),
     "a missing user": ({"x/config": config(users=[])}, None),
     "a context without a user": ({"x/config": config(contexts=[{"name": "a", "context": {"cluster": "a"}}])}, None),
@@ -113,7 +113,7 @@ READ: dict[str, tuple[dict[str, Config], str | None]] = {
 
 EXEC = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}}
 LEFT_TO_THE_LIBRARY: dict[str, tuple[dict[str, Any], str | None]] = {
-    "an exec plug-in": ({"x/config": config(user=EXEC)}, None),
+    "an exec plugin": ({"x/config": config(user=EXEC)}, None),
     "an auth provider": ({"x/config": config(user={"auth-provider": {"name": "oidc"}, "token": "t"})}, None),
     "no file": ({}, None),
     "an empty file": ({"x/config": None}, None),

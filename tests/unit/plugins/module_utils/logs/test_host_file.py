@@ -83,6 +83,6 @@ def test_mode(given, mode):
 
 
 @pytest.mark.parametrize("given", ["u=rw", "0888", "01777", -1, 640, True, "rw"])
-def test_what_is_no_mode(given):
+def test_an_invalid_mode(given):
     with pytest.raises(ValueError, match=r"^mode: .* is not a file mode\. Give octal permissions in quotes"):
         parse_mode(given)

@@ -127,7 +127,7 @@ NOT_STARTED = {
 
 
 @pytest.mark.parametrize(("waiting", "error"), NOT_STARTED.values(), ids=NOT_STARTED)
-def test_a_pod_that_has_not_started_says_what_keeps_it(waiting, error):
+def test_a_pod_that_has_not_started_says_why(waiting, error):
     with conversation(
         a_list("pods", waiting),
         the_log("x-1", WAITING, 400),
@@ -168,7 +168,7 @@ def test_a_pod_without_a_node_is_not_asked_and_other_pods_problems_are_not_its_o
 FORBIDDEN = refusal("Forbidden", 'x is forbidden: User "ann" cannot list resource "x"', 403)
 
 
-def test_who_may_not_look_for_reasons_gets_the_state():
+def test_without_permission_to_read_reasons_the_state_is_shown():
     events = a_list("events", fieldSelector="type=Warning")
     events.status, events.answer = 403, FORBIDDEN
     waiting = pod(status=CREATING, nodeName="node-1")

@@ -71,7 +71,7 @@ GREPS = {
     "to the end": ("done$", ["done"]),
     "case": ("LOSS", []),
     "no case": ("(?i)LOSS", ["step 1 loss 0.9", "step 2 loss 0.8"]),
-    "a time, which is no text": ("2026", []),
+    "a time, which is not part of the text": ("2026", []),
     "not beyond a line": ("(?s)loss.*step", []),
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which pods are asked for their logs."""
+"""The pods whose logs are read."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ ABSENT = {
 
 
 @pytest.mark.parametrize(("pods", "wanted", "container", "message"), ABSENT.values(), ids=ABSENT)
-def test_what_is_not_there(pods, wanted, container, message):
+def test_unknown_pods_and_containers(pods, wanted, container, message):
     with pytest.raises(ValueError, match=r"not found") as caught:
         choose_pods(sort_pods(pods), wanted, container)
     assert str(caught.value) == message

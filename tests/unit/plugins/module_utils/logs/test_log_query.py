@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the server is asked for."""
+"""The query for a log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_since(since):
         "2026-02-30T08:00:00Z", "2026-01-31T25:00:00Z", "08:00:00Z",
     ],
 )  # fmt: skip
-def test_what_is_no_since(since):
+def test_an_invalid_since(since):
     with pytest.raises(
         ValueError, match=r"^since: .* is invalid\. Give seconds \(600\), a duration \(10m, 2h, 1h30m, 1d\)"
     ):
@@ -46,7 +46,7 @@ def test_what_is_no_since(since):
 
 
 @pytest.mark.parametrize("since", ["0", "0s", "0h0m"])
-def test_nothing_at_all_is_no_since(since):
+def test_an_empty_since_is_ignored(since):
     with pytest.raises(ValueError, match="Give one second or more"):
         since_query(since)
 

@@ -57,7 +57,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("block", "text", "path", "value"), PLACES.values(), ids=PLACES)
-def test_a_value_stands_in_any_field(block: str, text: str, path: str, value: object) -> None:
+def test_a_value_is_valid_in_any_field(block: str, text: str, path: str, value: object) -> None:
     found: object = trainings(manifest_text({"set": {"matrix": "{v: [2]}", block: text}}))[0]
     for step in path.split("."):
         found = found[int(step)] if isinstance(found, list) else getattr(found, step)

@@ -49,7 +49,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a list": ({"rack": ["a"]}, "labels.rack: the value is a list. Use a string."),
     "the default pool": (
         {"pool": "default"},
-        "labels.pool: the name default is reserved, because it stands for the nodes that are in no pool. To remove "
+        "labels.pool: the name default is reserved, because it denotes the nodes without a pool. To remove "
         "nodes from their pool, remove the label (null).",
     ),
     "an empty pool": (

@@ -73,8 +73,8 @@ def test_names_and_marks() -> None:
     assert "annotations" not in resource_quota(quota({}), "team")["metadata"]
 
 
-def test_only_namespaces_that_gpuctl_creates_are_marked_as_ours() -> None:
+def test_only_namespaces_that_gpuctl_creates_are_marked_as_managed() -> None:
     found = {"runwhere.ai/namespace": "true"}
-    assert namespace("team", ours=False)["metadata"] == {"name": "team", "labels": found}
+    assert namespace("team", managed=False)["metadata"] == {"name": "team", "labels": found}
     made = {**found, "app.kubernetes.io/managed-by": "runwhere.gpuctl"}
-    assert namespace("team", ours=True)["metadata"] == {"name": "team", "labels": made}
+    assert namespace("team", managed=True)["metadata"] == {"name": "team", "labels": made}

@@ -38,10 +38,10 @@ def live(obj: dict[str, Any], *, terminating: bool = False, **hard: str) -> dict
     return {**obj, "metadata": metadata, "spec": {**spec, "hard": {**spec["hard"], **hard}} if hard else spec}
 
 
-def applied(*quotas: Quota, ours: bool = True, terminating: bool = False) -> LiveQuotas:
+def applied(*quotas: Quota, managed: bool = True, terminating: bool = False) -> LiveQuotas:
     """The cluster after the quotas were applied."""
     names = {name for each in quotas for name in each.namespaces}
-    spaces = {name: live(namespace(name, ours=ours), terminating=terminating) for name in names}
+    spaces = {name: live(namespace(name, managed=managed), terminating=terminating) for name in names}
     objects: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for each in quotas:
         for name in each.namespaces:
@@ -71,8 +71,8 @@ def test_limits_are_deleted_before_their_defaults() -> None:
 
 def test_a_quota_that_is_as_declared_is_unchanged() -> None:
     declared = quota("q", team={"cpu": 1, "memory": "1Gi"})
-    for ours in (True, False):
-        planned = plan_quotas([declared], applied(declared, ours=ours))
+    for managed in (True, False):
+        planned = plan_quotas([declared], applied(declared, managed=managed))
         assert [plan.changed for plan in planned.plans] == [False]
 
 

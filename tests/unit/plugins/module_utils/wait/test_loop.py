@@ -24,7 +24,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import JobStatus, Wait, WaitTarget
 from kubesim import Cluster, Fault
 
-SOON = 20.0  # seconds that are never waited for when something is found out early
+SOON = 20.0  # seconds; a timeout that tests of early results never reach
 LIMIT = 10.0  # ... and what early means on a machine that is busy
 PROMPT = 2.0  # seconds from the cause to the end of the wait
 GPU = "nvidia.com/gpu"
@@ -375,7 +375,7 @@ def test_a_fatal_job_ends_the_wait_unless_keep_going(cluster: Cluster) -> None:
     assert found["slow"].reached_goal
 
 
-def test_waiting_works_without_the_right_to_read_nodes_and_quotas(cluster: Cluster) -> None:
+def test_waiting_works_without_permission_to_read_nodes_and_quotas(cluster: Cluster) -> None:
     rbac = "rbac.authorization.k8s.io"
     rules = [{"apiGroups": ["", "apps", "batch"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
     role = {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": metadata("r"), "rules": rules}

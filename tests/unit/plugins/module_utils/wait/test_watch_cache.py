@@ -150,7 +150,7 @@ def allow(cluster: Cluster, *verbs: str) -> None:
     cluster.call(write)
 
 
-def test_without_the_right_to_watch_it_polls_and_warns_once(cluster: Cluster) -> None:
+def test_without_permission_to_watch_it_polls_and_warns_once(cluster: Cluster) -> None:
     allow(cluster, "list")
     warned: list[str] = []
     with WatchCache(client(cluster, "lab-user-token"), warned.append) as cache:

@@ -36,7 +36,7 @@ def template(request: pytest.FixtureRequest, build_job: Any) -> tuple[str, dict[
     return request.param, json.loads(config_map["data"][request.param])
 
 
-def test_auto_stands_only_where_the_trainer_fills_it_in(template: tuple[str, dict[str, Any]]) -> None:
+def test_auto_is_only_used_where_the_trainer_fills_it_in(template: tuple[str, dict[str, Any]]) -> None:
     assert {path for path, value in leaves(template[1]) if value == "auto"} <= FILLED_IN
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The examples that we ship, and the Kubernetes objects they become: golden/<example>.yaml, to be read.
 
-After a wanted change write them anew and read the difference:
+After an intended change, write them again and review the diff:
 PYTHONPATH=.cache/collections .venv/bin/python tests/unit/plugins/module_utils/jobs/objects/test_examples.py
 """
 
