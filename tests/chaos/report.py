@@ -86,7 +86,7 @@ def write_page(page: Path, verdicts: Sequence[Verdict], where: str, command: str
     """Put the figures of a run into docs/reliability.md, replacing those of the same command on such a cluster."""
     before, rest = page.read_text().split(_BEGIN)
     former, after = rest.split(_END)
-    begin = f'| `make chaos ARGS="{command}"` | {where} |'
+    begin = f"| `{command}` | {where} |"
     rows = [line for line in former.splitlines() if line.startswith("| `") and not line.startswith(begin)]
     own = " | ".join(f"{held:,} of {played:,}" if played else "" for _group, played, held in figures(verdicts))
     head = ["| command | on | faults | kills | races |", "|---|---|---|---|---|"]

@@ -56,7 +56,8 @@ def main() -> None:
     finally:
         crew.close()
     if arguments.write:
-        command = " ".join(argument for argument in sys.argv[1:] if argument != "--write")
+        given = " ".join(argument for argument in sys.argv[1:] if argument not in ("--short", "--write"))
+        command = "make chaos-short" if arguments.short else f'make chaos ARGS="{given}"' if given else "make chaos"
         reporting.write_page(PAGE, verdicts, "a real API server" if kubeconfig else "simulated clusters", command)
     _finish(arguments, verdicts, time.monotonic() - began)
 

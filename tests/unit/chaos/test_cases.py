@@ -80,16 +80,16 @@ def test_figures_count_what_was_struck():
 def test_figures_replace_those_of_the_same_command_on_such_a_cluster(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- figures -->\nnone yet\n<!-- end of figures -->\nafter\n")
-    write_page(page, VERDICTS, "simulated clusters", "--short")
-    write_page(page, VERDICTS[:1], "a real API server", "--short")
-    write_page(page, VERDICTS[:1], "simulated clusters", "--short")
+    write_page(page, VERDICTS, "simulated clusters", "make chaos-short")
+    write_page(page, VERDICTS[:1], "a real API server", "make chaos-short")
+    write_page(page, VERDICTS[:1], "simulated clusters", "make chaos-short")
     assert page.read_text().splitlines() == [
         "before",
         "<!-- figures -->",
         "| command | on | faults | kills | races |",
         "|---|---|---|---|---|",
-        '| `make chaos ARGS="--short"` | a real API server | 1 of 1 |  |  |',
-        '| `make chaos ARGS="--short"` | simulated clusters | 1 of 1 |  |  |',
+        "| `make chaos-short` | a real API server | 1 of 1 |  |  |",
+        "| `make chaos-short` | simulated clusters | 1 of 1 |  |  |",
         "<!-- end of figures -->",
         "after",
     ]
