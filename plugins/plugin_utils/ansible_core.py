@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible import constants as C
+from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 
@@ -61,6 +63,14 @@ def validate_options(spec: Mapping[str, Any], options: Mapping[str, Any], action
         list(result._deprecations),
         error,
     )
+
+
+def returns_invocation(variables: Mapping[str, Any]) -> bool:
+    """Whether results have ``invocation``: always before ansible-core 2.21, which has a setting for it."""
+    try:
+        return bool(C.config.get_config_value("INJECT_INVOCATION", variables=variables))
+    except AnsibleError:  # no such setting
+        return True
 
 
 def censor_results(result: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Module
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
     plain_options,
+    returns_invocation,
     validate_options,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import (
@@ -138,7 +139,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             )
             with _working_directory(self._loader.get_basedir()):
                 result = run_task(task, spec)
-        result["invocation"] = {"module_args": options.params}
+        if returns_invocation(variables):
+            result["invocation"] = {"module_args": options.params}
         if warnings:
             result["warnings"] = list(dict.fromkeys(warnings))
         if options.deprecations:

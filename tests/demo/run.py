@@ -59,7 +59,7 @@ class Demo:
 
     def run(self) -> int:
         self._step(
-            f"{len(GPU_NODES + CPU_NODES)} fake nodes are up. An admin makes pools, quotas, labels with provision.yml:"
+            f"{len(GPU_NODES + CPU_NODES)} simulated nodes are up. Create pools, quotas and labels with provision.yml:"
             "\n\n" + _body(HERE / "provision.yml")
         )
         self._play("provision.yml", expect_changed=True)
@@ -70,13 +70,13 @@ class Demo:
         self._step("Submit all the example manifests and wait until the jobs run:")
         self._submit("gpuctl_wait=true", "gpuctl_show_objects=true", expect_changed=True)
 
-        self._step("The same again: nothing differs, so nothing is written.")
+        self._step("Run it again: nothing differs, so nothing is written.")
         self._submit(expect_changed=False)
         counts = self.cluster.requests.counts()
         self._say("Requests of this run: " + ", ".join(f"{number} {what}" for what, number in counts.items()))
         self._check(not self.cluster.requests.writes(), "the second run must only read")
 
-        self._step("One more training than the GPUs allow. What exists, and why is it not running?")
+        self._step("Submit one training more than the GPUs allow, and ask why it is not running:")
         self._submit(src="evaluation.yaml", expect_changed=True)
         shown = self._play(STATUS, expect_changed=False)
         self._check("8 GPUs on one node, but the most free" in shown, "status must say why a job does not run")
@@ -84,12 +84,14 @@ class Demo:
         self._step(f"Edit one field: the image of the inference service becomes {NEW_IMAGE}.")
         service = self.manifests / "inference-vllm.yaml"
         service.write_text(service.read_text().replace(OLD_IMAGE, NEW_IMAGE))
-        self._say("What would change (--check), and what that is (--diff):")
+        self._say("Show what would change (--check --diff):")
         self._submit(options=("--check", "--diff"), expect_changed=True)
-        self._say("Do it, and wait until the new copies serve:")
+        self._say("Apply it, and wait until the new replicas are ready:")
         self._submit("gpuctl_wait=true", expect_changed=True)
 
-        self._step(f"Pause the large training, and the one that waits gets its GPUs. Resumed, {PAUSED} waits in turn.")
+        self._step(
+            f"Pause the large training: the pending one gets its GPUs. After it is resumed, {PAUSED} waits for them."
+        )
         self._check(
             "16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must report what it releases"
         )
@@ -102,7 +104,7 @@ class Demo:
         self._check(not left, "no pod must be left")
         if not self.failed:
             self._say(
-                "Done. On a cluster of yours it is the same: point kubeconfig, context or K8S_AUTH_* at it and run\n"
+                "Done. To do the same on your own cluster, set kubeconfig, context or K8S_AUTH_* and run\n"
                 f"  ansible-playbook {SUBMIT} -e gpuctl_src=examples/manifests\n"
                 f"  ansible-playbook {STATUS}"
             )
@@ -139,7 +141,7 @@ class Demo:
         return done.stdout
 
     def _make_secret(self) -> None:
-        """The notebook's manifest refers to it; a secret belongs into no manifest."""
+        """The notebook's manifest refers to it, because manifests contain no secrets."""
         secret = {"metadata": {"name": "jupyter", "namespace": NAMESPACE}, "stringData": {"token": "of-the-demo"}}
         self.cluster.call(lambda: self.cluster.registry.create("Secret", secret))
 
@@ -158,7 +160,7 @@ class Demo:
 
 
 def _body(path: Path) -> str:
-    """A file without the lines about its licence and the start of the document."""
+    """A file without the lines about its license and the start of the document."""
     return "".join(line for line in path.read_text().splitlines(keepends=True) if not line.startswith(("#", "---")))
 
 

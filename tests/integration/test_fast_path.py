@@ -193,7 +193,7 @@ def test_defaults_of_the_group_and_of_the_play(ansible: Ansible, recorder: Recor
     }
     path = ansible.directory / "defaults.yml"
     path.write_text(yaml.safe_dump([play]))
-    unconnected = replace(ansible, environment={"KUBECONFIG": "/nowhere", **way})
+    unconnected = replace(ansible, environment={"KUBECONFIG": "/nowhere", "ANSIBLE_INJECT_INVOCATION": "true", **way})
     run = unconnected.run("ansible-playbook", str(path), "-vvv")
     assert [result.result["invocation"]["module_args"]["retries"] for result in run.tasks] == [7, 3]
     assert {result.outcome for result in run.tasks} == {"ok"}

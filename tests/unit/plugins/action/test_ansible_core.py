@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
+from ansible.release import __version__
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
     plain_options,
+    returns_invocation,
     validate_options,
 )
 
@@ -68,3 +70,9 @@ def test_each_entry_of_results_asks_for_no_log() -> None:
     censor_results(result)
     assert result["results"] == [{"name": "a", "_ansible_no_log": True}]
     censor_results({})
+
+
+def test_invocation_is_returned_if_the_setting_says_so() -> None:
+    assert returns_invocation({"ansible_inject_invocation": True})
+    newest = tuple(map(int, __version__.split(".")[:2])) >= (2, 21)
+    assert returns_invocation({"ansible_inject_invocation": False}) is not newest
