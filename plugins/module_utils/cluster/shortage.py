@@ -14,6 +14,7 @@ from typing import Any
 
 from ..accelerators import ACCELERATORS, whole_devices
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL
+from ..manifest.problems import enumerated
 from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_resources, gibibytes
 from .pod_requests import pod_requests
 
@@ -222,4 +223,4 @@ def _enumerate(words: Iterable[str]) -> str:
     words = list(words)
     if len(words) > 6:
         words = [*words[:5], f"{len(words) - 5} others"]
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return enumerated(words, "and")

@@ -16,11 +16,10 @@ from ..wait.goals import DELETED, WaitResult
 from ..wait.job_wait import wait_for_jobs
 from ..wait.loop import WaitTarget
 from .ledger_store import LedgerStore
-from .states import GOALS
+from .states import GOALS, State
 
 if TYPE_CHECKING:
     from .job import JobOptions
-    from .states import State
 
 
 def apply_jobs(task: Task[JobOptions], state: State, plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:

@@ -7,22 +7,19 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..cluster.endpoints import SecretKey, access_urls, notebook_token
 from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
 from ..cluster.status import STUCK, status_of
 from ..kube.errors import ApiError, if_allowed
-from ..kube.resources import EVENT, POD, SERVICE
+from ..kube.resources import EVENT, POD, SERVICE, Resource
 from ..labels import APP, JOB_TYPE, POOL, job_name_of
 from ..manifest.secrets import live_secret_values, redact
 from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .job_rows import event_rows, job_row, pod_row
 from .select import JOB_KINDS
-
-if TYPE_CHECKING:
-    from ..kube.resources import Resource
 
 STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", "Succeeded", "Failed")
 

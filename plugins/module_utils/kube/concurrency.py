@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar, cast
 
 T = TypeVar("T")
@@ -23,8 +24,6 @@ def run_concurrently_until(
 ) -> list[R | None]:
     """Like ``run_concurrently``, but a result that ``stops`` also prevents further calls: None for their items."""
     # Imported here because many tasks send one request at a time.
-    from concurrent.futures import ThreadPoolExecutor, wait
-
     items = list(items)
     results: list[R | None] = [None] * len(items)
     problems: dict[int, BaseException] = {}

@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from ..cluster.read import read_pods
 from ..cluster.reason import pod_status
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
@@ -21,9 +22,6 @@ from .host_file import HostFile, parse_mode
 from .log_lines import Excerpt, View, last_lines, split_log, stream_lines
 from .log_pods import choose_pods, not_started_message, sort_pods
 from .log_query import ALL, log_query
-
-if TYPE_CHECKING:
-    from ..kube.client import Client
 
 _AT_ONCE = 8  # pods; fewer than the connections that the client keeps
 

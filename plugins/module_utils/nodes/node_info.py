@@ -5,17 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..cluster.nodes import node_row, slim_node
+from ..cluster.nodes import Node, node_row, slim_node
 from ..cluster.read import read_nodes_with_usage
+from ..kube.client import Client
 from ..labels import PREFIX
 from ..options import Options, option
 from ..task import ModuleSpec, Task
-
-if TYPE_CHECKING:
-    from ..cluster.nodes import Node
-    from ..kube.client import Client
 
 
 @dataclass(frozen=True, kw_only=True)

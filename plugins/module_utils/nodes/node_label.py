@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..labels import POOL
 from ..options import ConcurrencyOptions, option
@@ -14,10 +14,7 @@ from ..pools.lease import PoolLease
 from ..task import ModuleSpec, Task
 from .label_options import desired_labels
 from .node_label_apply import apply_node_labels
-from .node_label_plan import plan_node_labels
-
-if TYPE_CHECKING:
-    from .node_label_plan import NodeLabelPlan
+from .node_label_plan import NodeLabelPlan, plan_node_labels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,18 +6,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING
+from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse
 from ..cluster.read import read_nodes_with_usage
 from ..kube.resources import CONFIG_MAP
 from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE
 from ..options import Options, option
 from ..task import ModuleSpec, Task
 from .declaration import declarations_in
-
-if TYPE_CHECKING:
-    from ..cluster.nodes import Node, PodUse
 
 
 @dataclass(frozen=True, kw_only=True)

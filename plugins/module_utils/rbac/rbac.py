@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..engine.apply import Executor
+from ..engine.apply import ApplyResult, Executor
 from ..engine.plan import Action, Plan, Step, step_for
 from ..engine.results import diffs_of, resource_result
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
@@ -17,9 +17,6 @@ from ..options import Options, option
 from ..pools.lease import system_namespace
 from ..task import ModuleSpec, Task, TaskFailed
 from . import levels
-
-if TYPE_CHECKING:
-    from ..engine.apply import ApplyResult
 
 Object = dict[str, Any]
 
