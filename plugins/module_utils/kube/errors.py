@@ -98,6 +98,10 @@ class ApiError(KubeError):
         return self.status == 422 and all(_IMMUTABLE.search(message) for message in messages)
 
 
+class ConcurrentChange(KubeError):
+    """Another run or person has changed what this run planned its writes on."""
+
+
 def if_allowed(read: Callable[[], T], otherwise: T) -> T:
     """What ``read`` returns, or ``otherwise`` if the server forbids it."""
     try:
