@@ -223,12 +223,14 @@ class Client:
         propagation: str,
         grace_seconds: int | None = None,
         dry_run: bool = False,
+        same_version: bool = False,
     ) -> bool:
         """Delete exactly the object that ``metadata`` was read from. False: it no longer exists.
 
-        ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind.
+        ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind. With
+        ``same_version``, an object that has changed since is not deleted either: ApiError 409.
         """
-        preconditions = {"uid": metadata["uid"]}
+        preconditions = {name: metadata[name] for name in ("uid", *(["resourceVersion"] if same_version else []))}
         options = {**_DELETE_OPTIONS, "propagationPolicy": propagation, "preconditions": preconditions}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
