@@ -193,20 +193,19 @@ class Client:
             "PATCH", path, _write_query(dry_run), body, content_type=_MERGE_PATCH, accept=accept
         )
 
-    def create(self, obj: dict[str, Any], *, dry_run: bool = False) -> bool:
-        """Create an object. False: one of that name exists, perhaps our own if the response to it was lost.
+    def create(self, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any] | None:
+        """The created object. None: one of that name exists, perhaps our own if the response to it was lost.
 
         A dry run validates the object in either case: the API server validates and admits it before its storage looks
         for one of the same name (apiserver/pkg/registry/generic/registry/store.go, ``Store.create``).
         """
         path = resource_of(obj).path(obj["metadata"].get("namespace"))
         try:
-            self._transport.request("POST", path, _write_query(dry_run), obj)
+            return self._transport.request("POST", path, _write_query(dry_run), obj)
         except ApiError as error:
             if error.status == 409 and error.reason == "AlreadyExists":
-                return False
+                return None
             raise
-        return True
 
     def delete(
         self,
@@ -215,13 +214,17 @@ class Client:
         *,
         propagation: str,
         grace_seconds: int | None = None,
+        exact_version: bool = False,
         dry_run: bool = False,
     ) -> bool:
         """Delete exactly the object that ``metadata`` was read from. False: it no longer exists.
 
+        With ``exact_version`` raises ApiError 409 if the object has changed since.
         ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind.
         """
         preconditions = {"uid": metadata["uid"]}
+        if exact_version:
+            preconditions["resourceVersion"] = metadata["resourceVersion"]
         options = {**_DELETE_OPTIONS, "propagationPolicy": propagation, "preconditions": preconditions}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds

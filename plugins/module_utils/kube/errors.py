@@ -15,6 +15,7 @@ class KubeError(Exception):
     """The base class; ``str()`` is the message for the user."""
 
     is_transient = False  # whether the same request may succeed later without any change
+    may_be_written: bool = False  # whether the request may have changed something, without a valid answer that says so
 
 
 class ConnectionProblem(KubeError):
