@@ -10,8 +10,9 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+from .answer import read_json
 from .errors import ApiError
-from .transport import CHUNK_SIZE, decode
+from .transport import CHUNK_SIZE
 
 # Seconds. Servers send a bookmark every minute (apiserver/pkg/storage/cacher, defaultBookmarkFrequency): a watch that
 # is silent for longer has probably lost its connection unnoticed.
@@ -33,8 +34,8 @@ class Watch:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         try:
             for line in self._lines():
-                event = decode(line)
-                if "object" not in event:
+                event = read_json(line)
+                if event is None or "object" not in event:
                     return  # The text of a proxy that has lost the server.
                 if event["type"] == "ERROR":
                     status = event["object"]

@@ -204,7 +204,7 @@ class _ConfigMapWriter:
         metadata = step.live["metadata"]
         if step.action is Action.DELETE:
             self.client.delete(
-                CONFIG_MAP, metadata, propagation="Background", exact_version=True, dry_run=self.check_mode
+                CONFIG_MAP, metadata, propagation="Background", same_version=True, dry_run=self.check_mode
             )
             return 0
         wanted = step.desired["metadata"]
