@@ -167,6 +167,18 @@ class Plan:
     def blocked_by(self, blocker: str) -> Plan:
         return replace(self, steps=(), prerequisites=(), blocker=blocker)
 
+    def after(self, earlier: Plan) -> Plan:
+        """The plan with what an earlier one for the same job has done to objects that this one leaves as they are."""
+        done = {(step.kind, step.name): step for step in earlier.steps if step.action is not Action.UNCHANGED}
+        again = [
+            done.pop((step.kind, step.name), step) if step.action is Action.UNCHANGED else step for step in self.steps
+        ]
+        for step in again:
+            done.pop((step.kind, step.name), None)
+        return replace(
+            self, steps=(*again, *done.values()), prerequisites=(*earlier.prerequisites, *self.prerequisites)
+        )
+
     def __str__(self) -> str:
         lines = [f"{self.action} {self.kind} {self.namespace}/{self.name}"]
         lines += [f"  {step}" for step in (*self.prerequisites, *self.steps) if step.action is not Action.UNCHANGED]

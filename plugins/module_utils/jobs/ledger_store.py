@@ -27,6 +27,11 @@ class LedgerStore:
         self._missing: set[str] = set()
         self._inaccessible: set[str] = set()
 
+    def forget(self) -> None:
+        """Read the ledgers again when they are needed next: another run may have written them."""
+        self._entries.clear()
+        self._missing.clear()
+
     def entry(self, namespace: str, name: str) -> Entry | None:
         """The last run of a training."""
         return self._read(namespace).get(name)
