@@ -41,6 +41,7 @@ GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid label value
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
+PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job
