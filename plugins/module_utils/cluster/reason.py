@@ -23,7 +23,8 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PendingReason:
-    """One thing that keeps a job from running. ``final``: it will not pass by itself.
+    """One thing that keeps a job from running. ``final``: it will not pass by itself. ``needs_user``: only a person
+    can mend it, and may be about to.
 
     ``log`` names the pod and container whose log may explain why it ended, ``refusal`` is the server's message if it
     refuses to create pods.
@@ -32,6 +33,7 @@ class PendingReason:
     text: str
     hint: str = ""
     final: bool = False
+    needs_user: bool = False
     log: tuple[str, str] | None = None
     refusal: str | None = None
     needs_other_nodes: bool = False
