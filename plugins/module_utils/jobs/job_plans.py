@@ -20,6 +20,7 @@ from ..labels import JOB_TYPE, KUEUE_JOB_UID
 from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
+from .objects.former_versions import LATER_DEFAULTS
 from .rerun import plan_rerun
 from .select import SelectedJob
 from .transitions import LiveJob, TransitionRefused
@@ -40,7 +41,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     now = datetime.now(timezone.utc)
     plans = []
     for job in jobs:
-        plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id])
+        plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id], LATER_DEFAULTS)
         if job.manifest is not None:
             plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
         needed = None if plan.ended else job.priority_class
