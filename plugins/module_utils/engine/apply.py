@@ -57,7 +57,8 @@ class _PartiallyApplied(KubeError):
 @dataclass(frozen=True)
 class Executor:
     """Applies plans. ``gone_timeout``: the seconds that a deletion may take if the next step depends on it.
-    ``grace_seconds``: the grace period of deletions; 0 kills pods at once."""
+    ``grace_seconds``: the grace period of deletions; 0 kills pods at once. ``before_replacing`` is called before a
+    workload is deleted to be created again, from the thread of its plan; what it raises prevents the deletion."""
 
     client: Client
     check_mode: bool
@@ -65,6 +66,7 @@ class Executor:
     warn: Callable[[str], None]
     force_conflicts: bool = False
     grace_seconds: int | None = None
+    before_replacing: Callable[[Plan], None] = lambda plan: None
     sleep: Callable[[float], None] = time.sleep
 
     def apply_plan(self, plan: Plan) -> ApplyResult:
@@ -177,6 +179,7 @@ class Executor:
         """Delete, wait for the deletion, create (validated before); restore the former object if that fails."""
         if self.check_mode:
             return None
+        self.before_replacing(plan)
         former = resource_of(step.live)
         self.client.delete(former, step.live["metadata"], propagation="Foreground", grace_seconds=self.grace_seconds)
         try:

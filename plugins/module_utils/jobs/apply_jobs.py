@@ -31,6 +31,7 @@ def apply_jobs(task: Task[JobOptions], state: State, plans: list[Plan], ledger: 
         warn=task.warn,
         force_conflicts=options.force_conflicts,
         grace_seconds=0 if options.force else None,
+        before_replacing=lambda plan: ledger.before_replacing(plan, plans),
     )
     results = [result for result in executor.apply_plans(plans, keep_going=options.continue_on_error) if result]
     failed = [result for result in results if result.error is not None]
