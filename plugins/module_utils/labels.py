@@ -40,6 +40,7 @@ GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid label value
+RESTART_OF = f"{PREFIX}restart-of"  # on a ControllerRevision: the job that is restarted
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
