@@ -64,6 +64,8 @@ def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> st
     if number > 1:
         untried = number - applied - len(failed)
         lines.append(f"Jobs: {applied} of {number} applied, {len(failed)} failed, {untried} not attempted.")
+    if not applied and not any(result.plan.changed for result in failed):
+        lines.append("Nothing was changed.")
     return "\n".join(lines)
 
 
