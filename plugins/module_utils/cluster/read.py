@@ -28,7 +28,7 @@ from ..kube.resources import (
 )
 from ..labels import APP, MANAGED, job_name_of
 from .endpoints import SecretKey
-from .nodes import Node, PodUse, slim_node, slim_pod, with_use
+from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
 from .reason import reason_for
 
 Object = Mapping[str, Any]
@@ -126,6 +126,12 @@ def reasons_of(
         for job, workload in workloads.items()
     }
     return {job: reason for job, reason in found.items() if reason}
+
+
+def read_lost_nodes(client: Client) -> set[str]:
+    """The names of nodes that are not ready; none if listing nodes is forbidden."""
+    nodes = if_allowed(lambda: client.list_slim(NODE, slim_node), None) or ()
+    return {node.name for node in nodes if node.status == FAULTY}
 
 
 def node_address(client: Client) -> str | None:
