@@ -35,7 +35,8 @@ class LedgerStore:
         self._entries: dict[str, dict[str, Entry]] = {}
         self._missing: set[str] = set()
         self._inaccessible: set[str] = set()
-        self._replaced: dict[str, dict[str, Entry]] = {}  # by namespace and name, as they were before
+        self._replaced: dict[str, dict[str, Entry]] = defaultdict(dict)  # by namespace and name, as they were before
+        self._announced: set[tuple[str, str]] = set()
         self._begun: set[JobId] = set()
         self._copies = RestartCopies(task)
         self._may_have_copies: set[JobId] = set()
@@ -76,7 +77,7 @@ class LedgerStore:
             if is_restart(plan):
                 self._may_have_copies.add((plan.namespace, plan.name))
             self._begun.add((plan.namespace, plan.name))
-            if plan.namespace in self._replaced:
+            if _run_of(plan) in self._announced:
                 return
             entries = self._read(plan.namespace)
             replaced = {each.name: each for each in plans if each.namespace == plan.namespace and _replaces(each)}
@@ -92,7 +93,8 @@ class LedgerStore:
                 if error.is_transient:
                     raise
                 self._warn_inaccessible(plan.namespace, error)
-            self._replaced[plan.namespace] = known
+            self._announced |= {_run_of(each) for each in replaced.values()}
+            self._replaced[plan.namespace].update(known)
             entries.update(open_entries)
 
     def record(self, results: Iterable[ApplyResult]) -> None:
@@ -192,6 +194,11 @@ class LedgerStore:
             f"the ledger of finished trainings in namespace {namespace} (ConfigMap {LEDGER}) is not up to date, "
             f"so they may run again once Kubernetes has removed them: {error}.{hint}"
         )
+
+
+def _run_of(plan: Plan) -> tuple[str, str]:
+    """The namespace and uid of the Job that the plan replaces."""
+    return plan.namespace, str(plan.steps[0].live["metadata"]["uid"])
 
 
 def _replaces(plan: Plan) -> bool:
