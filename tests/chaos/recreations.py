@@ -59,7 +59,9 @@ def play(kubeconfig: Path | None, number: int) -> Recreations:
 
 
 def _declared(turn: int) -> Do:
-    return _all([deepspeed(**_blocks(name), environment={"image": f"registry.example.com/ml:v{turn}"}) for name in _NAMES])
+    return _all(
+        [deepspeed(**_blocks(name), environment={"image": f"registry.example.com/ml:v{turn}"}) for name in _NAMES]
+    )
 
 
 def _restarted(turn: int) -> Do:

@@ -62,7 +62,8 @@ class _PartiallyApplied(KubeError):
 @dataclass(frozen=True)
 class Executor:
     """Applies plans. ``gone_timeout``: the seconds that a deletion may take if the next step depends on it.
-    ``grace_seconds``: the grace period of deletions; 0 kills pods at once."""
+    ``grace_seconds``: the grace period of deletions; 0 kills pods at once. ``before_replacing`` is called before a
+    workload is deleted to be created again, from the thread of its plan; what it raises prevents the deletion."""
 
     client: Client
     check_mode: bool
@@ -70,6 +71,7 @@ class Executor:
     warn: Callable[[str], None]
     force_conflicts: bool = False
     grace_seconds: int | None = None
+    before_replacing: Callable[[Plan], None] = lambda plan: None
     sleep: Callable[[float], None] = time.sleep
 
     def apply_plan(self, plan: Plan) -> ApplyResult:
@@ -232,6 +234,7 @@ class Executor:
         if self.check_mode:
             return None
         kind = step.live["kind"]
+        self.before_replacing(plan)
         try:
             guarded_delete(self.client, step.live, propagation="Foreground", grace_seconds=self.grace_seconds)
         except KubeError as error:

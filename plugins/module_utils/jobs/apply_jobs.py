@@ -33,6 +33,7 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
         warn=task.warn,
         force_conflicts=options.force_conflicts,
         grace_seconds=0 if options.force else None,
+        before_replacing=lambda plan: ledger.before_replacing(plan, plans),
     )
     results = [result for result in plan_and_apply(task, state, jobs, ledger, executor) if result]
     failed = [result for result in results if result.error is not None]
@@ -41,11 +42,8 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
     state.update_ledger(ledger, results)  # before a long wait, which may be interrupted
     wait_result = WaitResult()
     if options.wait and not task.check_mode and applied and (options.continue_on_error or not failed):
-        try:
-            wait_result = _wait_for(task, state, applied)
-            state.update_ledger(ledger, applied)
-        except KubeError as error:
-            problems.append(f"everything was applied, but waiting failed: {error}")
+        wait_result = _wait_for(task, state, applied)
+        state.update_ledger(ledger, applied)
     if wait_result.problem:
         problems.append(wait_result.problem)
     if options.wait:
@@ -66,11 +64,13 @@ def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> st
     if number > 1:
         untried = number - applied - len(failed)
         lines.append(f"Jobs: {applied} of {number} applied, {len(failed)} failed, {untried} not attempted.")
+    if not applied and not any(result.plan.changed for result in failed):
+        lines.append("Nothing was changed.")
     return "\n".join(lines)
 
 
 def _wait_for(task: Task[JobOptions], state: State, results: list[ApplyResult]) -> WaitResult:
-    """Wait for the goal of the state. The results get the last workload seen, and the error. Raises KubeError."""
+    """Wait for the goal of the state. The results get the last workload seen, and the error."""
     goal = state.goal(GOALS[task.options.wait_for])
     # Nothing is left to wait for if a training has ended and was removed.
     waiting = {

@@ -123,7 +123,9 @@ def test_blockers_after_a_conflict_name_the_other_run_and_keep_the_result() -> N
 
 
 def test_conflicts_without_end_are_given_up() -> None:
-    with pytest.raises(TaskFailed, match=r"^run 5 was first. The Lease for pools could not be acquired in 20 attempts."):
+    with pytest.raises(
+        TaskFailed, match=r"^run 5 was first. The Lease for pools could not be acquired in 20 attempts."
+    ):
         apply(ScriptedLease(*[CONFLICT] * 30), *["a"] * 20)
 
 

@@ -80,7 +80,10 @@ def test_an_outdated_observation_is_a_concurrent_change(client: Client) -> None:
     outdated = observed(client)
     with observed(client).held({}):
         pass
-    with pytest.raises(ConcurrentChange, match=r"changed the pools at the same time: process \d+ on "), outdated.held({}):
+    with (
+        pytest.raises(ConcurrentChange, match=r"changed the pools at the same time: process \d+ on "),
+        outdated.held({}),
+    ):
         pytest.fail("its plan is outdated")
 
 
