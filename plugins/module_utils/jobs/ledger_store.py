@@ -37,6 +37,8 @@ class LedgerStore:
         self._inaccessible: set[str] = set()
         self._replaced: dict[str, dict[str, Entry]] = {}  # by namespace and name, as they were before
         self._begun: set[JobId] = set()
+        self._plans: Sequence[Plan] = ()
+        self._announced: set[str] = set()  # the namespaces in which the plans to replace are recorded
         self._copies = RestartCopies(task)
         self._may_have_copies: set[JobId] = set()
         self._lock = Lock()
@@ -65,10 +67,15 @@ class LedgerStore:
                 self._may_have_copies.add(job)
         return found
 
-    def before_replacing(self, plan: Plan, plans: Sequence[Plan]) -> None:
+    def expect(self, plans: Sequence[Plan]) -> None:
+        """These plans are applied next."""
+        self._plans = plans
+        self._announced.clear()
+
+    def before_replacing(self, plan: Plan) -> None:
         """Record that the plan's training will be created again, before its Job is deleted. Raises KubeError.
 
-        One write per namespace, for all of ``plans``, before the first deletion. Threads may call this at once.
+        One write per namespace, for all expected plans, before the first deletion. Threads may call this at once.
         """
         if is_restart(plan):
             self._copies.save(plan)
@@ -76,10 +83,10 @@ class LedgerStore:
             if is_restart(plan):
                 self._may_have_copies.add((plan.namespace, plan.name))
             self._begun.add((plan.namespace, plan.name))
-            if plan.namespace in self._replaced:
+            if plan.namespace in self._announced:
                 return
             entries = self._read(plan.namespace)
-            replaced = {each.name: each for each in plans if each.namespace == plan.namespace and _replaces(each)}
+            replaced = {each.name: each for each in self._plans if each.namespace == plan.namespace and _replaces(each)}
             known = {name: entries[name] for name in replaced if name in entries}
             now = now_as_text()
             open_entries = {
@@ -92,7 +99,8 @@ class LedgerStore:
                 if error.is_transient:
                     raise
                 self._warn_inaccessible(plan.namespace, error)
-            self._replaced[plan.namespace] = known
+            self._announced.add(plan.namespace)
+            self._replaced[plan.namespace] = {**known, **self._replaced.get(plan.namespace, {})}
             entries.update(open_entries)
 
     def record(self, results: Iterable[ApplyResult]) -> None:

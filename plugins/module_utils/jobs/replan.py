@@ -40,6 +40,7 @@ def plan_and_apply(
     """
     delays = _random_delays()
     plans = _plans(task, state, jobs, ledger, delays, sleep)
+    ledger.expect(plans)
     results = executor.apply_plans(plans, keep_going=task.options.continue_on_error)
     for _try in range(_TRIES - 1):
         again = [number for number, result in enumerate(results) if result and result.conflict]
@@ -56,6 +57,7 @@ def plan_and_apply(
             for number in again:
                 _add_problem(results[number], problem, jobs[number])
             break
+        ledger.expect(plans)
         for number, result in zip(again, executor.apply_plans(plans, keep_going=True), strict=True):
             results[number] = _joined(results[number], result)
     return results

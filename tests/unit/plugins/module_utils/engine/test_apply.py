@@ -55,7 +55,9 @@ def test_the_former_job_is_restored_when_its_replacement_is_refused():
         recreation(),
         Exchange("DELETE", JOB),
         Exchange("GET", JOB, status=404, answer=DELETED),
-        Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=NEW), "1"), status=403, answer=refusal("exceeded quota")),
+        Exchange(
+            "PATCH", JOB, APPLY, sent=at(wanted("Job", spec=NEW), "1"), status=403, answer=refusal("exceeded quota")
+        ),
         Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=OLD), "1")),
     )
     assert "training train in namespace ml: exceeded quota" in str(problem)
@@ -72,7 +74,9 @@ def test_a_paused_job_is_restored_as_paused():
         plan.with_steps([replace(plan.steps[0], action=Action.RECREATE)]),
         Exchange("DELETE", JOB),
         Exchange("GET", JOB, status=404, answer=DELETED),
-        Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=paused), "1"), status=403, answer=refusal("exceeded quota")),
+        Exchange(
+            "PATCH", JOB, APPLY, sent=at(wanted("Job", spec=paused), "1"), status=403, answer=refusal("exceeded quota")
+        ),
         Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec={**OLD, "suspend": True}), "1")),
     )
 
@@ -87,7 +91,9 @@ def test_what_the_former_job_owned_is_restored_with_it():
         plan.with_steps([replace(plan.steps[0], action=Action.RECREATE), *plan.steps[1:]]),
         Exchange("DELETE", JOB),
         Exchange("GET", JOB, status=404, answer=DELETED),
-        Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=NEW), "1"), status=403, answer=refusal("exceeded quota")),
+        Exchange(
+            "PATCH", JOB, APPLY, sent=at(wanted("Job", spec=NEW), "1"), status=403, answer=refusal("exceeded quota")
+        ),
         Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=OLD), "1"), answer=again),
         Exchange(
             "PATCH",
