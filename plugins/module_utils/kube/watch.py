@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+from .answer import read_json
 from .errors import ApiError
 from .transport import CHUNK_SIZE
 
@@ -70,10 +70,10 @@ class Watch:
 
 def _event(line: bytes) -> dict[str, Any] | None:
     """None for anything else than an event of a watch."""
+    event = read_json(line) or {}
     try:
-        event: dict[str, Any] = json.loads(line)
         obj = event["object"]
         is_event = "code" in obj if event["type"] == "ERROR" else obj["metadata"]["resourceVersion"]
-    except (ValueError, TypeError, KeyError):
+    except (TypeError, KeyError):
         return None
     return event if is_event else None

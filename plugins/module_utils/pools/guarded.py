@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from ..kube.errors import ApiError
+from ..kube.errors import ApiError, ConcurrentChange
 from ..task import TaskFailed
-from .lease import AbandonedLease, ConcurrentChange, PoolLease
+from .lease import AbandonedLease, PoolLease
 
 
 class GuardedPlan(Protocol):

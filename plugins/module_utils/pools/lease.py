@@ -31,7 +31,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..kube.client import Client
-from ..kube.errors import ApiError, KubeError
+from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import LEASE, NAMESPACE
 from ..kube.times import now_as_text
 from ..labels import CHANGED_BY, FIELD_MANAGER, MANAGED_BY, POOLS_LEASE, SYSTEM_NAMESPACE
@@ -41,10 +41,6 @@ ABANDONED_AFTER = 15.0  # seconds
 _RENEWED_EVERY = 4.0
 _PATIENCE = 120.0  # seconds to wait for another run to be done
 _DELAY = 0.25
-
-
-class ConcurrentChange(KubeError):
-    """Another run has changed the pools since they were read; this run has written nothing."""
 
 
 class LeaseTimeout(KubeError):

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import cast
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, KubeError
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.guarded import apply_under_lease, permission_hint
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import (
-    AbandonedLease,
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import (
+    ApiError,
     ConcurrentChange,
-    PoolLease,
+    KubeError,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.guarded import apply_under_lease, permission_hint
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import AbandonedLease, PoolLease
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import TaskFailed
 
 

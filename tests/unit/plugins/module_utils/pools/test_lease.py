@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConcurrentChange
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import LEASE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import lease as lease_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import (
     AbandonedLease,
-    ConcurrentChange,
     LeaseLost,
     LeaseTimeout,
     PoolLease,
