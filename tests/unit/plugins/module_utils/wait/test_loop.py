@@ -469,12 +469,12 @@ def test_a_quota_is_read_again_before_it_is_blamed(cluster: Cluster) -> None:
 
     def raise_quota() -> None:
         modify(cluster, "ResourceQuota", "limit", lambda obj: obj["spec"]["hard"].update({f"requests.{GPU}": "2"}))
-        modify(cluster, "Job", "x", lambda obj: obj["metadata"].update(annotations={"retry": "now"}))
         behave(cluster, "slow", ready=True)
 
     in_the_background(1, raise_quota)
-    found = wait(cluster, READY, "x", "slow", keep_going=True)
-    assert [job_status.reached_goal for job_status in found.values()] == [True, True]
+    found = wait(cluster, READY, "x", "slow", timeout=2, keep_going=True)
+    assert found["x"].fatal is None, "the controller may try again any moment"
+    assert found["slow"].reached_goal
 
 
 def test_what_cannot_be_read_at_the_end_is_not_known(cluster: Cluster) -> None:
@@ -511,26 +511,3 @@ def test_a_fatal_reason_that_cannot_be_confirmed_does_not_end_the_wait(cluster: 
     pods = "*/pods"
     cluster.faults.add(Fault("unavailable", verb="list", path=pods, count=None, skip=1))
     assert wait(cluster, READY, "train", report=report)["train"].reached_goal
-
-
-def test_a_crash_loop_is_not_forgotten_while_its_container_runs_once_more(cluster: Cluster) -> None:
-    behave(cluster, "web", crash_seconds=0.2, ready=False)
-    behave(cluster, "slow", ready=False)
-    deployment(cluster, "web")
-    deployment(cluster, "slow")
-
-    def run_once_more(job_statuses: Mapping[JobId, JobStatus]) -> float:
-        web = job_statuses["default", "web"]
-        if web.fatal:
-            modify(cluster, "Pod", web.pods[0]["metadata"]["name"], set_running)
-        return SOON
-
-    found = wait(cluster, READY, "web", "slow", timeout=3, keep_going=True, report=run_once_more)["web"]
-    (container,) = found.pods[0]["status"]["containerStatuses"]
-    assert "running" in container["state"]
-    assert found.fatal is not None
-    assert "keeps failing with exit code 1" in found.fatal.text
-
-
-def set_running(pod: dict[str, Any]) -> None:
-    pod["status"]["containerStatuses"][0]["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
