@@ -239,14 +239,14 @@ FATAL: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any], str,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "quota limit of the namespace is exhausted",
+        "quota limit of the namespace is too small for the job",
     ),
     "a quota that a service exceeds": (
         deployment,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "quota limit of the namespace is exhausted",
+        "quota limit of the namespace is too small for the job",
     ),
 }
 
