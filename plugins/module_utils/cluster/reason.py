@@ -15,7 +15,7 @@ from ..labels import KUEUE_QUEUE
 from ..quantity import parse
 from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
-from .related import is_about_pod, is_about_workload, own_pods
+from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
 from .shortage import shortage_of
 from .start_failure import (
     concerns_template,
@@ -105,7 +105,8 @@ def pending_reasons(
     yield from _each(_start_problem(workload, pod, events) for pod in found.active)
     yield from _each(_not_ready(pod, events) for pod in found.active)
     yield from _refusals(workload, found, events)
-    if status_of(workload) != "Running" and not found.have_succeeded(workload):  # else others have taken their place
+    succeeded = sum(has_succeeded(pod) for pod in (*found.active, *found.finished))
+    if status_of(workload) != "Running" and succeeded < pods_wanted(workload):  # else others have taken their place
         yield from _each(_container_problem(pod, events) for pod in found.finished)
     yield from _stopping(workload, found, around)
     yield from _lost(workload, found.lost_and_replaced, around)
@@ -135,10 +136,6 @@ class _Pods:
             lost=[pod for pod in lost if not (is_terminating(pod) and replaced_at_once)],
             lost_and_replaced=[pod for pod in lost if is_terminating(pod) and replaced_at_once],
         )
-
-    def have_succeeded(self, workload: Object) -> bool:
-        """Whether a training has ended, even if its Job has not counted all of its pods."""
-        return sum(_phase(pod) == "Succeeded" for pod in self.finished) >= pods_wanted(workload)
 
     @property
     def number(self) -> int:

@@ -30,6 +30,8 @@ REFUSED_12 = (
 LIMIT = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
 EXIT_1 = {"terminated": {"reason": "Error", "exitCode": 1}}
 FAILED_POD = pod("x-old", status=with_container("Failed", state=EXIT_1))
+RUNS = pod("x-new", nodeName="n1", status=with_container("Running", state={"running": {}}, ready=True))
+ENDED_WELL = pod("x-new", nodeName="n1", status=with_container("Running", state={"terminated": {"exitCode": 0}}))
 FAILED_SENTENCE = "the container of pod x-old failed with exit code 1. Read its logs for the cause."
 SCHEDULER = (
     "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/2 nodes are."
@@ -43,6 +45,10 @@ def waiting(reason: str, message: str = "", **fields: Any) -> dict[str, Any]:
 
 def ended(**terminated: Any) -> dict[str, Any]:
     return waiting("CrashLoopBackOff", "back-off 5m0s", lastState={"terminated": terminated})
+
+
+def newer(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "creationTimestamp": "2026-01-01T00:01:00Z"}}
 
 
 def older(obj: dict[str, Any]) -> dict[str, Any]:
@@ -248,6 +254,21 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "the training failed: Job has reached the specified backoff limit.",
     ),
     "a training between two tries": (workload(), [FAILED_POD], [], FAILED_SENTENCE),
+    "the last of several tries": (
+        workload(),
+        [FAILED_POD, newer(pod("x-last", status=with_container("Failed", state=EXIT_1)))],
+        [],
+        FAILED_SENTENCE.replace("x-old", "x-last"),
+    ),
+    "a try that runs after one that failed": (workload(status={"active": 1, "ready": 1}), [FAILED_POD, RUNS], [], None),
+    "a try that starts after one that failed": (workload(), [FAILED_POD, pod("x-new")], [], FAILED_SENTENCE),
+    "a try that ended well after one that failed": (
+        workload(),
+        [FAILED_POD, pod("x-new", status={"phase": "Succeeded"})],
+        [],
+        None,
+    ),
+    "a try that ended well just now": (workload(), [FAILED_POD, ENDED_WELL], [], None),
     "an evicted pod": (
         workload(status={"conditions": LIMIT}),
         [pod(status={"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."})],
@@ -735,6 +756,12 @@ def test_a_final_reason_names_the_container_whose_log_explains_it() -> None:
     assert crash.log == ("x-1", "main")
     (failed, general, _again) = pending_reasons(workload(status={"conditions": LIMIT}), [FAILED_POD], [])
     assert (failed.log, general.log) == (("x-old", "main"), None)
+
+
+def test_a_container_that_never_started_has_no_log() -> None:
+    (reason,) = pending_reasons(workload("Deployment"), [ended(reason="StartError", exitCode=128)], [])
+    assert reason.final
+    assert reason.log is None
 
 
 def resource_quota(hard: str, used: str) -> dict[str, Any]:

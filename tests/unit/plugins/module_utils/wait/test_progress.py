@@ -26,7 +26,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.progress impo
     wait_problem,
 )
 
-from ..cluster.live_objects import pod, workload
+from ..cluster.live_objects import pod, with_container, workload
 
 POD = {"kind": "Pod", **pod()}
 UNSCHEDULED = PendingReason("pod web-1 cannot be scheduled: none is free")
@@ -43,11 +43,15 @@ def rollout(ready: int, updated: int, replicas: int, generation: int = 1) -> Job
     return JobStatus(workload("Deployment", status={**counts, "observedGeneration": generation}))
 
 
-def training(*phases: str, pods: int = 2, spec: dict[str, Any] | None = None, **status: Any) -> JobStatus:
-    """With pods in these phases, all of them on a node."""
-    live = [
-        {**POD, **pod(f"x-{number}", status={"phase": phase}, nodeName="n1")} for number, phase in enumerate(phases)
-    ]
+ENDING = with_container("Running", state={"terminated": {"exitCode": 0}})
+
+
+def training(
+    *pod_statuses: str | dict[str, Any], pods: int = 2, spec: dict[str, Any] | None = None, **status: Any
+) -> JobStatus:
+    """With pods of these phases or statuses, all of them on a node."""
+    statuses = [{"phase": given} if isinstance(given, str) else given for given in pod_statuses]
+    live = [{**POD, **pod(f"x-{number}", status=given, nodeName="n1")} for number, given in enumerate(statuses)]
     return JobStatus(workload("Job", status=status, **{"parallelism": pods, "completions": pods, **(spec or {})}), live)
 
 
@@ -88,7 +92,7 @@ LINES: dict[str, tuple[Goal, dict[tuple[str, str], JobStatus], str]] = {
     "a long reason": (
         READY,
         {("ml", "a"): deployment(blocker=PendingReason("long " * 100))},
-        f"0 of 1 job ready after 40 s (timeout: 600 s); waiting for a (Pending: {('long ' * 100)[:159]}…)",
+        f"0 of 1 job ready after 40 s (timeout: 600 s); waiting for a (Pending: {('long ' * 100)[:299]}…)",
     ),
 }
 
@@ -116,6 +120,11 @@ STATES: dict[str, tuple[Goal, JobStatus, str]] = {
     "a training whose pods have ended and are not counted yet": (
         COMPLETE,
         training("Succeeded", "Succeeded", active=0, ready=0),
+        "2 of 2 pods succeeded",
+    ),
+    "a training whose containers have ended": (
+        COMPLETE,
+        training(ENDING, ENDING, active=2, ready=0),
         "2 of 2 pods succeeded",
     ),
     "a training that is to be scheduled": (
