@@ -202,7 +202,7 @@ def _pods_of_goal(goal: Goal, workload: Mapping[str, Any], pods: Sequence[Mappin
     if pods_ready(workload) and (old > 0 or unseen):
         left = f", {old} old left" if old > 0 else ""
         return f"{status_of(workload)}, {0 if unseen else updated} of {wanted} pods updated{left}"
-    return f"{status_of(workload)}, {_pods_ready(workload)}"
+    return f"{status_of(workload)}, {pods_ready(workload)} of {wanted} pods ready"
 
 
 def _pods_of_training(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
@@ -212,12 +212,9 @@ def _pods_of_training(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]])
     failed = status.get("failed", 0)
     if succeeded >= wanted:
         return f"{wanted} of {wanted} pods succeeded"
+    ready = min(pods_ready(job), wanted - succeeded)
     others = (f", {number} {what}" for number, what in ((succeeded, "succeeded"), (failed, "failed")) if number)
-    return f"{status_of(job)}, {_pods_ready(job)}{''.join(others)}"
-
-
-def _pods_ready(workload: Mapping[str, Any]) -> str:
-    return f"{pods_ready(workload)} of {pods_wanted(workload)} pods ready"
+    return f"{status_of(job)}, {ready} of {wanted} pods ready{''.join(others)}"
 
 
 def _pods(number: int) -> str:

@@ -117,6 +117,11 @@ STATES: dict[str, tuple[Goal, JobStatus, str]] = {
         training("Succeeded", "Running", active=1, ready=1, succeeded=1),
         "Running, 1 of 2 pods ready, 1 succeeded",
     ),
+    "a training of which one pod has just ended": (
+        COMPLETE,
+        training(ENDING, "Running", active=2, ready=2),
+        "Running, 1 of 2 pods ready, 1 succeeded",
+    ),
     "a training whose pods have ended and are not counted yet": (
         COMPLETE,
         training("Succeeded", "Succeeded", active=0, ready=0),
