@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -235,14 +235,14 @@ FATAL: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any], str,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "quota limit of the namespace is exhausted",
+        "quota limit of the namespace is too small for the job",
     ),
     "a quota that a service exceeds": (
         deployment,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "quota limit of the namespace is exhausted",
+        "quota limit of the namespace is too small for the job",
     ),
 }
 
@@ -419,3 +419,22 @@ def test_nothing_is_final_while_the_server_is_unreachable(cluster: Cluster) -> N
     assert wait(cluster, READY, "x", timeout=1)["x"].fatal is None
     cluster.faults.remove(fault)
     assert wait(cluster, READY, "x")["x"].fatal is not None
+
+
+def test_a_wait_notices_that_a_node_is_lost(cluster: Cluster) -> None:
+    deployment(cluster, "web")
+    wait(cluster, READY, "web")
+    pods = cluster.call(lambda: cluster.registry.list("Pod", "default", {"app": "web"}))
+    node = pods[0]["spec"]["nodeName"]
+
+    def silence(copied: dict[str, Any]) -> None:
+        next(one for one in copied["status"]["conditions"] if one["type"] == "Ready")["status"] = "Unknown"
+
+    cluster.call(lambda: cluster.registry.modify("Node", None, node, silence, subresource="status"))
+    deadline = monotonic() + LIMIT
+    while cluster.call(lambda: cluster.registry.get("Deployment", "default", "web"))["status"].get("readyReplicas"):
+        assert monotonic() < deadline
+        sleep(0.01)
+    blocker = wait(cluster, READY, "web", timeout=0.5)["web"].blocker
+    assert blocker is not None
+    assert f"is on node {node}, which has not been ready since" in blocker.text
