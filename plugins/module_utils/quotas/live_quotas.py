@@ -89,7 +89,7 @@ def _names(objects: list[Object]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + more
 
 
-def concurrent_claims(client: Client, results: Iterable[ApplyResult]) -> list[str]:
+def concurrent_claims(live: LiveQuotas, results: Iterable[ApplyResult]) -> list[str]:
     """Errors for the namespaces that got a quota from this task and another one at the same time.
 
     There is no lock: each task looks again after its own writes, so that the last one sees both quotas. Nothing is
@@ -101,17 +101,12 @@ def concurrent_claims(client: Client, results: Iterable[ApplyResult]) -> list[st
         for step in result.plan.steps
         if step.kind == "ResourceQuota" and step.action is Action.CREATE
     }
-    if not claimed:
-        return []
-    found = [
-        (obj["metadata"]["namespace"], quota_name_of(obj))
-        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}", metadata_only=True)
-    ]
+    found = [(namespace, quota_name_of(obj)) for namespace in claimed for obj in live.in_namespace(namespace)]
     return [
         f"quota {claimed[namespace]}: another task added the namespace {namespace} to the quota {other} at the same "
         f"time, and both limit it now. Remove one of them: state absent, its name, namespaces [{namespace}]."
-        for namespace, other in found
-        if namespace in claimed and other != claimed[namespace]
+        for namespace, other in dict.fromkeys(found)
+        if other not in (None, claimed[namespace])
     ]
 
 
