@@ -24,6 +24,8 @@ description:
   - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads. It fails if an
     unmanaged object has the name of a job. Missing PriorityClasses (C(gpuctl-high), C(gpuctl-medium), C(gpuctl-low)) are
     created.
+  - If another run or person changes the same job at the same time, the module plans it again with what it finds then. After
+    five attempts, the task fails and names the field manager of the other change.
 attributes:
   idempotent:
     support: partial
