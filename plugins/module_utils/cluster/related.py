@@ -37,6 +37,13 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
     return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
 
 
+def has_succeeded(pod: Object) -> bool:
+    """Every container has ended well; the kubelet reports the phase a second or two after that."""
+    status = pod.get("status", {})
+    ended = [(one.get("state") or {}).get("terminated") or {} for one in status.get("containerStatuses") or ()]
+    return status.get("phase") == "Succeeded" or bool(ended and all(end.get("exitCode") == 0 for end in ended))
+
+
 def is_about_workload(event: Object, workload: Object) -> bool:
     """About the workload itself, or about a ReplicaSet of a Deployment (named ``<deployment>-<hash>``)."""
     involved, metadata = event.get("involvedObject") or {}, workload["metadata"]

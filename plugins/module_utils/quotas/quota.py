@@ -27,6 +27,7 @@ class QuotaOptions(ConcurrencyOptions):
     namespaces: list[str] | None = option("list", elements="str")
     delete_namespaces: bool = option("bool", default=False)
     force: bool = option("bool", default=False)
+    ignore_jobs: list[str] | None = option("list", elements="str")
     force_conflicts: bool = option("bool", default=False)
     wait: bool = option("bool", default=False)
     wait_timeout: int = option("int", default=600)
@@ -64,7 +65,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     planned = plan(read_live_quotas(task.client()))
     blockers = list(planned.blockers)
     if not options.force:
-        blockers += contents_lost(task.client(), deleted_namespaces(planned.plans))
+        blockers += contents_lost(task.client(), deleted_namespaces(planned.plans), options.ignore_jobs or ())
     dry_runs, errors = validate_quotas(task, planned.plans)
     blockers += errors
     if blockers:
