@@ -42,7 +42,10 @@ _NAMESPACED = {
     "ServiceAccount": "serviceaccount",
     "StatefulSet": "statefulset",
 }
-_REPLICA_SETS = "/apis/apps/v1/namespaces/{}/replicasets"
+_OF_CONTROLLERS = {
+    "ControllerRevision": "/apis/apps/v1/namespaces/{}/controllerrevisions",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
+}
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/pools"
 
 
@@ -95,9 +98,9 @@ class Place:
                 if namespace == SYSTEM and kind not in ("ConfigMap", "ServiceAccount", "RoleBinding"):
                     continue
                 yield from ({**obj, "kind": kind} for obj in self.api.list(path, namespace))
-            if namespace != SYSTEM:
-                answer = self.api.call("GET", _REPLICA_SETS.format(namespace))[1]
-                yield from ({**obj, "kind": "ReplicaSet"} for obj in answer["items"])
+            for kind, path in _OF_CONTROLLERS.items() if namespace != SYSTEM else ():
+                answer = self.api.call("GET", path.format(namespace))[1]
+                yield from ({**obj, "kind": kind} for obj in answer["items"])
         status, lease = self.api.call("GET", _LEASE)
         if status == 200 and self.cluster_wide:
             yield lease

@@ -89,8 +89,9 @@ class LedgerStore:
             }
             try:
                 self._send(plan.namespace, {name: str(entry) for name, entry in open_entries.items()})
-            except ApiError as error:
-                if error.is_transient:
+            except KubeError as error:
+                if not isinstance(error, ApiError) or error.is_transient:
+                    error.may_be_written = False  # The job has not been touched.
                     raise
                 self._warn_inaccessible(plan.namespace, error)
             self._announced |= {_run_of(each) for each in replaced.values()}
