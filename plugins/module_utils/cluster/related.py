@@ -37,6 +37,11 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
     return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
 
 
+def is_pod_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
 def has_succeeded(pod: Object) -> bool:
     """Every container has ended well; the kubelet reports the phase a second or two after that."""
     status = pod.get("status", {})
