@@ -19,8 +19,16 @@ Object = Mapping[str, Any]
 
 
 def nodes_in_doubt(pods: Iterable[Object]) -> set[str]:
-    """The nodes that may be why pods are not ready, or have not ended yet although they were deleted."""
-    return {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName") and _is_unfinished_and_unready(pod)}
+    """The nodes that may be why pods are not ready, or have not ended yet although they were deleted.
+
+    Not those of pods whose kubelet has reported another cause.
+    """
+    return {
+        pod["spec"]["nodeName"]
+        for pod in pods
+        if pod["spec"].get("nodeName") and _is_unfinished_and_unready(pod)
+        if is_terminating(pod) or not _has_cause(pod)
+    }
 
 
 def seems_lost(pod: Object) -> bool:
@@ -77,6 +85,13 @@ def _tolerated_seconds(pod: Object) -> int:
         if toleration.get("key") == "node.kubernetes.io/unreachable"
     ]
     return next((int(seconds) for seconds in times if seconds is not None), 300)
+
+
+def _has_cause(pod: Object) -> bool:
+    """Whether a container says why it is waiting: that it is being created is no reason."""
+    states = [container.get("state") or {} for container in pod.get("status", {}).get("containerStatuses") or ()]
+    reasons = {(state.get("waiting") or {}).get("reason") for state in states}
+    return bool(reasons - {None, "ContainerCreating", "PodInitializing"})
 
 
 def _is_unfinished_and_unready(pod: Object) -> bool:

@@ -181,6 +181,12 @@ def _preemptions(
     return {job: preemption_text(event, uses or ()) for job, event in found.items()}
 
 
+def read_lost_nodes(client: Client) -> set[str]:
+    """The names of nodes that are not ready; none if listing nodes is forbidden."""
+    nodes = if_allowed(lambda: client.list_slim(NODE, slim_node), None) or ()
+    return {node.name for node in nodes if node.status == FAULTY}
+
+
 def node_address(client: Client) -> str | None:
     """The address of any node that is ready, for node ports; None if there is none or listing nodes is forbidden."""
 

@@ -20,6 +20,11 @@ def own_pods(workload: Object, pods: Iterable[Object]) -> list[Object]:
     return [pod for pod in pods if pod["metadata"]["creationTimestamp"] >= created]
 
 
+def is_unfinished(pod: Object) -> bool:
+    """Whether the pod may still run, or will: a finished one holds no resources and writes no files."""
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
 def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
     """The workload's own pods that match its current template.
 

@@ -199,8 +199,8 @@ class Client:
             "PATCH", path, expected, _write_query(dry_run), body, content_type=_MERGE_PATCH, accept=accept
         )
 
-    def create(self, obj: dict[str, Any], *, dry_run: bool = False) -> bool:
-        """Create an object. False: one of that name exists, perhaps our own if the response to it was lost.
+    def create(self, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any] | None:
+        """The created object. None: one of that name exists, perhaps our own if the response to it was lost.
 
         A dry run validates the object in either case: the API server validates and admits it before its storage looks
         for one of the same name (apiserver/pkg/registry/generic/registry/store.go, ``Store.create``).
@@ -208,12 +208,11 @@ class Client:
         path = resource_of(obj).path(obj["metadata"].get("namespace"))
         try:
             expected = Expected(obj["kind"], obj["metadata"]["name"])
-            self._transport.request("POST", path, expected, _write_query(dry_run), obj)
+            return self._transport.request("POST", path, expected, _write_query(dry_run), obj)
         except ApiError as error:
             if error.status == 409 and error.reason == "AlreadyExists":
-                return False
+                return None
             raise
-        return True
 
     def delete(
         self,
@@ -223,12 +222,14 @@ class Client:
         propagation: str,
         grace_seconds: int | None = None,
         dry_run: bool = False,
+        same_version: bool = False,
     ) -> bool:
         """Delete exactly the object that ``metadata`` was read from. False: it no longer exists.
 
-        ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind.
+        ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind. With
+        ``same_version``, an object that has changed since is not deleted either: ApiError 409.
         """
-        preconditions = {"uid": metadata["uid"]}
+        preconditions = {name: metadata[name] for name in ("uid", *(["resourceVersion"] if same_version else []))}
         options = {**_DELETE_OPTIONS, "propagationPolicy": propagation, "preconditions": preconditions}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds

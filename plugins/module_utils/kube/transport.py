@@ -99,6 +99,8 @@ class Transport:
         url = self._url_prefix + quote(path) + (f"?{parameters}" if parameters else "")
         payload = None if body is None else _encoded(body)
         writes = method != "GET" and not (query or {}).get("dryRun") and not (body or {}).get("dryRun")
+        # An apply that names a version would fail again.
+        repeats_conflict = content_type == APPLY_PATCH and "resourceVersion" not in (body or {}).get("metadata", {})
         may_be_written = False
         self._rate_limiter.wait()
         started = self._clock()
@@ -131,7 +133,7 @@ class Transport:
                 if streamed and response is not None and response.status < 300:  # It broke off, however late.
                     again = attempt < self._connection.retries and problem.is_transient
                 else:
-                    again = self._tries_again(problem, content_type, attempt, self._clock() + delay - started)
+                    again = self._tries_again(problem, repeats_conflict, attempt, self._clock() + delay - started)
                 if not again:
                     if _is_outage(problem):
                         self._outages.gave_up(started)
@@ -144,7 +146,7 @@ class Transport:
                 self._sleep(delay)
         raise AssertionError("unreachable")  # pragma: no cover
 
-    def _tries_again(self, problem: KubeError, content_type: str, attempt: int, seconds: float) -> bool:
+    def _tries_again(self, problem: KubeError, repeats_conflict: bool, attempt: int, seconds: float) -> bool:
         """``seconds``: when the next attempt would start, counted from the first.
 
         A server that has answered before is being restarted or upgraded: only the time limits the attempts then. One
@@ -153,7 +155,7 @@ class Transport:
         if seconds >= self._outages.left:
             return False
         if attempt < self._connection.retries:
-            return _is_retryable(problem, content_type)
+            return _is_retryable(problem, repeats_conflict)
         return bool(self._connection.retries) and self._outages.has_answered and _is_outage(problem)
 
     def _require_time(self, method: str, path: str) -> None:
@@ -277,12 +279,12 @@ class OutageBudget:
             self._lost_until = now
 
 
-def _is_retryable(problem: KubeError, content_type: str) -> bool:
+def _is_retryable(problem: KubeError, repeats_conflict: bool) -> bool:
     """The server is overloaded, failing or unreachable, or an apply lost a race; a field conflict needs the caller's
     decision."""
     if not isinstance(problem, ApiError):
         return problem.is_transient
-    lost_race = problem.status == 409 and problem.reason == "Conflict" and content_type == APPLY_PATCH
+    lost_race = problem.status == 409 and problem.reason == "Conflict" and repeats_conflict
     return problem.status in _RETRIED_STATUS or (lost_race and not problem.is_field_conflict)
 
 

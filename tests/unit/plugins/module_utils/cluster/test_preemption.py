@@ -82,4 +82,17 @@ def test_who_it_was(message: str, text: str) -> None:
     ],
 )
 def test_where_a_preemption_is_looked_for(pods: list[dict[str, Any]], possible: bool) -> None:
-    assert may_be_preempted(workload(), pods) is possible
+    assert may_be_preempted(workload(status={"startTime": "2026-01-01T00:00:00Z"}), pods) is possible
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        workload(),
+        workload(suspend=True, status={"startTime": "2026-01-01T00:00:00Z"}),
+        workload(status={"conditions": [{"type": "Failed", "status": "True"}]}),
+    ],
+    ids=["new", "paused", "failed"],
+)
+def test_a_job_that_has_not_begun_or_has_ended_was_not_preempted(obj: dict[str, Any]) -> None:
+    assert not may_be_preempted(obj, [])

@@ -134,13 +134,13 @@ def test_a_patch_of_a_node_requests_only_its_metadata_in_return():
 
 @pytest.mark.parametrize(
     ("status", "answer", "created"),
-    [(201, TRAIN, True), (409, failure(409, "AlreadyExists"), False)],
+    [(201, TRAIN, TRAIN), (409, failure(409, "AlreadyExists"), None)],
     ids=["the name is free", "the name is taken"],
 )
 def test_a_valid_object_passes_the_dry_run_of_its_creation(status, answer, created):
     query = {"fieldManager": "runwhere.gpuctl", "fieldValidation": "Strict", "dryRun": "All"}
     with conversation(Exchange("POST", JOBS, query, sent=TRAIN, status=status, answer=answer)) as url:
-        assert client(url).create(TRAIN, dry_run=True) is created
+        assert client(url).create(TRAIN, dry_run=True) == created
 
 
 def test_deletion_names_the_uid_and_the_propagation():

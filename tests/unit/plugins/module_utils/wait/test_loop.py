@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -511,3 +511,22 @@ def test_a_fatal_reason_that_cannot_be_confirmed_does_not_end_the_wait(cluster: 
     pods = "*/pods"
     cluster.faults.add(Fault("unavailable", verb="list", path=pods, count=None, skip=1))
     assert wait(cluster, READY, "train", report=report)["train"].reached_goal
+
+
+def test_a_wait_notices_that_a_node_is_lost(cluster: Cluster) -> None:
+    deployment(cluster, "web")
+    wait(cluster, READY, "web")
+    pods = cluster.call(lambda: cluster.registry.list("Pod", "default", {"app": "web"}))
+    node = pods[0]["spec"]["nodeName"]
+
+    def silence(copied: dict[str, Any]) -> None:
+        next(one for one in copied["status"]["conditions"] if one["type"] == "Ready")["status"] = "Unknown"
+
+    cluster.call(lambda: cluster.registry.modify("Node", None, node, silence, subresource="status"))
+    deadline = monotonic() + LIMIT
+    while cluster.call(lambda: cluster.registry.get("Deployment", "default", "web"))["status"].get("readyReplicas"):
+        assert monotonic() < deadline
+        sleep(0.01)
+    blocker = wait(cluster, READY, "web", timeout=0.5)["web"].blocker
+    assert blocker is not None
+    assert f"is on node {node}, which has not been ready since" in blocker.text
