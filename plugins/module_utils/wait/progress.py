@@ -10,9 +10,8 @@ from typing import Any
 
 from ..cluster.read import JobId
 from ..cluster.reason import PendingReason
-from ..cluster.related import has_succeeded, is_pod_ready, own_pods
+from ..cluster.related import has_succeeded, is_pod_ready, own_pods, rank_of
 from ..cluster.status import is_rolled_out, is_terminating, pods_ready, pods_wanted, status_of
-from ..labels import COMPLETION_INDEX
 from ..manifest.problems import enumerated
 from .goals import SCHEDULED, Goal, unfinished_pods
 from .loop import JobStatus
@@ -223,15 +222,11 @@ def _missing_ranks(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) ->
     """Which nodes of a training that runs partially are missing."""
     if job["spec"].get("completionMode") != "Indexed" or status_of(job) != "Partially Running":
         return ""
-    there = {_rank(pod) for pod in pods if is_pod_ready(pod) or has_succeeded(pod)}
-    missing = [rank for rank in map(str, range(pods_wanted(job))) if rank not in there]
+    there = {rank_of(pod) for pod in pods if is_pod_ready(pod) or has_succeeded(pod)}
+    missing = [str(rank) for rank in range(pods_wanted(job)) if rank not in there]
     if len(missing) > _NAMED_LEFT:
         missing = [*missing[:_NAMED_LEFT], f"{len(missing) - _NAMED_LEFT} others"]
     return f", rank{'' if len(missing) == 1 else 's'} {enumerated(missing, 'and')} not ready" if missing else ""
-
-
-def _rank(pod: Mapping[str, Any]) -> str:
-    return str((pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX))
 
 
 def _pods(number: int) -> str:
