@@ -62,7 +62,10 @@ def test_a_quota_that_is_too_small(ansible: Ansible, api: Api, namespace: str, k
     api.create("resourcequota", {"metadata": {"name": "few"}, "spec": {"hard": hard}}, namespace)
     eventually(lambda: "hard" in api.get("resourcequota", "few", namespace).get("status", {}))
     result = failed_early(ansible, kind("greedy", resources={"gpu": 2}), namespace=namespace)
-    assert "quota few of the namespace is too small for the job (nvidia.com/gpu: 2 requested, at most 1 allowed)" in result.message
+    assert (
+        "quota few of the namespace is too small for the job (nvidia.com/gpu: 2 requested, at most 1 allowed)"
+        in result.message
+    )
     assert api.list("pod", namespace, "app=greedy") == []
 
 
