@@ -330,13 +330,9 @@ def test_requests_do_not_grow_with_the_cluster(ansible: Ansible, field: Field, r
         rows(ansible.module("gpuctl_node_info"), "node_name")
         counts.append((of_jobs, of_pools, paths(recorder)))
     assert counts[0] == counts[1]
-    # Of events, the warnings, and those of preemptions.
-    twice = {f"/api/v1/namespaces/{namespace}/events": 2}
-    of_jobs = {**counts[0][0], **twice}
-    assert counts[0][0] in (
-        {**dict.fromkeys(of_jobs, 1), **twice},
-        {**dict.fromkeys(of_jobs, 1), **twice, "/api/v1/nodes": 2},
-    )
+    several = {path: number for path, number in counts[0][0].items() if number > 1 and path != "/api/v1/nodes"}
+    assert several == {f"/api/v1/namespaces/{namespace}/events": 2}, "the warnings, and those of preemptions"
+    assert counts[0][0]["/api/v1/nodes"] <= 2
     assert len(counts[0][0]) <= 9
     assert counts[0][1:] == (
         {"/api/v1/pods": 1, "/api/v1/nodes": 1, "/api/v1/namespaces/gpuctl-system/configmaps": 1},
