@@ -32,10 +32,8 @@ STDIN, STDOUT, STDERR, STATUS, CLOSE = 0, 1, 2, 3, 255
 PIECE = 32 * 1024  # of io.Copy in Go
 
 
-async def answer(
-    request: web.Request, cluster: Cluster, info: RequestInfo, query: Query, user: User
-) -> web.StreamResponse:
-    """Run the command of a request to its end; ApiError for what is refused before."""
+def answer(request: web.Request, cluster: Cluster, info: RequestInfo, query: Query, user: User) -> Command:
+    """The command of a request; ApiError for what is refused before it runs."""
     # Since 1.35 a GET needs create as well (feature AuthorizePodWebsocketUpgradeCreatePermission).
     cluster.authorizer.require(user, replace(info, verb="create"))
     pod = cluster.registry.require(resources.by_kind("Pod"), info.namespace, info.name).obj
@@ -46,17 +44,30 @@ async def answer(
         raise errors.bad_request("Upgrade request required")
     if cluster.exec_root is None:
         raise errors.ApiError(500, "InternalError", "kubesim runs no commands: Cluster(exec_root=…) makes it")
-    websocket = web.WebSocketResponse(protocols=cluster.exec_protocols, max_msg_size=0)
-    await websocket.prepare(request)
-    await websocket.send_bytes(bytes([STDOUT]))
-    if cluster.kubelet.is_running(pod, container):
-        status = await _run(websocket, pod, container, cluster.exec_root, query.pairs.get("command", []))
-    else:
-        status = _internal(f'unable to upgrade connection: container not found ("{container}")')
-    with contextlib.suppress(ConnectionError):
-        await websocket.send_bytes(bytes([STATUS]) + json.dumps(status).encode())
-    await websocket.close()
-    return websocket
+    words = query.pairs.get("command", []) if cluster.kubelet.is_running(pod, container) else None
+    return Command(cluster.exec_protocols, pod, container, cluster.exec_root, words)
+
+
+class Command(web.WebSocketResponse):
+    """The answer to a request for exec. `words`: None if the container does not run."""
+
+    def __init__(
+        self, protocols: tuple[str, ...], pod: Object, container: str, root: Path, words: list[str] | None
+    ) -> None:
+        super().__init__(protocols=protocols, max_msg_size=0)
+        self.pod, self.container, self.root, self.words = pod, container, root, words
+
+    async def run(self, request: web.Request) -> web.StreamResponse:
+        await self.prepare(request)
+        await self.send_bytes(bytes([STDOUT]))
+        if self.words is None:
+            status = _internal(f'unable to upgrade connection: container not found ("{self.container}")')
+        else:
+            status = await _run(self, self.pod, self.container, self.root, self.words)
+        with contextlib.suppress(ConnectionError):
+            await self.send_bytes(bytes([STATUS]) + json.dumps(status).encode())
+        await self.close()
+        return self
 
 
 async def _run(websocket: web.WebSocketResponse, pod: Object, name: str, root: Path, command: list[str]) -> Object:

@@ -82,6 +82,8 @@ class Server:
         self._log(request, info, query, user, response.status)
         if isinstance(response, _Stream):
             return await response.send(request, self.watches)
+        if isinstance(response, exec.Command):
+            return await response.run(request)
         return response
 
     async def _dispatch(
@@ -95,7 +97,7 @@ class Server:
                 raise errors.no_such_path()
             return discovery.page_not_found()
         if resource.kind == "Pod" and info.subresource == "exec":
-            return await exec.answer(request, self.cluster, info, query, user)
+            return exec.answer(request, self.cluster, info, query, user)
         form = media.negotiate(request.headers.get("Accept", ""))
         agent, kind = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")
         call = Call(info, resource, query, form, user, agent, await _read_body(request), kind)

@@ -29,7 +29,7 @@ from .copy_scripts import (
     receive_files,
     send_files,
 )
-from .copy_tree import LINK, ROOT, CopyPlan, Entry, Listing, Tree, can_copy, printable, with_digests
+from .copy_tree import LINK, ROOT, CopyPlan, Entry, Listing, Tree, can_copy, check_parents, printable, with_digests
 
 _AGAIN = "Run the task again."
 
@@ -101,6 +101,8 @@ def _directory_to_pod(container: Container, local: Path, remote_path: str) -> Si
 
 def _file_to_pod(container: Container, local: Path, name: str, remote_path: str) -> Sides:
     parent, remote_name = posixpath.split(remote_path)
+    if remote_name in ("", ".", ".."):
+        parent, remote_name = remote_path, ""
     parent = _without_slash(parent or ROOT)
     within = f"{remote_name}/{name}"
     listing = _list_dest(container, parent, *([remote_name, within] if remote_name else [name]))
@@ -141,6 +143,10 @@ def sides_from_pod(container: Container, local_path: str, remote_path: str) -> S
         what = "not found" if listing.kind == MISSING else "is neither a file nor a directory"
         raise TaskFailed(f"remote_path {what} in {container}: {printable(remote_path)}.")
     source: Tree = listing.entries
+    try:
+        check_parents(source)
+    except ValueError as problem:
+        raise TaskFailed(f"{container} cannot list files: {printable(str(problem))}.") from None
     local, names = Path(local_path), dict[str, str]()
     if listing.kind == FILE:
         remote, remote_name = posixpath.split(remote)

@@ -6,6 +6,7 @@ What a container lists is not trusted: names and links must not lead out of the 
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -168,18 +169,21 @@ def _parse_entries(lines: Iterator[str]) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     digests: dict[str, str] = {}
     for line in lines:
-        marker, _blank, rest = line.partition(" ")
-        if marker == "s":
-            mode, size, name = rest.split(" ", 2)
-            bits = int(mode, 16)
-            entries[relative_name(name)] = Entry(entry_kind(bits), bits & 0o777, int(size))
-        elif marker == "l":
-            name = relative_name(rest)
-            entries[name] = replace(entries[name], target=next(lines))
+        if found := _STATUS.fullmatch(line):
+            bits = int(found["mode"], 16)
+            entries[relative_name(found["name"])] = Entry(entry_kind(bits), bits & 0o777, int(found["size"]))
+        elif line.startswith("l "):
+            name, target = relative_name(line[2:]), next(lines, "")
+            if name not in entries:
+                raise ValueError(f"a link that was not listed before: {name!r}")
+            entries[name] = replace(entries[name], target=target)
         elif line:
             name, digest = _parse_digest(line)
             digests[name] = digest
     return {name: replace(entry, digest=digests.get(name)) for name, entry in entries.items()}
+
+
+_STATUS = re.compile(r"s (?P<mode>[0-9a-f]{1,8}) (?P<size>[0-9]{1,18}) (?P<name>.+)")
 
 
 def _parse_digest(line: str) -> tuple[str, str]:
@@ -199,6 +203,14 @@ def relative_name(name: str) -> str:
     if parts[0] != "." or len(parts) < 2 or any(part in ("", ".", "..") for part in parts[1:]) or "\0" in name:
         raise ValueError(f"not a name below the directory: {name!r}")
     return name[2:]
+
+
+def check_parents(tree: Tree) -> None:
+    """Raises ValueError if anything is below what is no directory of the tree: a link, for example."""
+    for name in tree:
+        parent = name.rpartition("/")[0]
+        if parent and (parent not in tree or tree[parent].kind != DIRECTORY):
+            raise ValueError(f"{name!r} is not in a directory")
 
 
 # -- for people ------------------------------------------------------------------------------------------------------

@@ -74,7 +74,13 @@ def run_command(
 
 def _handshake(connection: Any, url: str, headers: Any) -> Any:
     """The open WebSocket. Raises ApiError for a refusal, and ConnectionProblem for an answer of somebody else."""
-    from websocket import WebSocket, WebSocketBadStatusException, WebSocketException, WebSocketTimeoutException
+    from websocket import (
+        WebSocket,
+        WebSocketBadStatusException,
+        WebSocketConnectionClosedException,
+        WebSocketException,
+        WebSocketTimeoutException,
+    )
 
     websocket: Any = WebSocket(skip_utf8_validation=True)
     websocket.settimeout(connection.gettimeout())
@@ -96,6 +102,9 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
     except WebSocketTimeoutException:
         connection.close()
         raise TimeoutError("timed out") from None
+    except WebSocketConnectionClosedException as problem:
+        connection.close()
+        raise ConnectionError(str(problem)) from None
     except WebSocketException as problem:
         connection.close()
         raise ConnectionProblem(_no_websocket(url, str(problem))) from None
