@@ -23,7 +23,7 @@ PROMISES = {
     "changed": "`changed` is false only if nothing was written, or if the message says that this is not known.",
     "message": "A failure is explained in a few lines, without HTML, tracebacks or false claims.",
     "deletion": "If a failed run has deleted a job and not created it again, its message says so.",
-    "survives": "A single transient fault (busy server, reset, lost answer, broken watch) does not fail a run.",
+    "survives": "A single transient fault (busy server, reset, lost answer) does not fail a run, nor do broken watches.",
     "prompt": "A run on a silent server fails within its `request_timeout`.",
     "heals": "Running the same task again succeeds and completes the work.",
     "stable": "After that, the task changes nothing and writes nothing.",
@@ -131,7 +131,8 @@ def _deletion(seen: Observation) -> Iterator[str]:
 
 def _survives(seen: Observation) -> Iterator[str]:
     fault = seen.case.kind
-    if (fault.transient or fault.watch) and not seen.case.always and seen.first.failed:
+    survivable = fault.watch or (fault.transient and not seen.case.always)
+    if survivable and seen.first.failed:
         yield f"it failed: {_first_line(seen.first)}"
 
 

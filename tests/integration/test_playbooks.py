@@ -216,6 +216,15 @@ def test_a_state_needs_jobs_and_scaling_a_number(ansible: Ansible, api: Api, nam
     assert api.list("deployment", namespace) == []
 
 
+@pytest.mark.parametrize("playbook", ["submit", "submit_training", "pause", "logs", "status", "provision", "teardown"])
+def test_a_misspelled_variable_is_refused_before_anything_is_read(ansible: Ansible, recorder: Recorder, playbook: str):
+    write(ansible.directory / "jobs", "jobs.yaml", compute("a"))
+    refused = run(ansible, playbook, src="jobs", name="a", confirm="teardown", namspace="team-a")
+    assert refused.status != 0, refused.output
+    assert "Unknown variable: gpuctl_namspace. Did you mean gpuctl_namespace?" in refused.output
+    assert recorder.requests == []
+
+
 def test_all_jobs_of_a_directory_are_paused(ansible: Ansible, api: Api, namespace: str):
     write(ansible.directory / "jobs", "jobs.yaml", compute("a"), compute("b"))
     assert run(ansible, "submit", src="jobs", namespace=namespace).status == 0

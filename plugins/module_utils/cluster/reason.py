@@ -23,7 +23,8 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PendingReason:
-    """One thing that keeps a job from running. ``final``: it will not pass by itself.
+    """One thing that keeps a job from running. ``final``: it will not pass by itself. ``needs_user``: only a person
+    can mend it, and may be about to.
 
     ``log`` names the pod and container whose log may explain why it ended, ``refusal`` is the server's message if it
     refuses to create pods.
@@ -32,6 +33,7 @@ class PendingReason:
     text: str
     hint: str = ""
     final: bool = False
+    needs_user: bool = False
     log: tuple[str, str] | None = None
     refusal: str | None = None
     needs_other_nodes: bool = False
@@ -82,7 +84,8 @@ def pending_reasons(
         failed = (event for event in reversed(events) if event.get("reason") == "FailedCreate")
         refusals += [event for event in failed if is_about_workload(event, workload)]
     yield from (_refused(refusal.get("message") or "") for refusal in refusals)
-    yield from _each(_container_problem(pod, events) for pod in finished)
+    if status_of(workload) != "Running":  # else others have taken their place
+        yield from _each(_container_problem(pod, events) for pod in finished)
 
 
 def pod_status(pod: Object) -> str:
@@ -172,7 +175,8 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
             loops = reason == "CrashLoopBackOff"
             what, hint = _end_of(ended, loops)
             text = f"the container of pod {name} {what}"
-            return PendingReason(text, hint, final=loops, log=(name, container["name"]))
+            has_log = ended.get("reason") not in _NOT_STARTED
+            return PendingReason(text, hint, final=loops, log=(name, container["name"]) if has_log else None)
         if reason and reason not in _HARMLESS:
             return PendingReason(f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}")
     if _phase(pod) == "Failed":

@@ -49,6 +49,17 @@ def _transition(plan_job: Transition, *, reads_pods: bool = False, skips_ended: 
     )
 
 
+def _plan_restart(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
+    return plan_transition(
+        task,
+        jobs,
+        lambda job, options: restart(job, now_as_text()),
+        reads_pods=True,
+        skips_ended=False,
+        find_copies=ledger.copies,
+    )
+
+
 STATES: Mapping[str, State] = {
     "present": State(plan_present, builds_objects=True),
     "scaled": State(_transition(lambda job, options: scale(job, options.replicas or 0))),
@@ -57,9 +68,7 @@ STATES: Mapping[str, State] = {
         _transition(lambda job, options: pause(job), reads_pods=True, skips_ended=True), goal=lambda wait_for: PAUSED
     ),
     "resumed": State(_transition(lambda job, options: resume(job), skips_ended=True)),
-    "restarted": State(
-        _transition(lambda job, options: restart(job, now_as_text()), reads_pods=True), goal=after_restart
-    ),
+    "restarted": State(_plan_restart, goal=after_restart),
 }
 
 

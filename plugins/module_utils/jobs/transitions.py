@@ -39,7 +39,10 @@ class TransitionRefused(Exception):
 
 @dataclass(frozen=True)
 class LiveJob:
-    """A job as it is live, with its other objects. ``admission`` is Kueue's Workload for it."""
+    """A job as it is live, with its other objects. ``admission`` is Kueue's Workload for it.
+
+    ``restarted_from`` is what a restart that was interrupted had to create (see restart_copies.py).
+    """
 
     namespace: str
     name: str
@@ -47,6 +50,7 @@ class LiveJob:
     dependents: tuple[dict[str, Any], ...] = ()
     pods: tuple[dict[str, Any], ...] = ()
     admission: dict[str, Any] | None = None
+    restarted_from: tuple[dict[str, Any], ...] = ()
 
     @property
     def objects(self) -> tuple[dict[str, Any], ...]:
@@ -68,6 +72,20 @@ class LiveJob:
     @property
     def autoscaler(self) -> dict[str, Any] | None:
         return next((obj for obj in self.dependents if obj["kind"] == "HorizontalPodAutoscaler"), None)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The objects that the pods of a training need and that do not exist: an interrupted task has not created them.
+
+        All ConfigMaps in the volumes of our workloads are the job's own.
+        """
+        pod = self.workload["spec"]["template"]["spec"]
+        volumes = (volume.get("configMap") for volume in pod.get("volumes") or ())
+        needed = [("ConfigMap", config_map["name"]) for config_map in volumes if config_map]
+        if pod.get("subdomain"):
+            needed.insert(0, ("Service", pod["subdomain"]))
+        found = {(obj["kind"], obj["metadata"]["name"]) for obj in self.dependents}
+        return tuple(f"{kind} {name}" for kind, name in needed if (kind, name) not in found)
 
 
 def pause(job: LiveJob) -> Plan:
@@ -102,10 +120,15 @@ def resume(job: LiveJob) -> Plan:
 
 
 def restart(job: LiveJob, now: str) -> Plan:
-    """Replace the job's pods; ``now`` is in RFC 3339. Raises TransitionRefused for a paused job."""
+    """Replace the job's pods; ``now`` is in RFC 3339. Raises TransitionRefused for a job that is paused or incomplete."""
     if is_paused(job.workload) or job.is_inactive_in_kueue:
         raise TransitionRefused("it is paused, and a restart would not make it run. Resume it with state=resumed.")
     if job.workload["kind"] == "Job":
+        if job.missing and not job.restarted_from:
+            raise TransitionRefused(
+                f"it is incomplete, because a task was interrupted or somebody deleted a part of it: "
+                f"{', '.join(job.missing)} not found. Create it with state=present and its manifest."
+            )
         return _recreate(job)
     plan = _patch(job, Action.RESTART, [(_RESTARTED, now)])
     if job.workload["spec"].get("updateStrategy", {}).get("type") != "OnDelete":
@@ -168,7 +191,7 @@ def _recreate(job: LiveJob) -> Plan:
 
     Fields that controllers and admission added belong to the former run.
     """
-    as_applied = [applied_by(FIELD_MANAGER, obj) for obj in job.objects]
+    as_applied = job.restarted_from or [applied_by(FIELD_MANAGER, obj) for obj in job.objects]
     plan = recreated(plan_job(job.name, job.namespace, job.kind, as_applied, job.objects))
     uid = Change(("metadata", "uid"), job.workload["metadata"]["uid"], "a new one")
     return plan.with_steps([replace(plan.steps[0], action=Action.RESTART, changes=(uid,)), *plan.steps[1:]])

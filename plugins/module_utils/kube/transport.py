@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ..labels import FIELD_MANAGER
+from .answer import Expected, described, is_page, read_answer, read_status
 from .connection import Connection
-from .errors import ApiError, ConnectionProblem, Unauthorized
+from .errors import ApiError, ConnectionProblem, InvalidResponse, KubeError, Unauthorized
 
 JSON = "application/json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -22,28 +26,42 @@ CHUNK_SIZE = 65_536  # bytes of a streamed response
 
 _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 _FIRST_DELAY = 0.2  # seconds; doubles with each retry
-_MAX_DELAY = 30.0
+_MAX_DELAY = 5.0
+_LONGEST_HOLD = 30.0  # seconds of a Retry-After
+_SHORTEST_ATTEMPT = 1.0  # seconds
+_NO_TIME = 0.1
 
 T = TypeVar("T")
 
 
 class Transport:
-    """Every request may be sent more than once. Raises ApiError and ConnectionProblem once the retries are used up."""
+    """Every request may be sent more than once. Raises ApiError and ConnectionProblem once it gives up.
+
+    The error of a write says whether the write may have been made all the same (``may_be_written``): a lost response,
+    or one that is not from the API server, does not tell.
+    """
 
     def __init__(self, connection: Connection, sleep: Callable[[float], None], clock: Callable[[], float]) -> None:
         self._connection = connection
         self._sleep = sleep
+        self._clock = clock
         self._pool, self._url_prefix = _open_pool(connection)
         self._rate_limiter = RateLimiter(sleep, clock)
+        self._outages = OutageBudget(connection.request_timeout, clock)
         self._aborted = False
 
     def abort(self) -> None:
         self._aborted = True
 
+    def begin_task(self) -> None:
+        """Give the next task the whole ``request_timeout`` again."""
+        self._outages.reset()
+
     def request(
         self,
         method: str,
         path: str,
+        expected: Expected,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         *,
@@ -51,9 +69,11 @@ class Transport:
         accept: str = JSON,
     ) -> dict[str, Any]:
         """Send a request and return the decoded response. Query parameters without a value are left out."""
-        return self.send(
-            method, path, lambda response: decode(response.data), query, body, content_type=content_type, accept=accept
-        )
+
+        def consume(response: Any) -> dict[str, Any]:
+            return read_answer(f"{method} {path}", response, expected)
+
+        return self.send(method, path, consume, query, body, content_type=content_type, accept=accept)
 
     def send(
         self,
@@ -71,53 +91,109 @@ class Transport:
         """The result of ``consume`` for the response (urllib3's) to a request.
 
         ``streamed`` leaves reading the body to ``consume``, which is called again if the connection breaks meanwhile.
-        ``read_timeout`` is in seconds without data, by default the connection's ``request_timeout``.
+        ``read_timeout`` is in seconds without data, by default what is left of the connection's ``request_timeout``.
         """
         from urllib3 import Timeout
-        from urllib3.exceptions import HTTPError
 
-        connect_timeout = self._connection.request_timeout
-        timeout = Timeout(connect=connect_timeout, read=connect_timeout if read_timeout is None else read_timeout)
         parameters = urlencode({name: value for name, value in (query or {}).items() if value})
         url = self._url_prefix + quote(path) + (f"?{parameters}" if parameters else "")
-        payload = None if body is None else json.dumps(body).encode()
-        for attempt in range(self._connection.retries + 1):
-            is_last = attempt == self._connection.retries
-            self._rate_limiter.wait()
+        payload = None if body is None else _encoded(body)
+        writes = method != "GET" and not (query or {}).get("dryRun") and not (body or {}).get("dryRun")
+        # An apply that names a version would fail again.
+        repeats_conflict = content_type == APPLY_PATCH and "resourceVersion" not in (body or {}).get("metadata", {})
+        may_be_written = False
+        self._rate_limiter.wait()
+        started = self._clock()
+        self._require_time(method, path)
+        for attempt in count():
             if self._aborted:
                 raise ConnectionProblem(f"request not sent: {method} {path}. The task had been aborted.")
+            timeout = self._outages.attempt_timeout(started)
+            headers = self._headers(accept, content_type if payload else None)
+            response = None
             try:
-                response = self._pool.request(
-                    method,
-                    url,
-                    body=payload,
-                    headers=self._headers(accept, content_type if payload else None),
-                    redirect=False,
-                    preload_content=not streamed,
-                    timeout=timeout,
-                )
-                if response.status < 400:
-                    return consume(response)
-                status = decode(response.data)
-            except HTTPError as problem:
-                if is_last or _is_certificate_problem(problem):
-                    raise ConnectionProblem(_cannot_reach(self._connection, problem)) from None
-                self._sleep(_delay(attempt))
-                continue
-            if response.status == 401:
-                raise Unauthorized(
-                    f"credentials rejected by the API server (HTTP 401): {self._connection.server}. Check that the "
-                    f"token of api_key, or of the kubeconfig's context, is still valid."
-                )
-            error = ApiError(method, path, response.status, status)
-            if is_last or not _is_retryable(error, content_type):
-                raise error
-            delay = _delay(attempt, response.headers.get("Retry-After"))
-            if response.status == 429:
+                with self._connection_problems():
+                    response = self._pool.request(
+                        method,
+                        url,
+                        body=payload,
+                        headers=headers,
+                        redirect=False,
+                        preload_content=not streamed,
+                        timeout=Timeout(connect=timeout, read=timeout if read_timeout is None else read_timeout),
+                    )
+                    if 200 <= response.status < 300 and not is_page(response):
+                        result = consume(response)
+                        self._outages.answered()
+                        return result
+                    raise self._rejection(method, path, response)
+            except KubeError as problem:
+                may_be_written |= writes and problem.may_be_written
+                delay = _delay(attempt, response)
+                if streamed and response is not None and response.status < 300:  # It broke off, however late.
+                    again = attempt < self._connection.retries and problem.is_transient
+                else:
+                    again = self._tries_again(problem, repeats_conflict, attempt, self._clock() + delay - started)
+                if not again:
+                    if _is_outage(problem):
+                        self._outages.gave_up(started)
+                    problem.may_be_written = may_be_written
+                    raise
+            if response is not None and response.status == 429:
                 self._rate_limiter.hold(delay)
+                self._rate_limiter.wait()
             else:
                 self._sleep(delay)
         raise AssertionError("unreachable")  # pragma: no cover
+
+    def _tries_again(self, problem: KubeError, repeats_conflict: bool, attempt: int, seconds: float) -> bool:
+        """``seconds``: when the next attempt would start, counted from the first.
+
+        A server that has answered before is being restarted or upgraded: only the time limits the attempts then. One
+        that never has is probably the wrong one.
+        """
+        if seconds >= self._outages.left:
+            return False
+        if attempt < self._connection.retries:
+            return _is_retryable(problem, repeats_conflict)
+        return bool(self._connection.retries) and self._outages.has_answered and _is_outage(problem)
+
+    def _require_time(self, method: str, path: str) -> None:
+        """Raises ConnectionProblem if earlier requests of the task have waited for ``request_timeout`` in vain."""
+        if self._outages.left <= 0:
+            raise ConnectionProblem(
+                f"request not sent: {method} {path}. The API server {self._connection.server} has not answered for "
+                f"{self._connection.request_timeout:.0f} s (request_timeout)."
+            )
+
+    @contextmanager
+    def _connection_problems(self) -> Iterator[None]:
+        """Raise ConnectionProblem for urllib3's errors."""
+        from urllib3.exceptions import ConnectTimeoutError, HTTPError  # no connection is a ConnectTimeoutError, too
+
+        try:
+            yield
+        except HTTPError as error:
+            problem = ConnectionProblem(_cannot_reach(self._connection, error))
+            problem.may_be_written = not isinstance(error, ConnectTimeoutError)
+            problem.is_transient = not _is_certificate_problem(error)
+            raise problem from None
+
+    def _rejection(self, method: str, path: str, response: Any) -> KubeError:
+        """The error of a response that is not an answer, or of one that rejects the request."""
+        if response.status == 401:
+            return Unauthorized(
+                f"credentials rejected by the API server (HTTP 401): {self._connection.server}. Check that the token "
+                f"of api_key, or of the kubeconfig's context, is still valid."
+            )
+        status = read_status(response) if response.status >= 400 else None
+        if status is not None:
+            self._outages.answered()
+            return ApiError(method, path, response.status, status)
+        if response.status in _RETRIED_STATUS:
+            # The server itself answers some in plain text (apiserver, filters/maxinflight.go).
+            return ApiError(method, path, response.status, {"message": described(response)})
+        return InvalidResponse(f"{method} {path}", response.status, described(response))
 
     def _headers(self, accept: str, content_type: str | None) -> Any:
         from urllib3 import HTTPHeaderDict  # keeps several headers of one name
@@ -130,13 +206,13 @@ class Transport:
         return headers
 
 
-def decode(data: bytes) -> dict[str, Any]:
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    """UTF-8: the server's parser for apply patches rejects the surrogate pairs by which JSON escapes emoji."""
     try:
-        decoded = json.loads(data) if data else {}
-    except ValueError:
-        decoded = None
-    # A proxy or load balancer in between answers in HTML or text: keep the beginning as the message.
-    return decoded if isinstance(decoded, dict) else {"message": data[:200].decode("utf-8", "replace").strip()}
+        return json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        broken = ascii(error.object[error.start : error.end])
+        raise KubeError(f"not valid Unicode: {broken} is half of a surrogate pair. Write the character.") from None
 
 
 # -- retries -----------------------------------------------------------------------------------------------------------
@@ -164,16 +240,66 @@ class RateLimiter:
             self._sleep(left)
 
 
-def _is_retryable(error: ApiError, content_type: str) -> bool:
-    """The server is overloaded or failing, or an apply lost a race; a field conflict needs the caller's decision."""
-    lost_race = error.status == 409 and error.reason == "Conflict" and content_type == APPLY_PATCH
-    return error.status in _RETRIED_STATUS or (lost_race and not error.is_field_conflict)
+class OutageBudget:
+    """The seconds that a task may spend on requests that are never answered: ``request_timeout`` for all together.
+
+    Otherwise each request to a silent server would wait that long, those of a rollback or a report included. Requests
+    that are answered in the end cost nothing.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = Lock()
+        self._lost = 0.0
+        self._lost_until = -math.inf
+        self.has_answered = False
+
+    def reset(self) -> None:
+        self._lost = 0.0
+
+    def answered(self) -> None:
+        self.has_answered = True
+
+    @property
+    def left(self) -> float:
+        return self._seconds - self._lost
+
+    def attempt_timeout(self, started: float) -> float:
+        """The seconds for the next attempt of a request that was started at that time: half of what is left, so that a
+        lost answer can be asked for again."""
+        left = self.left - (self._clock() - started)
+        return max(left / 2, min(left, _SHORTEST_ATTEMPT), _NO_TIME)
+
+    def gave_up(self, started: float) -> None:
+        """Count the time of a request that was never answered; that of concurrent ones only once."""
+        with self._lock:
+            now = self._clock()
+            self._lost += now - max(started, self._lost_until)
+            self._lost_until = now
 
 
-def _delay(attempt: int, retry_after: str | None = None) -> float:
+def _is_retryable(problem: KubeError, repeats_conflict: bool) -> bool:
+    """The server is overloaded, failing or unreachable, or an apply lost a race; a field conflict needs the caller's
+    decision."""
+    if not isinstance(problem, ApiError):
+        return problem.is_transient
+    lost_race = problem.status == 409 and problem.reason == "Conflict" and repeats_conflict
+    return problem.status in _RETRIED_STATUS or (lost_race and not problem.is_field_conflict)
+
+
+def _is_outage(problem: KubeError) -> bool:
+    """There is no API server: no connection, no answer, or a load balancer says so (without a Status)."""
+    if isinstance(problem, ApiError):
+        return problem.status in (502, 503, 504) and not problem.reason
+    return problem.is_transient and not isinstance(problem, InvalidResponse)
+
+
+def _delay(attempt: int, response: Any) -> float:
     """Seconds until the next attempt: the server's Retry-After, else doubling with jitter so that clients spread."""
+    retry_after = response.headers.get("Retry-After") if response is not None else None
     if retry_after and retry_after.isdigit():
-        return min(float(retry_after), _MAX_DELAY)
+        return min(float(retry_after), _LONGEST_HOLD)
     return min(_FIRST_DELAY * 2.0**attempt, _MAX_DELAY) * random.uniform(0.5, 1.0)
 
 
@@ -182,15 +308,20 @@ def _is_certificate_problem(problem: Exception) -> bool:
 
 
 def _cannot_reach(connection: Connection, problem: Exception) -> str:
+    from urllib3.exceptions import NewConnectionError, TimeoutError  # no connection counts as a timeout there
+
     if _is_certificate_problem(problem):
         return (
             f"cannot verify the certificate of {connection.server}: {problem}. Set ca_cert to the certificate of its "
             f"authority, or, for a test cluster, validate_certs to false."
         )
     via = f" through the proxy {connection.proxy}" if connection.proxy else ""
-    # urllib3 wraps the message of the operating system ("Connection refused") in the names of its own objects.
-    text = str(problem)
-    cause = text.rpartition("]: ")[2] if "]: " in text else text.rpartition(">: ")[2] or text
+    if isinstance(problem, TimeoutError) and not isinstance(problem, NewConnectionError):
+        cause = f"no answer within {connection.request_timeout:.0f} s (request_timeout)"
+    else:
+        # urllib3 wraps the message of the operating system ("Connection refused") in the names of its own objects.
+        text = str(problem)
+        cause = text.rpartition("]: ")[2] if "]: " in text else text.rpartition(">: ")[2] or text
     return (
         f"cannot reach the API server {connection.server}{via}: {cause}. Check that the cluster is up and that host or "
         f"context is right."

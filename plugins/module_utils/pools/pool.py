@@ -57,9 +57,9 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
             validate_pools(client, plans, task.warn)
         else:
             plans = apply_under_lease(
-                PoolLease(client),
+                PoolLease(client, progress=task.progress),
                 plan,
-                lambda plans, check_lease: apply_pools(client, plans, check_lease, task.warn),
+                lambda plans, fence: apply_pools(client, plans, fence),
                 create_lease=True,
                 warn=task.warn,
             )

@@ -16,6 +16,7 @@ from ..kube.resources import CONFIG_MAP
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 from ..task import TaskFailed
 from .declaration import declarations_in, plan_config_maps
+from .lease import Versions, versions_of
 from .membership import LivePools, Membership, PoolRequest, plan_membership
 
 
@@ -27,6 +28,7 @@ class PoolPlans:
     live: LivePools
     config_maps: tuple[Plan, ...]
     label_changes: tuple[LabelChange, ...]
+    planned_on: Versions
     warnings: tuple[str, ...] = ()
 
     @property
@@ -62,6 +64,7 @@ def plan_pools(client: Client, requests: Sequence[PoolRequest], *, force: bool) 
             LabelChange(nodes[node], edit, node_label_values(nodes[node], keys))
             for node, edit in membership.labels.items()
         ),
+        versions_of(nodes.values(), config_maps),
         warnings=(*in_use, *_forced_moves(membership)),
     )
 

@@ -92,6 +92,7 @@ _READ_PERMISSIONS: _Permissions = (
 _SUBMIT_PERMISSIONS: _Permissions = (
     ("get list watch create patch delete", _WORKLOADS),
     ("get list create patch delete", "configmaps services horizontalpodautoscalers.autoscaling"),
+    ("list create deletecollection", "controllerrevisions.apps"),
     ("list watch", "events"),
     ("list watch delete deletecollection", "pods"),
     ("get", "pods/log"),

@@ -3,6 +3,8 @@
 
 Each query (a kind in a namespace) has a thread that puts changes into one queue; only the caller's thread takes them
 out and applies them. So nothing here needs a lock.
+
+Proxies end watches, hold them back, or answer them with a page. So a watch that brings nothing is followed by a list.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class WatchQuery:
 
 class WatchCache:
     """The copy: ``add`` lists more of it, ``watch`` starts to watch, ``wait_for_change`` brings it up to date.
+    ``refresh`` lists all of it again, for decisions that the events so far are not enough for.
 
     A context manager: no thread and no connection is left after it. ``warn`` is called once when watching is refused,
     and once when the server cannot be reached.
@@ -77,15 +80,14 @@ class WatchCache:
 
     def add(self, queries: Iterable[WatchQuery]) -> None:
         """List the objects of new queries, concurrently. Raises ApiError and ConnectionProblem."""
-        queries = [query for query in queries if query not in self._copy]
+        for query, objects, version in self._read([query for query in queries if query not in self._copy]):
+            self._copy[query], self._versions[query] = objects, version
 
-        def read(query: WatchQuery) -> tuple[Objects, str] | None:
-            answer = partial(_listed, self.client, query)
-            return if_allowed(answer, None) if query.optional else answer()
-
-        for query, answer in zip(queries, run_concurrently(read, queries, self.client.concurrency), strict=True):
-            if answer is not None:
-                self._copy[query], self._versions[query] = answer
+    def refresh(self) -> None:
+        """List everything again. Raises ApiError and ConnectionProblem."""
+        self.wait_for_change(0)  # What the queue has is older than the lists.
+        for query, objects, _version in self._read(list(self._copy)):
+            self._copy[query] = objects
 
     def watch(self) -> None:
         """Start to watch what was listed."""
@@ -117,6 +119,17 @@ class WatchCache:
     def deleted(self, *resources: Resource) -> Iterator[dict[str, Any]]:
         """The last states of those that were deleted while they were watched."""
         return _of_kinds(self._deleted, resources)
+
+    def _read(self, queries: list[WatchQuery]) -> Iterator[tuple[WatchQuery, Objects, str]]:
+        """The objects and the version of each query's list; those that may be forbidden and are, are left out."""
+
+        def read(query: WatchQuery) -> tuple[Objects, str] | None:
+            answer = partial(_listed, self.client, query)
+            return if_allowed(answer, None) if query.optional else answer()
+
+        for query, answer in zip(queries, run_concurrently(read, queries, self.client.concurrency), strict=True):
+            if answer is not None:
+                yield query, *answer
 
     # The changes that watchers put into the queue, applied by the caller's thread.
 
@@ -163,37 +176,36 @@ class _Watcher(Thread):
 
     def _keep_up_to_date(self) -> None:
         """Until ``stopped``. Raises errors that are not transient."""
-        delays = backoff(_FIRST_DELAY, 1.5, self._longest_delay)
+        new_delays = partial(backoff, _FIRST_DELAY, 1.5, self._longest_delay)
         new_retry_delays = partial(backoff, _RETRY_DELAY, 2.0, _LONGEST_RETRY_DELAY)
-        retry_delays = new_retry_delays()
+        delays, retry_delays = new_delays(), new_retry_delays()
         while not self._stopped.is_set():
             try:
-                if not self._watches:
-                    self._stopped.wait(next(delays))
+                if not self._version:
                     self._list()
-                elif not self._version:
-                    self._list()
-                else:
-                    self._watch_once()
+                if self._watches and self._watch_once():
+                    delays, retry_delays = new_delays(), new_retry_delays()
+                    continue
                 retry_delays = new_retry_delays()
-                continue
+                delay = next(delays)
             except KubeError as error:
-                if isinstance(error, ApiError) and error.status == 410:
-                    self._version = ""  # The version is too old to continue from: list again.
-                elif not error.is_transient:
+                expired = isinstance(error, ApiError) and error.status == 410
+                if not expired and not error.is_transient:
                     raise
-                elif isinstance(error, ConnectionProblem):
+                if isinstance(error, ConnectionProblem):
                     self._warn("unreachable", f"still waiting, but {error}")
-            self._stopped.wait(next(retry_delays))
+                delay = next(retry_delays)
+            self._version = ""  # A watch that brought nothing may hide what has happened: list again.
+            self._stopped.wait(delay)
 
     def _list(self) -> None:
         if not self._stopped.is_set():
             objects, self._version = _listed(self._cache.client, self._query)
             self._submit(partial(self._cache.replace, self._query, objects))
 
-    def _watch_once(self) -> None:
-        """One watch, to its end."""
-        query, began = self._query, time.monotonic()
+    def _watch_once(self) -> bool:
+        """One watch, to its end; whether events came until then."""
+        query, began, events = self._query, time.monotonic(), 0
         try:
             self._watch = self._cache.client.watch(
                 query.resource,
@@ -211,16 +223,20 @@ class _Watcher(Thread):
             hint = "Grant the verb watch" if error.is_forbidden else "Let watch requests pass"
             text = f"{objects} cannot be watched and are polled instead: {str(error).rstrip('.')}."
             self._warn("refused", f"{text} {hint} to save requests.")
-            return
+            return False
+        watch = self._watch
         if self._stopped.is_set():  # before the watch existed
-            self._watch.stop()
-        for event in self._watch:
+            watch.stop()
+        for events, event in enumerate(watch, 1):
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
                 self._submit(partial(self._cache.change, query, event))
         self._watch = None
-        # A proxy that ends every watch at once must not cause a storm of requests.
+        if not events or watch.silent:
+            return False
+        # A proxy that ends every watch after an event must not cause a storm of requests.
         self._stopped.wait(max(0.0, _RETRY_DELAY - (time.monotonic() - began)))
+        return True
 
     def _warn(self, topic: str, text: str) -> None:
         self._submit(partial(self._cache.warn_once, topic, text))

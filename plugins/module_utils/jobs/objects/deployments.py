@@ -55,10 +55,7 @@ def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | N
                 "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_SECONDS}}},
                 **probes(served),
             },
-            pod={
-                "terminationGracePeriodSeconds": _DRAIN_SECONDS + _LONGEST_REQUEST[manifest.kind],
-                "topologySpreadConstraints": scheduling.spread_over_nodes(manifest.job.name),
-            },
+            pod={"terminationGracePeriodSeconds": _DRAIN_SECONDS + _LONGEST_REQUEST[manifest.kind]},
         ),
     )
     spec = {

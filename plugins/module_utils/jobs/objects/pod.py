@@ -80,6 +80,12 @@ def probes(service: Service) -> Object:
     }
 
 
+def accepts_connections(service: Service) -> Object:
+    """The probe of a server whose paths are not known: ready once it listens. Never a reason to restart it."""
+    check = {"tcpSocket": {"port": service.port}}
+    return {"readinessProbe": {**check, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 3}}
+
+
 def startup_seconds(service: Service) -> int:
     """Seconds from the start of the container until it has to answer."""
     return service.startup_timeout or _STARTUP_TIMEOUT

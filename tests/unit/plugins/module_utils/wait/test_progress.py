@@ -19,6 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.progress impo
 
 from ..cluster.live_objects import pod, workload
 
+POD = {"kind": "Pod", **pod()}
 UNSCHEDULED = PendingReason("pod web-1 cannot be scheduled: none is free")
 PULL = PendingReason("image x cannot be pulled", "Check environment.image", final=True)
 
@@ -36,7 +37,7 @@ LINES: dict[str, tuple[Goal, dict[tuple[str, str], JobStatus], str]] = {
         READY,
         {("ml", "web"): WAITING},
         "0 of 1 job ready after 40 s (timeout: 600 s); "
-        "waiting for web (Partially Running: pod web-1 cannot be scheduled: none is free)",
+        "waiting for web (Partially Running, 1 of 2 pods ready: pod web-1 cannot be scheduled: none is free)",
     ),
     "no reason is known": (
         READY,
@@ -58,7 +59,7 @@ LINES: dict[str, tuple[Goal, dict[tuple[str, str], JobStatus], str]] = {
     ),
     "jobs to be deleted": (
         DELETED,
-        {("ml", "a"): JobStatus(None, [pod()]), ("ml", "b"): JobStatus(None, reached_goal=True)},
+        {("ml", "a"): JobStatus(None, [POD]), ("ml", "b"): JobStatus(None, reached_goal=True)},
         "1 of 2 jobs deleted after 40 s (timeout: 600 s); waiting for a (1 pod left)",
     ),
     "a long reason": (
@@ -158,7 +159,7 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
     ),
     "one is not deleted": (
         DELETED,
-        [unreached_goal("web", JobStatus(None, [{"kind": "Pod", **pod()}]))],
+        [unreached_goal("web", JobStatus(None, [POD]))],
         1,
         False,
         "inference web in namespace ml is not deleted after 600 s: Pod x-1 still terminating",
