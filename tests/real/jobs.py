@@ -10,6 +10,7 @@ from integration.ansible import Ansible, TaskResult
 from integration.api import Api, eventually
 
 NEVER = 120  # seconds that no test waits for: who gets there has not failed early
+GPU = "nvidia.com/gpu"
 EARLY = 60  # a pull that fails, or a container that crashes, is tried again before it counts as failed
 
 
@@ -44,3 +45,20 @@ def logged(ansible: Ansible, namespace: str, name: str) -> list[str]:
     """The lines of all pods of a job."""
     result = ansible.module("gpuctl_job_log", name=name, namespace=namespace, tail=-1)
     return [line for row in result.result.get("results", ()) for line in row["lines"]]
+
+
+def free_gpus(api: Api, node: dict[str, Any]) -> int:
+    """The GPUs of a node that no pod of the whole cluster has."""
+    _status, answer = api.call("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={node['metadata']['name']}")
+    containers = [
+        container
+        for pod in answer["items"]
+        if pod["status"]["phase"] not in ("Succeeded", "Failed")
+        for container in pod["spec"]["containers"]
+    ]
+    used = sum(int(container.get("resources", {}).get("limits", {}).get(GPU, 0)) for container in containers)
+    return int(node["status"]["allocatable"].get(GPU, 0)) - used
+
+
+def has_gpus(api: Api) -> bool:
+    return any(GPU in node["status"]["allocatable"] for node in api.list("node"))

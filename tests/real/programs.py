@@ -15,7 +15,7 @@ from .settings import IMAGE
 RESOURCES = {"gpu": 0, "cpu": "50m", "memory": "128Mi"}
 # As the first process of a container a shell ignores SIGTERM, unless it traps it.
 STUBBORN = "sleep 3600 & wait"
-OBEDIENT = "trap 'exit 0' TERM; sleep 3600 & wait"
+OBEDIENT = "trap 'exit 143' TERM; sleep 3600 & wait"
 
 
 def shell(kind: str, name: str, script: str, **blocks: dict[str, Any]) -> dict[str, Any]:
@@ -32,4 +32,3 @@ def command(kind: str, name: str, words: list[str], **blocks: dict[str, Any]) ->
     environment = {"image": IMAGE, "command": words, **blocks.pop("environment", {})}
     resources = {**RESOURCES, **blocks.pop("resources", {})}
     return manifests.manifest(kind, name, environment=environment, resources=resources, **blocks)
-

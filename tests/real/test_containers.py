@@ -34,9 +34,7 @@ def test_a_crash_is_retried_and_told(ansible: Ansible, api: Api, namespace: str,
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 2", 2), ("no-such-program", 127)])
-def test_a_script_that_cannot_work_is_not_retried(
-    ansible: Ansible, api: Api, namespace: str, script: str, code: int
-):
+def test_a_script_that_cannot_work_is_not_retried(ansible: Ansible, api: Api, namespace: str, script: str, code: int):
     manifest = shell("training", "typo", script)
     result = failed_early(ansible, manifest, namespace, wait_for="complete")
     assert f"exit code {code}" in result.message
@@ -50,7 +48,7 @@ def test_more_memory_than_the_limit(ansible: Ansible, namespace: str):
 
 
 def test_a_service_that_crashes(ansible: Ansible, namespace: str):
-    manifest = shell("inference", "loop", "echo last words; exit 3")
+    manifest = shell("inference", "loop", "echo last words; exit 3", service={"health_check": "/"})
     result = failed_early(ansible, manifest, namespace)
     assert "exit code 3" in result.message
     assert "last words" in result.message
@@ -65,9 +63,7 @@ def test_a_service_that_crashes(ansible: Ansible, namespace: str):
     [(["no-such-program"], "no-such-program"), (["/etc/passwd"], "permission denied")],
     ids=["missing", "not-executable"],
 )
-def test_a_command_that_does_not_exist(
-    ansible: Ansible, api: Api, namespace: str, words: list[str], cause: str
-):
+def test_a_command_that_does_not_exist(ansible: Ansible, api: Api, namespace: str, words: list[str], cause: str):
     """StartError: the exit code is that of the runtime, 128."""
     result = failed_early(ansible, command("training", "typo", words), namespace, wait_for="complete")
     assert cause in result.message

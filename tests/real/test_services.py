@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import random
 import secrets
+from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.ansible import Ansible
+from integration.ansible import Ansible, TaskResult
 from integration.api import Api, eventually
 
-from .jobs import info, logged
-from .programs import python, shell
+from .jobs import has_gpus, info, logged
+from .programs import OBEDIENT, python, shell
 
 SERVER = """
 import http.server, os, signal, sys
@@ -50,7 +52,7 @@ sys.exit(set(answers) != {"1", "2"})
 @pytest.mark.parametrize("gpu", [0, 1])
 def test_no_request_fails_during_an_update(ansible: Ansible, api: Api, namespace: str, gpu: int):
     """With GPUs, an old pod ends before a new one starts; without, a new one starts first."""
-    if gpu and not any("nvidia.com/gpu" in node["status"]["allocatable"] for node in api.list("node")):
+    if gpu and not has_gpus(api):
         pytest.skip("no node of the cluster has GPUs")
 
     def serve(version: str) -> None:
@@ -123,8 +125,55 @@ def test_a_notebook_is_ready_when_its_server_listens(ansible: Ansible, api: Api,
 
 
 def test_a_notebook_whose_server_never_listens(ansible: Ansible, namespace: str):
-    manifest = shell("notebook", "deaf", "trap 'exit 0' TERM; sleep 3600 & wait")
+    manifest = shell("notebook", "deaf", OBEDIENT)
     result = ansible.job(definition=manifest, namespace=namespace, wait=True, wait_timeout=25)
     assert result.failed
     assert "is running but not ready" in result.message
     assert "8888" in result.message
+
+
+def test_files_go_into_a_notebook_and_back(cluster_admin: Ansible, namespace: str, tmp_path: Path):
+    """A directory with a large file, names that are not plain, and an empty file; the second time nothing is copied."""
+    source, back = tmp_path / "data set", tmp_path / "back"
+    (source / "sub").mkdir(parents=True)
+    (source / "large.bin").write_bytes(random.Random(1).randbytes(50_000_000))
+    (source / "sub" / "größe 1.txt").write_text("text\n")
+    (source / "sub" / "empty").touch()
+    (source / "sub" / "run.sh").write_text("#!/bin/sh\n")
+    (source / "sub" / "run.sh").chmod(0o755)
+    manifest = python("notebook", "lab", SERVER.replace("8000", "8888"), environment={"env": {"VERSION": "1"}})
+    result = cluster_admin.job(definition=manifest, namespace=namespace, wait=True, wait_timeout=120)
+    assert not result.failed, result.message
+
+    def copy(state: str, local: Path) -> TaskResult:
+        options = {"name": "lab", "namespace": namespace, "remote_path": "/tmp/work/data", "local_path": str(local)}
+        result = cluster_admin.module("gpuctl_copy", state=state, **options)
+        assert not result.failed, result.message
+        return result
+
+    assert copy("to_pod", source).changed
+    assert not copy("to_pod", source).changed
+    assert copy("from_pod", back).changed
+    assert not copy("from_pod", back).changed
+    for path in source.rglob("*"):
+        twin = back / path.relative_to(source)
+        assert path.is_dir() or twin.read_bytes() == path.read_bytes(), path
+        assert path.is_dir() or twin.stat().st_mode == path.stat().st_mode, path
+
+
+def test_a_copy_that_does_not_fit_leaves_what_was_there(cluster_admin: Ansible, namespace: str, tmp_path: Path):
+    """More than the memory of the container, into its memory: the destination stays as it was."""
+    (tmp_path / "small.bin").write_bytes(b"small")
+    (tmp_path / "large.bin").write_bytes(bytes(40_000_000))
+    storage = {"shm": "16Mi"}
+    manifest = python("compute", "lab", SERVER, environment={"env": {"VERSION": "1"}}, storage=storage)
+    result = cluster_admin.job(definition=manifest, namespace=namespace, wait=True, wait_timeout=120)
+    assert not result.failed, result.message
+    options = {"name": "lab", "namespace": namespace, "remote_path": "/dev/shm/data.bin"}
+    assert cluster_admin.module("gpuctl_copy", local_path=str(tmp_path / "small.bin"), **options).changed
+    refused = cluster_admin.module("gpuctl_copy", local_path=str(tmp_path / "large.bin"), **options)
+    assert refused.failed
+    assert "No space left on device" in refused.message
+    again = cluster_admin.module("gpuctl_copy", local_path=str(tmp_path / "small.bin"), **options)
+    assert not again.failed, again.message
+    assert not again.changed

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import time
+
 import pytest
 from integration.ansible import Ansible
 from integration.api import Api, eventually
 
-from .jobs import EARLY, failed_early, info, logged, pods
+from .jobs import EARLY, failed_early, has_gpus, info, logged, pods
 from .programs import OBEDIENT, STUBBORN, command, python, shell
 
 TORCHRUN = """
@@ -77,7 +78,7 @@ def test_torchrun_on_two_nodes(ansible: Ansible, api: Api, namespace: str):
 
 def test_the_launcher_finds_a_process_for_each_gpu(ansible: Ansible, api: Api, namespace: str):
     """The environment is that of torchrun: NPROC_PER_NODE follows from the GPUs that the device plugin hands out."""
-    if not any("nvidia.com/gpu" in node["status"]["allocatable"] for node in api.list("node")):
+    if not has_gpus(api):
         pytest.skip("no node of the cluster has GPUs")
     script = "echo $PET_NNODES nodes, $PET_NPROC_PER_NODE processes, $MASTER_ADDR, rank $NODE_RANK"
     manifest = shell("training", "dist", script, resources={"gpu": 1, "node_count": 2})
