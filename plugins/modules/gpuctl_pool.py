@@ -70,6 +70,12 @@ options:
         jobs stay pending.
     type: bool
     default: false
+  ignore_jobs:
+    description:
+      - Jobs that do not count as users of a deleted pool, as C(namespace/name), for example because the play deletes them, too.
+    type: list
+    elements: str
+    version_added: 1.1.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_pool_info
   - module: runwhere.gpuctl.gpuctl_node_label

@@ -60,6 +60,13 @@ options:
     description: Whether to delete namespaces that contain unfinished pods or PersistentVolumeClaims.
     type: bool
     default: false
+  ignore_jobs:
+    description:
+      - Jobs whose pods do not prevent the deletion of a namespace, as C(namespace/name), for example because the play deletes
+        them, too.
+    type: list
+    elements: str
+    version_added: 1.1.0
   wait:
     description: Whether to wait until the namespaces have been deleted.
     type: bool

@@ -20,6 +20,11 @@ def own_pods(workload: Object, pods: Iterable[Object]) -> list[Object]:
     return [pod for pod in pods if pod["metadata"]["creationTimestamp"] >= created]
 
 
+def is_unfinished(pod: Object) -> bool:
+    """Whether the pod may still run, or will: a finished one holds no resources and writes no files."""
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
 def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
     """The workload's own pods that match its current template.
 
@@ -35,6 +40,13 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
         },
     }
     return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
+
+
+def has_succeeded(pod: Object) -> bool:
+    """Every container has ended well; the kubelet reports the phase a second or two after that."""
+    status = pod.get("status", {})
+    ended = [(one.get("state") or {}).get("terminated") or {} for one in status.get("containerStatuses") or ()]
+    return status.get("phase") == "Succeeded" or bool(ended and all(end.get("exitCode") == 0 for end in ended))
 
 
 def is_about_workload(event: Object, workload: Object) -> bool:

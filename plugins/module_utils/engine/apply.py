@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..cluster.read import selector_of
+from ..cluster.read import UNFINISHED, selector_of
 from ..cluster.status import is_terminating, stay_paused
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
@@ -22,6 +22,7 @@ from .guarded_write import concurrent_change, guarded_apply, guarded_delete, gua
 from .plan import WORKLOAD_KINDS, Action, Plan, Step, describe, with_hint, with_owner
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
+_PROGRESS_SECONDS = 10.0
 
 
 @dataclass
@@ -63,7 +64,8 @@ class _PartiallyApplied(KubeError):
 class Executor:
     """Applies plans. ``gone_timeout``: the seconds that a deletion may take if the next step depends on it.
     ``grace_seconds``: the grace period of deletions; 0 kills pods at once. ``before_replacing`` is called before a
-    workload is deleted to be created again, from the thread of its plan; what it raises prevents the deletion."""
+    workload is deleted to be created again, from the thread of its plan; what it raises prevents the deletion.
+    ``progress`` shows a line during a long wait."""
 
     client: Client
     check_mode: bool
@@ -72,6 +74,7 @@ class Executor:
     force_conflicts: bool = False
     grace_seconds: int | None = None
     before_replacing: Callable[[Plan], None] = lambda plan: None
+    progress: Callable[[str], None] = lambda line: None
     sleep: Callable[[float], None] = time.sleep
 
     def apply_plan(self, plan: Plan) -> ApplyResult:
@@ -187,10 +190,10 @@ class Executor:
             return step.live
         if step.replaces:
             return self._recreate(step, plan, result)
-        if step.action is Action.CREATE and step.live:
-            if self.check_mode:
-                return None  # A dry run would be about the object that is terminating.
-            self._wait_until_gone(step)
+        if step.action is Action.CREATE and step.live and self.check_mode:
+            return None  # A dry run would be about the object that is terminating.
+        if step.action is Action.CREATE and not self.check_mode:
+            self._wait_until_gone(step, plan)
             step = replace(step, live={})
         if step.action is Action.UPDATE:
             step = self._hand_over_replicas(step)
@@ -243,7 +246,7 @@ class Executor:
             unknown = f"It is not known whether {kind} {plan.name} was deleted, to be created again."
             raise _PartiallyApplied(f"{_sentence(error)} {unknown} {_RUN_AGAIN}") from error
         try:
-            self._wait_until_gone(step)
+            self._wait_until_gone(step, plan)
         except KubeError as error:
             not_created = f"The former {kind} was deleted, its successor was not created."
             raise _PartiallyApplied(f"{_sentence(error)} {not_created} {_RUN_AGAIN}") from error
@@ -278,23 +281,55 @@ class Executor:
     def _delete(self, step: Step, plan: Plan) -> None:
         grace = self.grace_seconds
         guarded_delete(self.client, step.live, propagation="Background", grace_seconds=grace, dry_run=self.check_mode)
-        if step.kind in WORKLOAD_KINDS and grace is not None and not self.check_mode:
-            # Deleted by the garbage collector, the pods would keep their own grace period.
-            self.client.delete_collection(POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=grace)
+        if step.kind in WORKLOAD_KINDS and not self.check_mode:
+            self._kill_pods(plan)
 
-    def _wait_until_gone(self, step: Step) -> None:
-        """Wait until the live object of the step is gone; a new one may have its name."""
-        resource, metadata = resource_of(step.live), step.live["metadata"]
+    def _kill_pods(self, plan: Plan) -> None:
+        """Deleted by the garbage collector, they would keep their own grace period."""
+        if self.grace_seconds is not None:
+            labels, grace = pods_of(plan.name), self.grace_seconds
+            self.client.delete_collection(POD, plan.namespace, labels=labels, grace_seconds=grace)
+
+    def _wait_until_gone(self, step: Step, plan: Plan) -> None:
+        """Wait until the live object of the step is gone, and former pods; new ones may have their names."""
+        if not step.live and not step.former_pods:
+            return
+        if step.kind in WORKLOAD_KINDS:
+            self._kill_pods(plan)
+        left, progress_at = "", time.monotonic() + _PROGRESS_SECONDS
 
         def is_gone() -> bool:
-            now = self.client.get(resource, metadata.get("namespace"), metadata["name"])
-            return now is None or now["metadata"]["uid"] != metadata["uid"]
+            nonlocal left, progress_at
+            left = self._left(step, plan)
+            if left and time.monotonic() > progress_at:
+                self.progress(f"{describe(plan)}: waits until its predecessor is gone: {left}")
+                progress_at += _PROGRESS_SECONDS
+            return not left
 
         if not poll(is_gone, self.gone_timeout, backoff(0.1, 1.5, 2.0), sleep=self.sleep):
+            kills = step.kind in WORKLOAD_KINDS and self.grace_seconds is None
+            at_once = ", or set force=true to delete its pods at once" if kills else ""
             raise KubeError(
-                f"{step.live['kind']} {metadata['name']} is still terminating after {self.gone_timeout:.0f} s. Raise "
-                f"wait_timeout, or run the task again once its pods are gone."
+                f"still terminating after {self.gone_timeout:.0f} s: {left}. Raise wait_timeout, or run the task again "
+                f"once it is gone{at_once}."
             )
+
+    def _left(self, step: Step, plan: Plan) -> str:
+        """What is not gone yet: the live object, else former pods and their nodes."""
+        if step.live:
+            metadata = step.live["metadata"]
+            now = self.client.get(resource_of(step.live), metadata.get("namespace"), metadata["name"])
+            if now is not None and now["metadata"]["uid"] == metadata["uid"]:
+                return f"{step.live['kind']} {metadata['name']}"
+        if not step.former_pods:
+            return ""
+        former = {pod["metadata"]["uid"] for pod in step.former_pods}
+        pods = self.client.list_objects(POD, plan.namespace, labels=pods_of(plan.name), fields=UNFINISHED)
+        return ", ".join(
+            f"Pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'}"
+            for pod in pods
+            if pod["metadata"]["uid"] in former
+        )
 
     def _hand_over_replicas(self, step: Step) -> Step:
         """Before an autoscaler takes over ``replicas``, give the field to another field manager.

@@ -57,7 +57,7 @@ class Step:
     ``desired`` is empty for a deletion and for a patch of the ``changes`` alone (see ``patches``), ``live`` for a
     creation (unless the former object is still terminating). ``owned`` asks for an owner reference to the job's
     workload, whose uid is only known once that exists. ``anew`` is what to create if the live object is replaced, where
-    that is more than ``desired`` (see later_defaults.py).
+    that is more than ``desired`` (see later_defaults.py). A creation waits until ``former_pods`` are gone.
     """
 
     action: Action
@@ -66,6 +66,7 @@ class Step:
     changes: tuple[Change, ...] = ()
     owned: bool = False
     anew: dict[str, Any] = field(default_factory=dict)
+    former_pods: tuple[dict[str, Any], ...] = ()
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -10,11 +10,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.read import ByJob, JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
-from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, step_for
+from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, active_objects, plan_deletion, plan_job, step_for
 from ..kube.client import Client
-from ..kube.errors import KubeError
+from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import JOB_TYPE, KUEUE_JOB_UID
 from ..manifest.secrets import live_secret_values
@@ -51,7 +52,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             # Never updated: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
         plans.append(plan)
-    plans = _validated(task, plans)
+    plans = _after_predecessors(task, _validated(task, plans))
     for job, plan in zip(jobs, plans, strict=True):
         if plan.changed:  # Unchanged jobs do not repeat their warnings at every run.
             for warning in job.warnings:
@@ -62,11 +63,14 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
 def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
+    left = _pods_left(task, live) if task.options.force else {}
     plans: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []
     for job in jobs:
-        kinds = sorted({obj["metadata"]["labels"].get(JOB_TYPE) for obj in live[job.id]} - {None})
+        pods = left.get(job.id, ())
+        kinds = sorted({obj["metadata"]["labels"].get(JOB_TYPE) for obj in (*live[job.id], *pods)} - {None})
         plan = plan_deletion(job.name, job.namespace, job.kind or "".join(kinds) or None, live[job.id])
+        plan = plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in pods)))
         if job.kind and kinds and job.kind not in kinds:
             blockers.append((plan, _of_another_kind(kinds[0])))
         plans.append(plan)
@@ -123,7 +127,33 @@ def plan_transition(
     unmanaged = unmanaged_workloads(missing, task.client())
     taken = {(plan.namespace, plan.name) for plan, _text in unmanaged}
     blockers += [*unmanaged, *((plan, _NOT_FOUND) for plan in missing if (plan.namespace, plan.name) not in taken)]
-    return _validated(task, block_plans(plans, blockers, task.options.continue_on_error))
+    return _after_predecessors(task, _validated(task, block_plans(plans, blockers, task.options.continue_on_error)))
+
+
+def _pods_left(task: Task[JobOptions], live: ByJob) -> ByJob:
+    """The unfinished pods of jobs that are deleted already. On a lost node, they do not end by themselves."""
+    gone = [
+        job for job, found in live.items() if not any(obj["kind"] in WORKLOAD_KINDS for obj in active_objects(found))
+    ]
+    none: ByJob = {}
+    left = if_allowed(lambda: read_pods(task.client(), gone), none) if gone else none
+    return {job: [pod for pod in pods if is_unfinished(pod)] for job, pods in left.items()}
+
+
+def _after_predecessors(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
+    """The plans, those that create a training after the end of the pods of a former one: both write the same files."""
+    new = {
+        (plan.namespace, plan.name)
+        for plan in plans
+        if plan.steps and plan.steps[0].action is Action.CREATE and plan.steps[0].kind == "Job"
+    }
+    left = _pods_left(task, {job: [] for job in new})
+    return [
+        plan.with_steps([replace(plan.steps[0], former_pods=tuple(pods)), *plan.steps[1:]])
+        if (pods := left.get((plan.namespace, plan.name)))
+        else plan
+        for plan in plans
+    ]
 
 
 def _live_jobs(task: Task[JobOptions], objects: ByJob, reads_pods: bool) -> dict[JobId, LiveJob]:

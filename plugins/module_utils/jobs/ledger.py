@@ -53,8 +53,8 @@ class Entry(NamedTuple):
     def being_replaced(self, uid: str, moment: str) -> Entry:
         """The entry to write before the Job with that uid is deleted to be created again.
 
-        A time to live or a result would make a missing Job one that has ended. Without them, it counts as deleted before
-        its end, so the next task creates it; version 1.0.0 reads it the same way.
+        A time to live or a result would make a missing Job one that has ended. Without them, it counts as deleted
+        before its end, so the next task creates it; version 1.0.0 reads it the same way.
         """
         return self._replace(uid=uid, ttl_seconds=None, result=None, finished_at=moment)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Keep what a restart deletes until it is created again, so that an interrupted restart can be repeated.
 
-A restart has no manifest: once the Job is gone, nothing else says what it was. The copy is a ControllerRevision, the kind
-that Kubernetes has for such data. It is not in the ledger because the environment of a Job may hold secrets: the role
-``view`` of Kubernetes shows ControllerRevisions to those who may read Jobs, and ours to those who may restart them.
+A restart has no manifest: once the Job is gone, nothing else says what it was. The copy is a ControllerRevision, the
+kind that Kubernetes has for such data. It is not in the ledger, because the environment of a Job may hold secrets and a
+ConfigMap may have other readers. Of the levels in rbac/levels.py, only those that restart jobs read the copies.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class RestartCopies:
             return
         try:
             self._task.client().create(revision_of(plan))
-        except ApiError as error:
-            if error.is_transient:
+        except KubeError as error:
+            if not isinstance(error, ApiError) or error.is_transient:
+                error.may_be_written = False  # The job has not been touched.
                 raise
             self._warn(plan.namespace, error)
 

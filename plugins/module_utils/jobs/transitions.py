@@ -15,13 +15,14 @@ other services     ``replicas`` 0, as before  annotation of the template   ``rep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..accelerators import ACCELERATORS, whole_devices
 from ..cluster.pod_requests import pod_requests
-from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, kept_replicas, status_of
+from ..cluster.related import is_unfinished
+from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
 from ..engine.plan import Action, Plan, Step, plan_job, recreated
 from ..labels import FIELD_MANAGER, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
@@ -119,8 +120,12 @@ def resume(job: LiveJob) -> Plan:
     return _patch(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas)])
 
 
-def restart(job: LiveJob, now: str) -> Plan:
-    """Replace the job's pods; ``now`` is in RFC 3339. Raises TransitionRefused for a job that is paused or incomplete."""
+def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -> Plan:
+    """Replace the job's pods; ``now`` is in RFC 3339.
+
+    With ``lost_nodes`` (the option force), pods that do not end by themselves are deleted at once: those on such nodes,
+    and those that are terminating. Raises TransitionRefused for a job that is paused or incomplete.
+    """
     if is_paused(job.workload) or job.is_inactive_in_kueue:
         raise TransitionRefused("it is paused, and a restart would not make it run. Resume it with state=resumed.")
     if job.workload["kind"] == "Job":
@@ -131,9 +136,13 @@ def restart(job: LiveJob, now: str) -> Plan:
             )
         return _recreate(job)
     plan = _patch(job, Action.RESTART, [(_RESTARTED, now)])
-    if job.workload["spec"].get("updateStrategy", {}).get("type") != "OnDelete":
-        return plan
-    return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in job.pods)))
+    on_delete = job.workload["spec"].get("updateStrategy", {}).get("type") == "OnDelete"
+    deleted = [
+        pod
+        for pod in job.pods
+        if on_delete or (lost_nodes is not None and (is_terminating(pod) or pod["spec"].get("nodeName") in lost_nodes))
+    ]
+    return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in deleted)))
 
 
 def scale(job: LiveJob, replicas: int) -> Plan:
@@ -207,5 +216,5 @@ def _held_gpus(pods: Iterable[Mapping[str, Any]]) -> int:
     return sum(
         whole_devices(pod_requests(pod, ACCELERATORS))
         for pod in pods
-        if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        if pod["spec"].get("nodeName") and is_unfinished(pod)
     )

@@ -9,8 +9,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from ..cluster.node_loss import seems_lost
 from ..cluster.nodes import Node, slim_node
-from ..cluster.reason import PendingReason, pending_reasons, quota_refusal, refused_condition
+from ..cluster.read import read_node
+from ..cluster.reason import PendingReason, Surroundings, pending_reasons, quota_refusal, refused_condition
 from ..cluster.related import own_pods, pods_of_template
 from ..cluster.status import is_held, is_terminating
 from ..kube.client import Client
@@ -73,7 +75,8 @@ class Feasibility:
         current = own_pods(workload, pods) if fresh else pods_of_template(workload, pods)
         namespace = workload["metadata"]["namespace"]
         try:
-            found = list(pending_reasons(workload, current, events, self._nodes_for(current)))
+            around = Surroundings(self._nodes_for(current), self._lost_nodes(current))
+            found = list(pending_reasons(workload, current, events, around))
             holds = partial(self._holds, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)
             unmended = next(filter(holds, (reason for reason in found if reason.needs_user)), None)
@@ -126,6 +129,12 @@ class Feasibility:
             self._nodes_read_at = now
             self._checked |= waiting
         return self._nodes if waiting else None
+
+    def _lost_nodes(self, pods: Sequence[Object]) -> list[Node]:
+        """The nodes that pods seem to have been lost with."""
+        names = {pod["spec"]["nodeName"] for pod in pods if seems_lost(pod)}
+        reads = [self._cached(("node", name), partial(read_node, self._client, name)) for name in sorted(names)]
+        return [node for read in reads for node in read]
 
     def _is_node_coming(self, namespace: str, pods: Sequence[Object]) -> bool:
         names = {pod["metadata"]["name"] for pod in pods}

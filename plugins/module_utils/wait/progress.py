@@ -10,7 +10,7 @@ from typing import Any
 
 from ..cluster.read import JobId
 from ..cluster.reason import PendingReason
-from ..cluster.related import own_pods
+from ..cluster.related import has_succeeded, own_pods
 from ..cluster.status import is_rolled_out, is_terminating, pods_ready, pods_wanted, status_of
 from .goals import SCHEDULED, Goal, unfinished_pods
 from .loop import JobStatus
@@ -20,7 +20,7 @@ _MAX_INTERVAL = 30.0
 _NAMED = 3  # jobs that a line of progress names
 _LISTED = 10  # jobs that a message lists; the results have all of them
 _NAMED_LEFT = 5  # objects of a job that a message names
-_LONGEST_REASON = 160
+_LONGEST_REASON = 300
 _LOG_LINES = 5  # of a failed container, in the message
 
 
@@ -202,22 +202,19 @@ def _pods_of_goal(goal: Goal, workload: Mapping[str, Any], pods: Sequence[Mappin
     if pods_ready(workload) and (old > 0 or unseen):
         left = f", {old} old left" if old > 0 else ""
         return f"{status_of(workload)}, {0 if unseen else updated} of {wanted} pods updated{left}"
-    return f"{status_of(workload)}, {_pods_ready(workload)}"
+    return f"{status_of(workload)}, {pods_ready(workload)} of {wanted} pods ready"
 
 
 def _pods_of_training(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
     status, wanted = job.get("status", {}), pods_wanted(job)
     # The Job counts a pod that has ended a second or two later.
-    ended = sum(pod.get("status", {}).get("phase") == "Succeeded" for pod in pods)
-    succeeded, failed = max(ended, status.get("succeeded", 0)), status.get("failed", 0)
+    succeeded = max(sum(map(has_succeeded, pods)), status.get("succeeded", 0))
+    failed = status.get("failed", 0)
     if succeeded >= wanted:
         return f"{wanted} of {wanted} pods succeeded"
+    ready = min(pods_ready(job), wanted - succeeded)
     others = (f", {number} {what}" for number, what in ((succeeded, "succeeded"), (failed, "failed")) if number)
-    return f"{status_of(job)}, {_pods_ready(job)}{''.join(others)}"
-
-
-def _pods_ready(workload: Mapping[str, Any]) -> str:
-    return f"{pods_ready(workload)} of {pods_wanted(workload)} pods ready"
+    return f"{status_of(job)}, {ready} of {wanted} pods ready{''.join(others)}"
 
 
 def _pods(number: int) -> str:
