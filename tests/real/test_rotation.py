@@ -9,7 +9,6 @@ import pytest
 from integration.ansible import Ansible, TaskResult
 from integration.api import eventually
 
-from .jobs import logged
 from .programs import python
 
 LINES = 120_000  # of 100 bytes, and what the runtime adds to each: more than 10 MiB
@@ -17,10 +16,9 @@ TALKER = f"""
 import signal, sys, time
 
 signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
-for number in range({LINES}):
-    print(f"line {{number:06}} " + "x" * 87)
-print("all said", flush=True)
+sys.stdout.write("".join(f"line {{number:06}} " + "x" * 87 + "\\n" for number in range({LINES})))
 while True:
+    print("still here", flush=True)
     time.sleep(1)
 """
 
@@ -33,16 +31,17 @@ def read(ansible: Ansible, namespace: str, dest: Path) -> TaskResult:
 
 @pytest.mark.timeout(600)
 def test_lines_that_rotation_has_removed_are_told(ansible: Ansible, namespace: str, tmp_path: Path):
-    result = ansible.job(definition=python("compute", "talk", TALKER), namespace=namespace, wait=True)
+    manifest = python("compute", "talk", TALKER, resources={"cpu": "500m"})
+    result = ansible.job(definition=manifest, namespace=namespace, wait=True)
     assert not result.failed, result.message
-    eventually(lambda: "all said" in logged(ansible, namespace, "talk")[-1:], 120)
     dest = tmp_path / "talk.log"
 
     def rotated() -> bool:
         """The kubelet looks every ten seconds."""
         read(ansible, namespace, dest)
-        return not dest.read_text().startswith("line 000000")
+        text = dest.read_text()
+        return text.endswith("still here\n") and not text.startswith("line 000000")
 
-    eventually(rotated, 60)
+    eventually(rotated, 120)
     result = read(ansible, namespace, dest)
     assert "rotat" in result.screen, result.screen
