@@ -88,8 +88,8 @@ options:
       - The logs of multiple pods are separated by C(==> pod <==) headings.
       - The directory must exist. The file is replaced after all logs have been read. It is left unchanged if no log is available.
       - The kubelet starts a new log when one has 10 MiB, and the API server only gives access to the newest. Lines that the file
-        already has of the running container, and the API server no longer has, are kept. The task warns if lines are missing
-        in between. This does not apply with O(since), O(grep) or O(previous), and not to a file from before the container
+        already has of the running container, and the API server no longer has, are kept. The task warns if lines may be
+        missing in between. This does not apply with O(since), O(grep) or O(previous), and not to a file from before the container
         started.
     type: path
   mode:

@@ -29,7 +29,7 @@ from .copy_scripts import (
     receive_files,
     send_files,
 )
-from .copy_tree import LINK, ROOT, CopyPlan, Entry, Listing, Tree, can_copy, check_parents, printable, with_digests
+from .copy_tree import LINK, ROOT, CopyPlan, FileEntry, Listing, Tree, can_copy, check_parents, printable, with_digests
 
 _AGAIN = "Run the task again."
 
@@ -94,7 +94,7 @@ def _directory_to_pod(container: Container, local: Path, remote_path: str) -> Si
     listing = _list_dest(container, remote, *names)
     if listing.kind == OTHER:
         raise TaskFailed(f"remote_path is not a directory: {printable(remote_path)}. Remove it, or name another path.")
-    dest = {**listing.entries, **({ROOT: Entry(DIRECTORY)} if listing.kind == DIRECTORY else {})}
+    dest = {**listing.entries, **({ROOT: FileEntry(DIRECTORY)} if listing.kind == DIRECTORY else {})}
     source = with_digests(source, dest, lambda name: file_digest(local / name))
     return Sides(source, dest, str(local), remote, space=listing.space, comparable=listing.has_digests)
 
@@ -123,7 +123,7 @@ def _file_to_pod(container: Container, local: Path, name: str, remote_path: str)
     return Sides(source, dest, str(local.parent), parent, names, listing.space, listing.has_digests)
 
 
-def _file_entry(local: Path) -> Entry:
+def _file_entry(local: Path) -> FileEntry:
     return list_files(local.parent, [local.name])[local.name]
 
 

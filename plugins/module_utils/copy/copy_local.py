@@ -16,15 +16,15 @@ from typing import BinaryIO
 from ..kube.transport import CHUNK_SIZE
 from .copy_archive import FileChanged
 from .copy_scripts import OTHER, STAGE
-from .copy_tree import LINK, ROOT, CopyPlan, Entry, Tree, entry_kind, printable
+from .copy_tree import LINK, ROOT, CopyPlan, FileEntry, Tree, entry_kind, printable
 
 
-def list_directory(root: Path) -> dict[str, Entry]:
+def list_directory(root: Path) -> dict[str, FileEntry]:
     """Everything in a directory, with itself. Raises OSError."""
     return {name: _entry(Path(os.path.join(root, name))) for name in (ROOT, *_names(root))}
 
 
-def list_files(root: Path, names: Iterable[str]) -> dict[str, Entry]:
+def list_files(root: Path, names: Iterable[str]) -> dict[str, FileEntry]:
     """Those of the names that exist in a directory."""
     found = {}
     for name in names:
@@ -53,12 +53,12 @@ def _names(root: Path) -> Iterator[str]:
             yield os.path.relpath(os.path.join(directory, name), root)
 
 
-def _entry(path: Path) -> Entry:
+def _entry(path: Path) -> FileEntry:
     status = path.lstat()
     # The tools of a container print names a line each.
     kind = OTHER if "\n" in str(path) else entry_kind(status.st_mode)
     target = os.readlink(path) if kind == LINK else ""
-    return Entry(kind, stat.S_IMODE(status.st_mode) & 0o777, status.st_size, target=target)
+    return FileEntry(kind, stat.S_IMODE(status.st_mode) & 0o777, status.st_size, target=target)
 
 
 class Receiver:

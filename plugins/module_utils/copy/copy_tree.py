@@ -20,7 +20,7 @@ LINK = _KINDS[stat.S_IFLNK]
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileEntry:
     """A file, directory or link, or something else. ``mode``: permissions; ``digest``: SHA-256 of a file, if known."""
 
     kind: str
@@ -30,7 +30,7 @@ class Entry:
     target: str = ""
 
 
-Tree = Mapping[str, Entry]  # by name relative to the directory
+Tree = Mapping[str, FileEntry]  # by name relative to the directory
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Listing:
     """What a container has at a path. ``kind`` is one of the words of copy_scripts.py; ``space`` is in bytes."""
 
     kind: str
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, FileEntry] = field(default_factory=dict)
     lacks: tuple[str, ...] = ()
     has_digests: bool = True
     space: int | None = None
@@ -89,7 +89,7 @@ def plan_copy(source: Tree, dest: Tree) -> CopyPlan:
     return CopyPlan(tuple(files), tuple(links), tuple(new), modes, skipped, unchanged)
 
 
-def can_copy(name: str, entry: Entry) -> bool:
+def can_copy(name: str, entry: FileEntry) -> bool:
     """Files, directories, and links within the copied directory."""
     return entry.kind in (FILE, DIRECTORY) or (entry.kind == LINK and stays_inside(name, entry.target))
 
@@ -107,14 +107,14 @@ def stays_inside(name: str, target: str) -> bool:
     return ".." not in steps[climbs:] and climbs <= name.count("/")
 
 
-def same_content(one: Entry, other: Entry | None) -> bool:
+def same_content(one: FileEntry, other: FileEntry | None) -> bool:
     """Whether two files are known to have the same content."""
     if other is None or other.kind != FILE or one.size != other.size:
         return False
     return one.size == 0 or (one.digest is not None and one.digest == other.digest)
 
 
-def _differs_as_link(link: Entry, other: Entry | None) -> bool:
+def _differs_as_link(link: FileEntry, other: FileEntry | None) -> bool:
     return other is None or (other.kind, other.target) != (LINK, link.target)
 
 
@@ -127,10 +127,10 @@ def _check_conflicts(source: Tree, dest: Tree) -> None:
             )
 
 
-def with_digests(tree: Tree, other: Tree, digest: Callable[[str], str]) -> dict[str, Entry]:
+def with_digests(tree: Tree, other: Tree, digest: Callable[[str], str]) -> dict[str, FileEntry]:
     """The tree with the digests of those files that only their content can distinguish from ``other``'s."""
 
-    def needs_digest(name: str, entry: Entry) -> bool:
+    def needs_digest(name: str, entry: FileEntry) -> bool:
         there = other.get(name)
         return entry.kind == FILE and there is not None and bool(there.digest) and there.size == entry.size
 
@@ -165,13 +165,13 @@ def parse_listing(output: bytes) -> Listing:
     raise ValueError("the container's list of files is incomplete")
 
 
-def _parse_entries(lines: Iterator[str]) -> dict[str, Entry]:
-    entries: dict[str, Entry] = {}
+def _parse_entries(lines: Iterator[str]) -> dict[str, FileEntry]:
+    entries: dict[str, FileEntry] = {}
     digests: dict[str, str] = {}
     for line in lines:
         if found := _STATUS.fullmatch(line):
             bits = int(found["mode"], 16)
-            entries[relative_name(found["name"])] = Entry(entry_kind(bits), bits & 0o777, int(found["size"]))
+            entries[relative_name(found["name"])] = FileEntry(entry_kind(bits), bits & 0o777, int(found["size"]))
         elif line.startswith("l "):
             name, target = relative_name(line[2:]), next(lines, "")
             if name not in entries:
@@ -227,7 +227,7 @@ def facts(tree: Tree, names: Iterable[str]) -> dict[str, str]:
     return {printable(name): _facts(tree[name]) for name in names if name in tree}
 
 
-def _facts(entry: Entry) -> str:
+def _facts(entry: FileEntry) -> str:
     if entry.kind == LINK:
         return f"link to {printable(entry.target)}"
     if entry.kind != FILE:

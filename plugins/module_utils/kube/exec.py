@@ -113,7 +113,7 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
 
 def _no_websocket(url: str, answer: str) -> str:
     return (
-        f"no WebSocket to the API server: {url.partition('?')[0]} answered {answer}. A proxy or load balancer in "
+        f"no WebSocket to the API server at {url.partition('?')[0]}: {answer.rstrip('.')}. A proxy or load balancer in "
         f"between has to pass WebSockets on."
     )
 

@@ -3,9 +3,9 @@
 
 Every 10 seconds the kubelet renames the log of a running container that has reached 10 MiB, and an empty file takes its
 place (pkg/kubelet/logs/container_log_manager.go, ``rotateLatestLog``; the defaults of containerLogMaxSize and
-containerLogMonitorInterval). The API serves the newest file alone. So a log may begin at any time after the start of its
-container, or be empty, and nothing in the answer says so: of 400,000 lines that a container wrote within 40 s, the API
-served the last 80,000 (Kubernetes 1.36).
+containerLogMonitorInterval). The API serves the newest file alone. So a log may begin at any time after the start of
+its container, or be empty, and nothing in the answer says so. On Kubernetes 1.36, of 400,000 lines that a container
+wrote within 40 s, the API served the last 80,000.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def missing_message(log: ServedLog, path: str) -> str:
     """A warning about lines that neither the log nor the file has."""
     when = f"before {log.first_timestamp}" if log.first_timestamp else "of the log"
     return (
-        f"lines {when} of pod {log.pod} have been rotated away by the kubelet. {path} keeps those that it already has."
+        f"lines {when} of pod {log.pod} have been rotated away by the kubelet. {path} keeps those that it already has. "
+        f"Others may be missing."
     )
 
 

@@ -12,7 +12,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.copy.copy_scripts 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.copy.copy_tree import (
     LINK,
     CopyPlan,
-    Entry,
+    FileEntry,
     check_parents,
     facts,
     parse_listing,
@@ -26,19 +26,19 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.copy.copy_tree imp
 A, B = "a" * 64, "b" * 64
 
 
-def file(digest: str | None = A, size: int = 5, mode: int = 0o644) -> Entry:
-    return Entry(FILE, mode, size, digest)
+def file(digest: str | None = A, size: int = 5, mode: int = 0o644) -> FileEntry:
+    return FileEntry(FILE, mode, size, digest)
 
 
-def directory(mode: int = 0o755) -> Entry:
-    return Entry(DIRECTORY, mode)
+def directory(mode: int = 0o755) -> FileEntry:
+    return FileEntry(DIRECTORY, mode)
 
 
-def link(target: str) -> Entry:
-    return Entry(LINK, 0o777, target=target)
+def link(target: str) -> FileEntry:
+    return FileEntry(LINK, 0o777, target=target)
 
 
-PLANS: dict[str, tuple[dict[str, Entry], dict[str, Entry], dict[str, Any]]] = {
+PLANS: dict[str, tuple[dict[str, FileEntry], dict[str, FileEntry], dict[str, Any]]] = {
     "new": ({"a": file()}, {}, {"files": ("a",)}),
     "the same": ({"a": file()}, {"a": file()}, {"unchanged": 1}),
     "other content": ({"a": file(A)}, {"a": file(B)}, {"files": ("a",)}),
@@ -60,13 +60,13 @@ PLANS: dict[str, tuple[dict[str, Entry], dict[str, Entry], dict[str, Any]]] = {
     "a link": ({"l": link("a"), "m": link("b")}, {"l": link("b"), "m": link("b")}, {"links": ("l",), "unchanged": 1}),
     "a link in the place of a file": ({"l": link("a")}, {"l": file()}, {"links": ("l",)}),
     "a file in the place of a link": ({"l": file()}, {"l": link("a")}, {"files": ("l",)}),
-    "what cannot be copied": ({"l": link("/etc"), "p": Entry(OTHER)}, {}, {"skipped": ("l", "p")}),
+    "what cannot be copied": ({"l": link("/etc"), "p": FileEntry(OTHER)}, {}, {"skipped": ("l", "p")}),
     "only at the destination": ({}, {"a": file()}, {}),
 }
 
 
 @pytest.mark.parametrize(("source", "dest", "expected"), PLANS.values(), ids=PLANS)
-def test_what_differs_is_copied(source: dict[str, Entry], dest: dict[str, Entry], expected: dict[str, Any]):
+def test_what_differs_is_copied(source: dict[str, FileEntry], dest: dict[str, FileEntry], expected: dict[str, Any]):
     assert plan_copy(source, dest) == CopyPlan(**expected)
 
 
@@ -74,7 +74,7 @@ def test_what_differs_is_copied(source: dict[str, Entry], dest: dict[str, Entry]
     ("source", "dest"),
     [(file(), directory()), (directory(), file()), (directory(), link("x")), (link("x"), directory())],
 )
-def test_a_directory_never_replaces_anything_else_or_is_replaced(source: Entry, dest: Entry):
+def test_a_directory_never_replaces_anything_else_or_is_replaced(source: FileEntry, dest: FileEntry):
     with pytest.raises(ValueError, match=rf"^x is a {source.kind}, but a {dest.kind} at the destination\."):
         plan_copy({"x": source}, {"x": dest})
 
@@ -126,11 +126,11 @@ def test_a_listing():
     listing = parse_listing(output.encode())
     assert (listing.kind, listing.space, listing.has_digests) == (DIRECTORY, 2048, True)
     assert listing.entries == {
-        ".": Entry(DIRECTORY, 0o755, 4096),
-        "a b": Entry(FILE, 0o644, 5, A),
-        "l": Entry(LINK, 0o777, 3, target="a b"),
-        "null": Entry(OTHER, 0o666),
-        "d/s": Entry(FILE, 0o700, 1, B),  # without the bit setuid
+        ".": FileEntry(DIRECTORY, 0o755, 4096),
+        "a b": FileEntry(FILE, 0o644, 5, A),
+        "l": FileEntry(LINK, 0o777, 3, target="a b"),
+        "null": FileEntry(OTHER, 0o666),
+        "d/s": FileEntry(FILE, 0o700, 1, B),  # without the bit setuid
     }
 
 
@@ -172,7 +172,7 @@ def test_a_listing_that_is_none_is_refused(output: str):
 
 
 @pytest.mark.parametrize("parent", [{}, {"d": link("/etc")}, {"d": link("e")}, {"d": file()}], ids=str)
-def test_files_must_be_in_listed_directories(parent: dict[str, Entry]):
+def test_files_must_be_in_listed_directories(parent: dict[str, FileEntry]):
     with pytest.raises(ValueError, match=r"^'d/x' is not in a directory$"):
         check_parents({".": directory(), **parent, "d/x": file()})
     check_parents({"d": directory(), "d/x": file(), "a": file()})
@@ -202,7 +202,7 @@ def test_the_size_of_an_archive_is_known_before(tmp_path: Path):
     for name, size in sizes.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x" * size)
-    tree = {**{name: Entry(FILE, 0o644, size) for name, size in sizes.items()}, "l": link("d" * 200)}
+    tree = {**{name: FileEntry(FILE, 0o644, size) for name, size in sizes.items()}, "l": link("d" * 200)}
     plan = CopyPlan(tuple(sizes), ("l",), ("e",), {"f": 0o600, "e": 0o755})
     archive = Archive(lambda name: tmp_path / name, tree, plan)
     assert sum(map(len, archive.pieces())) == archive.size

@@ -54,8 +54,11 @@ def lines(text: str) -> str:
     return "".join(f"line {letter}\n" for letter in text)
 
 
-GONE = "lines before {time} of pod x-0 have been rotated away by the kubelet. {dest} keeps those that it already has."
-EMPTY = "lines of the log of pod x-0 have been rotated away by the kubelet. {dest} keeps those that it already has."
+GONE, EMPTY = (
+    f"lines {which} of pod x-0 have been rotated away by the kubelet. {{dest}} keeps those that it already has. "
+    f"Others may be missing."
+    for which in ("before {time}", "of the log")
+)
 
 # What the file has, what the server has, further options; what the file has then, and the warning.
 ROTATIONS: dict[str, tuple[str, str, dict[str, Any], str, str | None]] = {
