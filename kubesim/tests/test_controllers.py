@@ -92,6 +92,22 @@ def test_foreground_deletion_goes_down_a_tree() -> None:
     assert [exists(sim, name) for name in ("top", "middle", "leaf")] == [False, False, False]
 
 
+def test_a_late_collector_leaves_a_service_terminating_long_after_its_owner() -> None:
+    sim = Simulation()
+    sim.controllers["garbage-collector-controller"].collect_seconds = 10
+    parent = config_map(sim, "parent")
+    spec = {"clusterIP": "None", "selector": {"app": "x"}, "ports": [{"port": 80}]}
+    sim.create("Service", "s", spec, metadata={"ownerReferences": [owner(parent)]})
+    config_map(sim, "child", owner(parent, blockOwnerDeletion=True), finalizers=["example.com/slow"])
+    sim.registry.delete("ConfigMap", "default", "parent", propagation="Foreground")
+    sim.advance(11)
+    sim.change("ConfigMap", "child", lambda one: one["metadata"].pop("finalizers"))
+    assert not exists(sim, "parent"), "the Service does not block it"
+    assert sim.get("Service", "s")["metadata"]["finalizers"] == ["foregroundDeletion"], "it waits for its EndpointSlice"
+    sim.advance(10)
+    assert not exists(sim, "s", "Service")
+
+
 # -- namespaces and quotas ---------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,8 @@ description:
   - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads. It fails if an
     unmanaged object has the name of a job. Missing PriorityClasses (C(gpuctl-high), C(gpuctl-medium), C(gpuctl-low)) are
     created.
+  - If another run or person changes the same job at the same time, the module plans it again with what it finds then. After
+    five attempts, the task fails and names the field manager of the other change.
 attributes:
   idempotent:
     support: partial
@@ -128,9 +130,11 @@ options:
         exhausted quota, a missing pool or GPU type, more GPUs than any node has, C(CrashLoopBackOff), a failed training, and a
         job that was paused or deleted in the meantime. For a failed container, the message and RV(results[].log) contain the
         last lines of its log.
+      - What somebody may be about to create, such as a missing Secret or PersistentVolumeClaim, is waited for for 30 seconds.
       - If other jobs use the GPUs, the module keeps waiting.
       - If one job fails, the module stops waiting for all jobs, unless O(continue_on_error) is set.
       - When O(wait_timeout) expires, the task fails and reports the status and the reason of each job that is not ready.
+      - If the cluster cannot be read then, the task fails and says that the state of the jobs is not known.
       - With a local connection, Ansible displays progress messages.
     type: bool
     default: false

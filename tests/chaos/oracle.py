@@ -23,7 +23,7 @@ PROMISES = {
     "changed": "`changed` is false only if nothing was written, or if the message says that this is not known.",
     "message": "A failure is explained in a few lines, without HTML, tracebacks or false claims.",
     "deletion": "If a failed run has deleted a job and not created it again, its message says so.",
-    "survives": "A single transient fault (busy server, reset, lost answer) does not fail a run, nor do broken watches.",
+    "survives": "A single transient fault (busy server, reset, lost answer, broken watch) does not fail a run.",
     "prompt": "A run on a silent server fails within its `request_timeout`.",
     "heals": "Running the same task again succeeds and completes the work.",
     "stable": "After that, the task changes nothing and writes nothing.",

@@ -24,6 +24,7 @@ from .stage import call
 
 AT_A_TIME = 20
 _SETTLING = 3.0  # seconds that the garbage collector gets before the objects are counted
+_COLLECTOR_LAG = 0.5  # seconds, in the simulator; a real one that has much to do takes as long
 _PATIENCE = 120  # seconds; twenty trainings at a time are more than a control plane without etcd's disk likes
 
 
@@ -44,7 +45,12 @@ def play(kubeconfig: Path | None, number: int) -> Recreations:
     runner, proxy = Runner(), Proxy()
     lane = proxy.lane()
     found = Recreations()
-    with places.named(kubeconfig, cluster_wide=False) if kubeconfig else places.simulated(nodes=8) as place:
+    where = (
+        places.named(kubeconfig, cluster_wide=False)
+        if kubeconfig
+        else places.simulated(nodes=8, collect_seconds=_COLLECTOR_LAG)
+    )
+    with where as place:
         proxy.target = place.url
         _run(_declared(0), place, lane, runner)
         for turn in range(1, -(-number // AT_A_TIME) + 1):

@@ -33,7 +33,6 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
         warn=task.warn,
         force_conflicts=options.force_conflicts,
         grace_seconds=0 if options.force else None,
-        before_replacing=ledger.before_replacing,
         progress=task.progress,
     )
     results = [result for result in plan_and_apply(task, state, jobs, ledger, executor) if result]

@@ -35,10 +35,9 @@ class LedgerStore:
         self._entries: dict[str, dict[str, Entry]] = {}
         self._missing: set[str] = set()
         self._inaccessible: set[str] = set()
-        self._replaced: dict[str, dict[str, Entry]] = {}  # by namespace and name, as they were before
+        self._replaced: dict[str, dict[str, Entry]] = defaultdict(dict)  # by namespace and name, as they were before
+        self._announced: set[tuple[str, str]] = set()
         self._begun: set[JobId] = set()
-        self._plans: Sequence[Plan] = ()
-        self._announced: set[str] = set()  # the namespaces in which the plans to replace are recorded
         self._copies = RestartCopies(task)
         self._may_have_copies: set[JobId] = set()
         self._lock = Lock()
@@ -67,15 +66,10 @@ class LedgerStore:
                 self._may_have_copies.add(job)
         return found
 
-    def expect(self, plans: Sequence[Plan]) -> None:
-        """These plans are applied next."""
-        self._plans = plans
-        self._announced.clear()
-
-    def before_replacing(self, plan: Plan) -> None:
+    def before_replacing(self, plan: Plan, plans: Sequence[Plan]) -> None:
         """Record that the plan's training will be created again, before its Job is deleted. Raises KubeError.
 
-        One write per namespace, for all expected plans, before the first deletion. Threads may call this at once.
+        One write per namespace, for all of ``plans``, before the first deletion. Threads may call this at once.
         """
         if is_restart(plan):
             self._copies.save(plan)
@@ -83,10 +77,10 @@ class LedgerStore:
             if is_restart(plan):
                 self._may_have_copies.add((plan.namespace, plan.name))
             self._begun.add((plan.namespace, plan.name))
-            if plan.namespace in self._announced:
+            if _run_of(plan) in self._announced:
                 return
             entries = self._read(plan.namespace)
-            replaced = {each.name: each for each in self._plans if each.namespace == plan.namespace and _replaces(each)}
+            replaced = {each.name: each for each in plans if each.namespace == plan.namespace and _replaces(each)}
             known = {name: entries[name] for name in replaced if name in entries}
             now = now_as_text()
             open_entries = {
@@ -100,8 +94,8 @@ class LedgerStore:
                     error.may_be_written = False  # The job has not been touched.
                     raise
                 self._warn_inaccessible(plan.namespace, error)
-            self._announced.add(plan.namespace)
-            self._replaced[plan.namespace] = {**known, **self._replaced.get(plan.namespace, {})}
+            self._announced |= {_run_of(each) for each in replaced.values()}
+            self._replaced[plan.namespace].update(known)
             entries.update(open_entries)
 
     def record(self, results: Iterable[ApplyResult]) -> None:
@@ -206,6 +200,11 @@ class LedgerStore:
             f"the ledger of finished trainings in namespace {namespace} (ConfigMap {LEDGER}) is not up to date, "
             f"so they may run again once Kubernetes has removed them: {str(error).rstrip('.')}.{hint}"
         )
+
+
+def _run_of(plan: Plan) -> tuple[str, str]:
+    """The namespace and uid of the Job that the plan replaces."""
+    return plan.namespace, str(plan.steps[0].live["metadata"]["uid"])
 
 
 def _replaces(plan: Plan) -> bool:

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..engine.apply import ApplyResult, Executor
@@ -38,10 +39,14 @@ def plan_and_apply(
     Only the jobs in conflict are planned again, with what they are by then: another manifest of the same job that was
     applied meanwhile is replaced as a whole.
     """
+
+    def apply(plans: list[Plan], *, keep_going: bool) -> list[ApplyResult | None]:
+        announcing = replace(executor, before_replacing=lambda plan: ledger.before_replacing(plan, plans))
+        return announcing.apply_plans(plans, keep_going=keep_going)
+
     delays = _random_delays()
     plans = _plans(task, state, jobs, ledger, delays, sleep)
-    ledger.expect(plans)
-    results = executor.apply_plans(plans, keep_going=task.options.continue_on_error)
+    results = apply(plans, keep_going=task.options.continue_on_error)
     for _try in range(_TRIES - 1):
         again = [number for number, result in enumerate(results) if result and result.conflict]
         if not again:
@@ -57,8 +62,7 @@ def plan_and_apply(
             for number in again:
                 _add_problem(results[number], problem, jobs[number])
             break
-        ledger.expect(plans)
-        for number, result in zip(again, executor.apply_plans(plans, keep_going=True), strict=True):
+        for number, result in zip(again, apply(plans, keep_going=True), strict=True):
             results[number] = _joined(results[number], result)
     return results
 

@@ -70,8 +70,8 @@ class Watch:
 
 def _event(line: bytes) -> dict[str, Any] | None:
     """None for anything else than an event of a watch."""
+    event = read_json(line) or {}
     try:
-        event = read_json(line) or {}
         obj = event["object"]
         is_event = "code" in obj if event["type"] == "ERROR" else obj["metadata"]["resourceVersion"]
     except (TypeError, KeyError):

@@ -28,6 +28,7 @@ class PoolOptions(ConcurrencyOptions):
     remove_nodes: list[str] | None = option("list", elements="str")
     purge: bool = option("bool", default=True)
     force: bool = option("bool", default=False)
+    ignore_jobs: list[str] | None = option("list", elements="str")
 
 
 POOL_CONSTRAINTS: dict[str, Any] = {
@@ -49,7 +50,8 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     client = task.client()
 
     def plan() -> PoolPlans:
-        return plan_pools(client, requests, force=task.options.force)
+        ignored = frozenset(task.options.ignore_jobs or ())
+        return plan_pools(client, requests, force=task.options.force, ignored_jobs=ignored)
 
     with permission_hint():
         if task.check_mode:

@@ -84,7 +84,7 @@ _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 # gpuctl_job_info, gpuctl_job_log, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
 _READ_PERMISSIONS: _Permissions = (
     ("get list", _WORKLOADS),
-    ("list", "configmaps events nodes pods resourcequotas services"),
+    ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
     ("get", "pods/log"),
 )
 

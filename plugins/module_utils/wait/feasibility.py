@@ -9,9 +9,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from ..cluster.node_loss import seems_lost
 from ..cluster.nodes import Node, slim_node
-from ..cluster.reason import PendingReason, pending_reasons, quota_refusal, refused_condition
-from ..cluster.related import own_pods, pods_of_template
+from ..cluster.read import read_node
+from ..cluster.reason import PendingReason, Surroundings, pending_reasons, quota_refusal, refused_condition
+from ..cluster.related import is_pod_ready, own_pods, pods_of_template
 from ..cluster.status import is_held, is_terminating
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
@@ -73,7 +75,8 @@ class Feasibility:
         current = own_pods(workload, pods) if fresh else pods_of_template(workload, pods)
         namespace = workload["metadata"]["namespace"]
         try:
-            found = list(pending_reasons(workload, current, events, self._nodes_for(current)))
+            around = Surroundings(self._nodes_for(current), self._lost_nodes(current))
+            found = list(pending_reasons(workload, current, events, around))
             holds = partial(self._holds, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)
             unmended = next(filter(holds, (reason for reason in found if reason.needs_user)), None)
@@ -90,7 +93,8 @@ class Feasibility:
         if final and final.log:
             self._crash_loops[job] = final.log[0], final
         name, seen = self._crash_loops.get(job, ("", None))
-        return seen if any(pod["metadata"]["name"] == name and _is_unready(pod) for pod in pods) else None
+        own = next((pod for pod in pods if pod["metadata"]["name"] == name), None)
+        return seen if own and not is_pod_ready(own) and not is_terminating(own) else None
 
     def _after_grace(self, job: Hashable, reason: PendingReason | None) -> PendingReason | None:
         """The reason, if the job has needed a person for as long as ``GRACE`` without a break."""
@@ -127,6 +131,12 @@ class Feasibility:
             self._checked |= waiting
         return self._nodes if waiting else None
 
+    def _lost_nodes(self, pods: Sequence[Object]) -> list[Node]:
+        """The nodes that pods seem to have been lost with."""
+        names = {pod["spec"]["nodeName"] for pod in pods if seems_lost(pod)}
+        reads = [self._cached(("node", name), partial(read_node, self._client, name)) for name in sorted(names)]
+        return [node for read in reads for node in read]
+
     def _is_node_coming(self, namespace: str, pods: Sequence[Object]) -> bool:
         names = {pod["metadata"]["name"] for pod in pods}
 
@@ -145,9 +155,3 @@ class Feasibility:
             answer = read()
             self._answers[key] = now, answer
         return cast("T", answer)
-
-
-def _is_unready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return not ready and not is_terminating(pod)

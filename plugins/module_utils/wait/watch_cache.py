@@ -29,11 +29,10 @@ Objects = dict[str, dict[str, Any]]  # by name
 
 _WATCH_SECONDS = 300.0  # then the server ends a watch, and a new one is opened
 _SETTLING = 0.05  # seconds to wait for changes that come together
-_FIRST_DELAY = 0.2  # seconds between two lists where watching is refused; grows to the longest
+_FIRST_DELAY = 0.2  # seconds between two lists where watches are refused or bring nothing; grows to the longest
 _LONGEST_DELAY = 3.0
 _MAX_WATCHES = 64  # further queries are polled
-_RETRY_DELAY = 0.5  # seconds before the next try after an error; grows to the longest
-_LONGEST_RETRY_DELAY = 15.0
+_SHORTEST_WATCH = 0.5  # seconds from one to the next
 _STOP_TIMEOUT = 2.0  # seconds that all threads together get to end
 _REFUSED = frozenset({403, 405, 501})  # watching is forbidden, or a proxy or the resource does not support it
 
@@ -85,6 +84,7 @@ class WatchCache:
 
     def refresh(self) -> None:
         """List everything again. Raises ApiError and ConnectionProblem."""
+        self.client.begin_task()  # Whatever the outages before: these requests count.
         self.wait_for_change(0)  # What the queue has is older than the lists.
         for query, objects, _version in self._read(list(self._copy)):
             self._copy[query] = objects
@@ -177,26 +177,23 @@ class _Watcher(Thread):
     def _keep_up_to_date(self) -> None:
         """Until ``stopped``. Raises errors that are not transient."""
         new_delays = partial(backoff, _FIRST_DELAY, 1.5, self._longest_delay)
-        new_retry_delays = partial(backoff, _RETRY_DELAY, 2.0, _LONGEST_RETRY_DELAY)
-        delays, retry_delays = new_delays(), new_retry_delays()
+        delays = new_delays()
         while not self._stopped.is_set():
             try:
                 if not self._version:
                     self._list()
                 if self._watches and self._watch_once():
-                    delays, retry_delays = new_delays(), new_retry_delays()
+                    delays = new_delays()
                     continue
-                retry_delays = new_retry_delays()
-                delay = next(delays)
             except KubeError as error:
                 expired = isinstance(error, ApiError) and error.status == 410
                 if not expired and not error.is_transient:
                     raise
                 if isinstance(error, ConnectionProblem):
                     self._warn("unreachable", f"still waiting, but {error}")
-                delay = next(retry_delays)
+                self._cache.client.begin_task()  # A wait may outlast an outage that is too long for other tasks.
             self._version = ""  # A watch that brought nothing may hide what has happened: list again.
-            self._stopped.wait(delay)
+            self._stopped.wait(next(delays))
 
     def _list(self) -> None:
         if not self._stopped.is_set():
@@ -205,7 +202,7 @@ class _Watcher(Thread):
 
     def _watch_once(self) -> bool:
         """One watch, to its end; whether events came until then."""
-        query, began, events = self._query, time.monotonic(), 0
+        query, began, brought = self._query, time.monotonic(), False
         try:
             self._watch = self._cache.client.watch(
                 query.resource,
@@ -227,15 +224,16 @@ class _Watcher(Thread):
         watch = self._watch
         if self._stopped.is_set():  # before the watch existed
             watch.stop()
-        for events, event in enumerate(watch, 1):
+        for event in watch:
+            brought = True
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
                 self._submit(partial(self._cache.change, query, event))
         self._watch = None
-        if not events or watch.silent:
+        if not brought or watch.silent:
             return False
         # A proxy that ends every watch after an event must not cause a storm of requests.
-        self._stopped.wait(max(0.0, _RETRY_DELAY - (time.monotonic() - began)))
+        self._stopped.wait(max(0.0, _SHORTEST_WATCH - (time.monotonic() - began)))
         return True
 
     def _warn(self, topic: str, text: str) -> None:

@@ -8,6 +8,7 @@ from ...manifest.models import Notebook
 from . import metadata
 from .job_objects import Built
 from .pod import Additions, accepts_connections, pod_template, probes
+from .ports import port_warnings
 from .priority import priority_class
 from .service import PORT_NAME, access_service
 
@@ -41,4 +42,9 @@ def build_notebook(manifest: Notebook, namespace: str) -> Built:
             "template": template,
         },
     }
-    return Built(workload, [access_service(manifest, namespace)], priority_class(manifest.job.priority), warnings)
+    return Built(
+        workload,
+        [access_service(manifest, namespace)],
+        priority_class(manifest.job.priority),
+        [*warnings, *port_warnings(manifest)],
+    )

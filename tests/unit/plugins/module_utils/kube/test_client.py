@@ -582,9 +582,9 @@ def test_a_rejected_update(causes, immutable):
 # -- watches ---------------------------------------------------------------------------------------------------------
 
 WATCH = {"watch": "true", "resourceVersion": "7", "allowWatchBookmarks": "true", "timeoutSeconds": "60"}
-AT_VERSION = {**TRAIN, "metadata": {**TRAIN["metadata"], "resourceVersion": "8"}}
-ADDED = {"type": "ADDED", "object": AT_VERSION}
-DELETED = {"type": "DELETED", "object": AT_VERSION}
+WATCHED = {**TRAIN, "metadata": {**TRAIN["metadata"], "resourceVersion": "8"}}
+ADDED = {"type": "ADDED", "object": WATCHED}
+DELETED = {"type": "DELETED", "object": WATCHED}
 
 
 def test_a_list_has_the_version_from_which_a_watch_continues():
@@ -613,8 +613,21 @@ def test_a_watch_from_an_expired_version_is_an_error_in_the_stream():
         assert caught.value.status == 410
 
 
-def test_a_proxy_that_loses_the_server_ends_a_watch():
-    lines = f"{json.dumps(ADDED)}\n<html>Bad Gateway</html>\n{json.dumps(DELETED)}\n"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<html>Bad Gateway</html>",
+        '{"kind":"Status"}',
+        '{"object":{}}',
+        '{"type":"ADDED","object":null}',
+        '{"type":"ADDED","object":{"metadata":{}}}',
+        '{"type":"ERROR","object":"x"}',
+        "[]",
+        "3",
+    ],
+)
+def test_anything_but_an_event_ends_a_watch(line: str):
+    lines = f"{json.dumps(ADDED)}\n{line}\n{json.dumps(DELETED)}\n"
     with conversation(Exchange("GET", JOBS, WATCH, answer=lines)) as url:
         assert list(client(url).watch(JOB, "ml", "7", seconds=60)) == [ADDED]
 
