@@ -266,8 +266,7 @@ def _workloads(state: Snapshot) -> list[str]:
 
 
 def _work(before: Snapshot, after: Snapshot) -> list[str]:
-    """What a run has done, without its bookkeeping: the ledger, copies of what it restarts, and PriorityClasses, which all
-    namespaces share."""
+    """What a run has done, without its bookkeeping: the ledger, copies, and PriorityClasses, which all namespaces share."""
     one, other = ({key: text for key, text in each.contents.items() if _is_work(key)} for each in (before, after))
     lines = differences(one, other)
     replaced = [
@@ -283,12 +282,7 @@ def _without(state: Mapping[str, str], keys: set[str]) -> dict[str, str]:
 
 
 def _is_work(key: str) -> bool:
-    return (
-        key != LEDGER
-        and not key.startswith(COPY)
-        and not key.startswith("PriorityClass ")
-        and key != "Namespace gpuctl-system"
-    )
+    return key not in (LEDGER, "Namespace gpuctl-system") and not key.startswith((COPY, "PriorityClass "))
 
 
 def _gap(expected: Sequence[Mapping[str, str]], state: Snapshot) -> str:

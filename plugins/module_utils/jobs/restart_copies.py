@@ -80,8 +80,8 @@ class RestartCopies:
                     self._warn(namespace, error)
                     return None
                 self._task.warn(
-                    f"the copy of training {name} in namespace {namespace} (a ControllerRevision) was not deleted after "
-                    f"its restart: {_sentence(error)} The next task with this training deletes it."
+                    f"the copy of training {name} in namespace {namespace} (a ControllerRevision) was not deleted "
+                    f"after its restart: {_sentence(error)} The next task with this training deletes it."
                 )
                 return job
             return None
