@@ -266,7 +266,7 @@ def _workloads(state: Snapshot) -> list[str]:
 
 
 def _work(before: Snapshot, after: Snapshot) -> list[str]:
-    """What a run has done, without its bookkeeping: the ledger, copies, and PriorityClasses, which all namespaces share."""
+    """What a run has done, without bookkeeping: the ledger, copies, and PriorityClasses, which all namespaces share."""
     one, other = ({key: text for key, text in each.contents.items() if _is_work(key)} for each in (before, after))
     lines = differences(one, other)
     replaced = [

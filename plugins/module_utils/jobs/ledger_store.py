@@ -71,6 +71,8 @@ class LedgerStore:
 
         One write per namespace, for all of ``plans``, before the first deletion. Threads may call this at once.
         """
+        if not _replaces(plan):
+            return
         if is_restart(plan):
             self._copies.save(plan)
         with self._lock:

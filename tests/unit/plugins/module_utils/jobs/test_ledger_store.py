@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -187,14 +188,14 @@ def replacing(name: str, uid: str = "uid-of-old") -> Plan:
 def announced(*exchanges: Exchange, plans: list[Plan], warnings: list[str]) -> None:
     with conversation(*exchanges) as url:
         store = ledger(url, warnings)
-        store.expect(plans)
         for plan in plans:
-            store.before_replacing(plan)
+            store.before_replacing(plan, plans)
 
 
 def test_replacements_are_announced_with_one_write(monkeypatch):
     monkeypatch.setattr(ledger_store, "now_as_text", lambda: "2026-02-01T00:00:00Z")
-    plans = [replacing("old"), replacing("other", uid="another"), replacing("unknown")]
+    lab = dataclasses.replace(replacing("lab"), kind="notebook")
+    plans = [lab, replacing("old"), replacing("other", uid="another"), replacing("unknown"), lab]
     announcement = {
         "old": str(KNOWN.being_replaced("uid-of-old", "2026-02-01T00:00:00Z")),
         "other": str(KNOWN.being_replaced("another", "2026-02-01T00:00:00Z")),
