@@ -247,6 +247,8 @@ class Executor:
             raise _PartiallyApplied(f"{_sentence(error)} {unknown} {_RUN_AGAIN}") from error
         try:
             self._wait_until_gone(step, plan)
+        except ConcurrentChange as error:
+            raise _PartiallyApplied(str(error)) from error
         except KubeError as error:
             not_created = f"The former {kind} was deleted, its successor was not created."
             raise _PartiallyApplied(f"{_sentence(error)} {not_created} {_RUN_AGAIN}") from error
@@ -315,12 +317,14 @@ class Executor:
             )
 
     def _left(self, step: Step, plan: Plan) -> str:
-        """What is not gone yet: the live object, else former pods and their nodes."""
-        if step.live:
-            metadata = step.live["metadata"]
-            now = self.client.get(resource_of(step.live), metadata.get("namespace"), metadata["name"])
-            if now is not None and now["metadata"]["uid"] == metadata["uid"]:
-                return f"{step.live['kind']} {metadata['name']}"
+        """What is not gone yet: the live object, else former pods and their nodes. Raises ConcurrentChange."""
+        awaited = step.live or step.desired
+        metadata = awaited["metadata"]
+        now = self.client.get(resource_of(awaited), metadata.get("namespace"), metadata["name"])
+        if now is not None:
+            if now["metadata"]["uid"] != metadata.get("uid"):  # Any pods belong to what another run has created.
+                raise concurrent_change(awaited, now)
+            return f"{awaited['kind']} {metadata['name']}"
         if not step.former_pods:
             return ""
         former = {pod["metadata"]["uid"] for pod in step.former_pods}
