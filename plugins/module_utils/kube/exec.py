@@ -62,8 +62,8 @@ class NoWebSocket(ConnectionProblem):
 
     def __init__(self, url: str, answer: str) -> None:
         super().__init__(
-            f"no WebSocket to the API server at {url.partition('?')[0]}: {answer.rstrip('.')}. A proxy or load balancer "
-            f"in between has to pass WebSockets on."
+            f"no WebSocket to the API server at {url.partition('?')[0]}: {answer.rstrip('.')}. A proxy or load "
+            f"balancer in between has to pass WebSockets on."
         )
 
 

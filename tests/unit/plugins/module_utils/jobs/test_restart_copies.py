@@ -113,3 +113,11 @@ def test_while_the_server_is_busy_no_restart_begins() -> None:
 def test_only_the_copies_of_the_job_are_deleted() -> None:
     with conversation(Exchange("DELETE", REVISIONS, OURS)) as url:
         copies(url, []).discard([("ml", "train")])
+
+
+def test_a_copy_that_cannot_be_deleted_now_is_left_to_the_next_task() -> None:
+    warnings: list[str] = []
+    with conversation(Exchange("DELETE", REVISIONS, OURS, status=401, answer={"code": 401, "message": "no"})) as url:
+        assert copies(url, warnings).discard([("ml", "train")]) == {("ml", "train")}
+    (warning,) = warnings
+    assert "was not deleted after its restart" in warning
