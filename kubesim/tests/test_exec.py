@@ -118,11 +118,9 @@ def test_what_is_refused(cluster: Cluster) -> None:
 
 
 def test_nothing_runs_by_default() -> None:
+    spec = {"nodeName": "node-1", "containers": [{"name": "main", "image": "i"}]}
     with Cluster(nodes=1).running() as cluster:
-        pod = {
-            "metadata": {"name": "p", "namespace": "default"},
-            "spec": {"containers": [{"name": "main", "image": "i"}]},
-        }
-        cluster.call(lambda: cluster.registry.create("Pod", {**pod, "spec": {**pod["spec"], "nodeName": "node-1"}}))
+        pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": spec}
+        cluster.call(lambda: cluster.registry.create("Pod", pod))
         with pytest.raises(WebSocketBadStatusException, match="kubesim runs no commands"):
             connect(cluster, "true")
