@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -273,6 +274,24 @@ def test_a_connection_that_ends_leaves_the_destination(copies: Copies, tmp_path:
     copies.options = {**copies.options, "host": copies.cluster.url}
     assert copies(local_path=str(local), remote_path="/file", state=state)["changed"]
     assert dest.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("step", ["mkdtemp", "symlink_to"])
+def test_local_files_that_cannot_be_written(copies: Copies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str):
+    (copies.container() / "data").mkdir()
+    (copies.container() / "data" / "a").write_text("x")
+    (copies.container() / "data" / "link").symlink_to("a")
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise PermissionError(1, "Operation not permitted", "/some/where")
+
+    monkeypatch.setattr(tempfile if step == "mkdtemp" else Path, step, fail)
+    result = copies(local_path=str(tmp_path / "b"), remote_path="/data", state="from_pod")
+    begun = step == "symlink_to"
+    outcome = "Some files may have been copied." if begun else "Nothing was copied."
+    assert result["msg"] == f"local files cannot be copied: /some/where operation not permitted. {outcome}"
+    assert bool(result.get("changed")) == begun == (tmp_path / "b" / "a").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["b"] * begun
 
 
 def test_a_list_that_does_not_arrive(copies: Copies, tmp_path: Path):
