@@ -92,6 +92,22 @@ def test_foreground_deletion_goes_down_a_tree() -> None:
     assert [exists(sim, name) for name in ("top", "middle", "leaf")] == [False, False, False]
 
 
+def test_a_late_collector_leaves_a_service_terminating_long_after_its_owner() -> None:
+    sim = Simulation()
+    sim.controllers["garbage-collector-controller"].collect_seconds = 10
+    parent = config_map(sim, "parent")
+    spec = {"clusterIP": "None", "selector": {"app": "x"}, "ports": [{"port": 80}]}
+    sim.create("Service", "s", spec, metadata={"ownerReferences": [owner(parent)]})
+    config_map(sim, "child", owner(parent, blockOwnerDeletion=True), finalizers=["example.com/slow"])
+    sim.registry.delete("ConfigMap", "default", "parent", propagation="Foreground")
+    sim.advance(11)
+    sim.change("ConfigMap", "child", lambda one: one["metadata"].pop("finalizers"))
+    assert not exists(sim, "parent"), "the Service does not block it"
+    assert sim.get("Service", "s")["metadata"]["finalizers"] == ["foregroundDeletion"], "it waits for its EndpointSlice"
+    sim.advance(10)
+    assert not exists(sim, "s", "Service")
+
+
 # -- namespaces and quotas ---------------------------------------------------------------------------------------------
 
 
@@ -248,6 +264,68 @@ def test_pods_of_a_deleted_node_are_collected_and_replaced() -> None:
     sim.advance(15)
     assert sim.get("Job", "j")["status"]["failed"] == 1
     assert ["nodeName" in pod["spec"] for pod in sim.pods()] == [False]
+
+
+HERE = {"kubernetes.io/hostname": "node-1"}
+
+
+def conditions(pod: Object) -> dict[str, tuple[str, str]]:
+    return {one["type"]: (one["status"], one.get("reason", "")) for one in pod["status"]["conditions"]}
+
+
+def test_the_pods_of_a_silent_node_are_not_ready_and_can_neither_start_nor_end() -> None:
+    sim = Simulation(nodes=1)
+    sim.create("Pod", "old", pod_spec(nodeSelector=HERE))
+    sim.advance(1)
+    set_ready(sim, "Unknown")
+    sim.create("Pod", "new", pod_spec(nodeName="node-1", tolerations=[{"operator": "Exists"}]))
+    sim.registry.delete("Pod", "default", "old")
+    sim.advance(60)
+    old, new = sim.get("Pod", "old"), sim.get("Pod", "new")
+    assert (old["status"]["phase"], conditions(old)["Ready"][0]) == ("Running", "False")
+    assert old["status"]["containerStatuses"][0]["ready"]
+    assert ("NodeNotReady", "Node is not ready") in sim.events("old")
+    assert "containerStatuses" not in new["status"]
+    set_ready(sim, "True")
+    sim.advance(1)
+    assert sim.registry.get("Pod", "default", "old") is None
+    assert conditions(sim.get("Pod", "new"))["Ready"][0] == "True"
+
+
+def test_a_lost_node_is_evicted_after_five_minutes_but_its_pods_stay_until_it_is_back() -> None:
+    sim = Simulation(nodes=2)
+    template = {"metadata": {"labels": {"app": "j"}}, "spec": pod_spec(restartPolicy="Never", nodeSelector=HERE)}
+    sim.create("Job", "j", {"template": template, "podReplacementPolicy": "Failed"})
+    sim.advance(1)
+    set_ready(sim, "Unknown")
+    sim.advance(299)
+    [pod] = sim.pods(app="j")
+    assert "deletionTimestamp" not in pod["metadata"]
+    sim.advance(400)
+    [pod] = sim.pods(app="j")
+    assert "deletionTimestamp" in pod["metadata"]
+    assert conditions(pod)["DisruptionTarget"] == ("True", "DeletionByTaintManager")
+    status = sim.get("Job", "j")["status"]
+    assert (status.get("active", 0), status["terminating"]) == (0, 1)
+    set_ready(sim, "True")
+    sim.advance(15)
+    [replacement] = sim.pods(app="j")
+    assert replacement["metadata"]["uid"] != pod["metadata"]["uid"]
+
+
+def test_pods_that_tolerate_a_taint_for_a_while_go_then_and_others_at_once() -> None:
+    sim = Simulation(nodes=1)
+    taint = {"key": "broken", "effect": "NoExecute"}
+    sim.create("Pod", "intolerant", pod_spec())
+    sim.create("Pod", "patient", pod_spec(tolerations=[{"key": "broken", "operator": "Exists"}]))
+    for_a_while = {"key": "broken", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
+    sim.create("Pod", "hesitant", pod_spec(tolerations=[for_a_while]))
+    sim.advance(1)
+    sim.change("Node", "node-1", lambda node: node.setdefault("spec", {}).update(taints=[taint]), "")
+    sim.advance(1)
+    assert {pod["metadata"]["name"] for pod in sim.pods()} == {"patient", "hesitant"}
+    sim.advance(31)
+    assert {pod["metadata"]["name"] for pod in sim.pods()} == {"patient"}
 
 
 def test_foreign_taints_stay() -> None:

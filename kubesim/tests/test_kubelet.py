@@ -45,6 +45,10 @@ def condition(pod: Object, kind: str) -> Object:
         ({"lab/run-seconds": "5", "lab/exit-code": "2"}, "Never", 7, "Failed", ("terminated", "Error"), 0, "False"),
         (OOM, "Never", 7, "Failed", ("terminated", "OOMKilled"), 0, "False"),
         ({"lab/stuck": "true"}, "Always", 9, "Pending", ("waiting", "ContainerCreating"), 0, "False"),
+        ({"lab/mount-error": "no"}, "Always", 9, "Pending", ("waiting", "ContainerCreating"), 0, "False"),
+        ({"lab/sandbox-error": "no"}, "Always", 9, "Pending", ("waiting", "ContainerCreating"), 0, "False"),
+        ({"lab/start-error": "no"}, "Never", 9, "Failed", ("terminated", "StartError"), 0, "False"),
+        ({"lab/start-error": "no"}, "Always", 9, "Running", ("waiting", "CrashLoopBackOff"), 1, "False"),
         ({"lab/ready": "false"}, "Always", 9, "Running", ("running", ""), 0, "False"),
         ({"lab/ready-seconds": "5"}, "Always", 4, "Running", ("running", ""), 0, "False"),
         ({"lab/ready-seconds": "5"}, "Always", 6, "Running", ("running", ""), 0, "True"),
@@ -201,6 +205,29 @@ def test_a_volume_of_a_missing_config_map_is_reported() -> None:
     assert state(pod) == ("waiting", "ContainerCreating")
     message = 'MountVolume.SetUp failed for volume "conf" : configmap "nope" not found'
     assert ("FailedMount", message) in sim.events("p")
+
+
+def test_a_sandbox_that_cannot_be_created_is_reported_again_and_again() -> None:
+    sim, pod = run({"lab/sandbox-error": "no network"}, 13)
+    failed = ("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = no network")
+    assert sim.events("p")[1:] == [failed]
+    assert condition(pod, "PodReadyToStartContainers")["status"] == "False"
+    assert [event["count"] for event in sim.registry.list("Event", "default") if event["reason"] == failed[0]] == [2]
+
+
+def test_a_pod_whose_image_is_pulled_has_its_sandbox() -> None:
+    _, pod = run({"lab/pull-error": "true"})
+    assert condition(pod, "PodReadyToStartContainers")["status"] == "True"
+
+
+def test_a_container_that_the_runtime_cannot_start() -> None:
+    _, pod = run({"lab/start-error": 'exec: "trian": executable file not found in $PATH'}, restartPolicy="Never")
+    ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["startedAt"]) == (128, "1970-01-01T00:00:00Z")
+    assert ended["message"].startswith("failed to create containerd task: ")
+    assert ended["message"].endswith(
+        'unable to start container process: exec: "trian": executable file not found in $PATH'
+    )
 
 
 def test_the_log_shows_the_environment_as_a_container_gets_it() -> None:

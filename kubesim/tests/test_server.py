@@ -52,6 +52,31 @@ def config_map(name: str, **data: str) -> Object:
     return {"metadata": {"name": name}, "data": data}
 
 
+# --- versions in applies, as Kubernetes 1.36.2 answered ---
+
+
+@pytest.mark.parametrize(
+    ("metadata", "absent", "present"),
+    [
+        ({"resourceVersion": "1"}, 201, 409),
+        ({"resourceVersion": "0"}, 201, 200),
+        ({"uid": "another"}, 409, 422),
+        ({"uid": "another", "resourceVersion": "1"}, 409, 409),
+    ],
+    ids=str,
+)
+def test_an_apply_names_the_object_that_it_is_meant_for(
+    client: Client, metadata: Object, absent: int, present: int
+) -> None:
+    def apply(name: str, **more: str) -> int:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **more}}
+        path = f"{MAPS}/{name}?fieldManager=x"
+        return client("PATCH", path, body, Content_Type="application/apply-patch+yaml").status_code
+
+    apply("there")
+    assert (apply("new", **metadata), apply("there", **metadata)) == (absent, present)
+
+
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 

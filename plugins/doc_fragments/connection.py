@@ -96,12 +96,17 @@ options:
     type: list
     elements: str
   request_timeout:
-    description: Timeout of a single request in seconds. The default is 30. If unset, E(K8S_AUTH_REQUEST_TIMEOUT) is used.
+    description:
+      - Number of seconds that a task waits for an API server that does not answer, all of its requests and their retries
+        together. The default is 60.
+      - If unset, E(K8S_AUTH_REQUEST_TIMEOUT) is used.
     type: int
   retries:
     description:
-      - Number of times to retry a request, with increasing delays, when the API server is overloaded, restarts or drops the
-        connection. The default is 5.
+      - Number of times to retry a request, with increasing delays, when the API server is overloaded or drops the
+        connection, or when something else answers in its place. The default is 5.
+      - A server that has answered before and then cannot be reached is probably restarting. Unless O(retries) is 0, the task
+        waits for it as long as O(request_timeout) allows.
       - If unset, E(K8S_AUTH_RETRIES) is used.
     type: int
 notes:

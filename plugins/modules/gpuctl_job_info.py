@@ -17,7 +17,7 @@ description:
   - Also lists jobs created by the former gpuctl command line, see RV(results[].managed).
   - Sends a fixed number of paginated list requests for each namespace in O(namespaces), or for all namespaces at once.
   - Requires permission to list jobs, deployments and statefulsets, and with O(pods) or O(details) also pods. Permissions for
-    pods, events, services and nodes are otherwise optional. Without them, reasons and URLs can be incomplete.
+    pods, events, services, autoscalers and nodes are otherwise optional. Without them, reasons and URLs can be incomplete.
 options:
   name:
     description: Name of a job. By default, all jobs are returned.
@@ -123,10 +123,14 @@ results:
       description: Kind of the job.
       type: str
     status:
-      description: One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
+      description:
+        - One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
+        - V(Partially Running) is a training, or a service, of which some pods are ready and others are not.
       type: str
     reason:
-      description: Why the job is not running. V(none) if it is running or has succeeded, or if no cause was found.
+      description:
+        - Why the job is not running, or not with all its pods. V(none) if it is running or has succeeded, or if no cause was found.
+        - For a job that is running, why its autoscaler does not work.
       type: str
       sample: >-
         pod qwen2-7b-sft-zlflg cannot be scheduled: it needs 8 GPUs on one node, but the most free on one of the 2 nodes of pool

@@ -22,7 +22,7 @@ def all_cases(references: Mapping[str, Reference]) -> Iterator[Case]:
         for fault in FAULTS.values():
             for k in _numbers(BY_NAME[name], fault, reference):
                 yield Case(name, fault.name, k)
-                if fault.repeats and not fault.watch:
+                if fault.repeats:
                     yield Case(name, f"{fault.name}{ALWAYS}", k)
 
 

@@ -131,7 +131,8 @@ def _deletion(seen: Observation) -> Iterator[str]:
 
 def _survives(seen: Observation) -> Iterator[str]:
     fault = seen.case.kind
-    if (fault.transient or fault.watch) and not seen.case.always and seen.first.failed:
+    survivable = fault.watch or (fault.transient and not seen.case.always)
+    if survivable and seen.first.failed:
         yield f"it failed: {_first_line(seen.first)}"
 
 

@@ -42,7 +42,10 @@ _NAMESPACED = {
     "ServiceAccount": "serviceaccount",
     "StatefulSet": "statefulset",
 }
-_REPLICA_SETS = "/apis/apps/v1/namespaces/{}/replicasets"
+_OF_CONTROLLERS = {
+    "ControllerRevision": "/apis/apps/v1/namespaces/{}/controllerrevisions",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
+}
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/pools"
 
 
@@ -95,9 +98,9 @@ class Place:
                 if namespace == SYSTEM and kind not in ("ConfigMap", "ServiceAccount", "RoleBinding"):
                     continue
                 yield from ({**obj, "kind": kind} for obj in self.api.list(path, namespace))
-            if namespace != SYSTEM:
-                answer = self.api.call("GET", _REPLICA_SETS.format(namespace))[1]
-                yield from ({**obj, "kind": "ReplicaSet"} for obj in answer["items"])
+            for kind, path in _OF_CONTROLLERS.items() if namespace != SYSTEM else ():
+                answer = self.api.call("GET", path.format(namespace))[1]
+                yield from ({**obj, "kind": kind} for obj in answer["items"])
         status, lease = self.api.call("GET", _LEASE)
         if status == 200 and self.cluster_wide:
             yield lease
@@ -118,8 +121,10 @@ def _is_of_interest(obj: Object, own: set[str]) -> bool:
 
 
 @contextmanager
-def simulated(nodes: int = 4, *, slow_pods: bool = False) -> Iterator[Place]:
-    with Cluster(nodes=nodes, pod_start_seconds=_SLOW_POD_START if slow_pods else _POD_START).running() as cluster:
+def simulated(nodes: int = 4, *, slow_pods: bool = False, collect_seconds: float = 0.0) -> Iterator[Place]:
+    pod_start_seconds = _SLOW_POD_START if slow_pods else _POD_START
+    simulator = Cluster(nodes=nodes, pod_start_seconds=pod_start_seconds, collect_seconds=collect_seconds)
+    with simulator.running() as cluster:
         api = _bare_api(cluster.url, cluster.token)
         names = {"@ns": f"{PREFIX}ns", "@other": f"{PREFIX}other"}
         place = Place(

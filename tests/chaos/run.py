@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
 
 import yaml  # noqa: E402
-from chaos import report as reporting  # noqa: E402  (tests and the collection are not installed)
+from chaos import recreations  # noqa: E402  (tests and the collection are not installed)
+from chaos import report as reporting  # noqa: E402
 from chaos.cases import all_cases, sample  # noqa: E402
 from chaos.faults import Case, Group  # noqa: E402
 from chaos.scenarios import BY_NAME  # noqa: E402
@@ -41,6 +42,9 @@ SHORT = Path(__file__).with_name("short.yaml")
 def main() -> None:
     arguments = _arguments()
     kubeconfig = Path(given).resolve() if (given := os.environ.get("GPUCTL_TEST_KUBECONFIG")) else None
+    if arguments.recreations:
+        found = recreations.play(kubeconfig, arguments.recreations)
+        sys.exit(str(found) if found.lost else print(found))
     cases = [Case.parse(text) for text in (yaml.safe_load(SHORT.read_text()) if arguments.short else arguments.case)]
     names = sorted({case.scenario for case in cases}) or arguments.scenario or list(BY_NAME)
     began = time.monotonic()
@@ -69,6 +73,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--scenario", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--fault", action="append", default=[], help="only this one; repeatable")
+    parser.add_argument("--recreations", type=int, help="only recreate that many distributed trainings, at least")
     parser.add_argument("--short", action="store_true", help="the cases of short.yaml: `make chaos-short`")
     parser.add_argument("--all", action="store_true", help="every scenario, every fault, every request: hours")
     parser.add_argument("--faults", type=int, default=2000)

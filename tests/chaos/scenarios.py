@@ -230,6 +230,32 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("inference-new", job(scaled(), **WAIT), leaves=SCALED, slow_pods=True, rivals=_OTHER_SERVICE),
     Scenario("notebook-new", job(notebook()), leaves=LAB, rivals=(job(notebook(environment=V3)),)),
     Scenario("compute-new", job(compute(), **WAIT), leaves=WEB, slow_pods=True, rivals=(job(compute(environment=V3)),)),
+    # with a wait, until pods have started, restarted or ended
+    Scenario("training-wait", job(deepspeed(), **WAIT), leaves=DEEPSPEED, slow_pods=True),
+    Scenario("notebook-wait", job(notebook(), **WAIT, wait_for="scheduled"), leaves=LAB, slow_pods=True),
+    Scenario(
+        "inference-restart-wait",
+        job(name="serve", state="restarted", **WAIT),
+        (job(served()), started),
+        SERVE,
+        SERVE,
+        again=job(served()),
+        slow_pods=True,
+    ),
+    Scenario(
+        "training-pause-wait",
+        job(name="train", state="paused", **WAIT),
+        (job(deepspeed()), started),
+        DEEPSPEED,
+        DEEPSPEED,
+        slow_pods=True,
+    ),
+    Scenario(
+        "inference-delete-wait",
+        job(name="serve", state="absent", **WAIT),
+        (job(served()), started),
+        slow_pods=True,
+    ),
     # in place
     Scenario("inference-update", job(scaled(environment=V2)), (job(scaled()),), SCALED, SCALED, rivals=_OTHER_SERVICE),
     Scenario("inference-unscale", job(served()), (job(scaled()),), SERVE, SERVE, rivals=(job(scaled(environment=V3)),)),

@@ -41,6 +41,11 @@ def key_of(obj: Mapping[str, Any]) -> str:
     return f"{obj['kind']} {place}{metadata['name']}"
 
 
+def _is_derived(obj: Mapping[str, Any]) -> bool:
+    """What controllers have made; a revision with this label is the copy that a restart keeps."""
+    return obj["kind"] in DERIVED and "runwhere.ai/restart-of" not in (obj["metadata"].get("labels") or {})
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The objects of a cluster by their key. ``names`` maps what differs from case to case (namespaces) to one word."""
@@ -58,7 +63,7 @@ class Snapshot:
         return {
             self._renamed(key): self._renamed(json.dumps(self._content(obj), sort_keys=True))
             for key, obj in self.objects.items()
-            if obj["kind"] not in DERIVED and (obj["kind"], obj["metadata"]["name"]) not in _FURNITURE
+            if not _is_derived(obj) and (obj["kind"], obj["metadata"]["name"]) not in _FURNITURE
         }
 
     @cached_property

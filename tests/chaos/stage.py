@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 from . import places
-from .faults import Case, Fault, Group
+from .faults import FAULTS, Case, Fault, Group
 from .oracle import Observation, Violation, judge
 from .places import Place
 from .proxy import Lane, Plan, Proxy, Request
@@ -174,11 +174,24 @@ class Stage:
             _unmanaged(before),
         )  # fmt: skip
         violations = judge(seen) if reached else []
+        if any(each.oracle == "stands" for each in violations) and fault.name == "freeze":
+            # What it wrote before the other one took over is as if it had been killed: the other one has read it.
+            violations = judge(replace(seen, rival_alone=[*seen.rival_alone, *self._after_kills(case)]))
         if race and race.fails and not second.ok:  # It fails as well when nobody is in a hurry.
             violations = [each for each in violations if each.oracle != "heals"]
         messages = [each.text for each in (first, *others.outcomes, second, third)]
         sent = [_described(request) for request in requests[:_SHOWN]]
         return Verdict(str(case), reached, violations, messages, round(time.monotonic() - began, 2), sent)
+
+    def _after_kills(self, case: Case) -> Iterator[State]:
+        """The states that the other writer leaves after one that was killed at the request."""
+        scenario = BY_NAME[case.scenario]
+        for name in ("kill", "kill-after"):
+            with self._place(scenario) as place:
+                prepare(scenario, place, lambda do, place=place: self._prepare(do, place))  # type: ignore[misc]
+                self._run(scenario.action, place, Plan(FAULTS[name], case.k, False, lambda: None))
+                self._run(scenario.rivals[0], place)
+                yield _at_rest(place).contents
 
     def _place(self, scenario: Scenario) -> AbstractContextManager[Place]:
         if self._kubeconfig:

@@ -128,7 +128,7 @@ def test_a_template_that_the_command_names_is_mounted_where_it_is_pointed_to(
         assert json.loads("\n".join(said[1:]))["zero_optimization"]["stage"] == 2
 
 
-@pytest.mark.parametrize("code", [2, 126, 127])
+@pytest.mark.parametrize("code", [2, 126, 127, 128])
 def test_a_command_that_cannot_work_is_not_retried(ansible: Ansible, api: Api, namespace: str, code: int):
     result = ansible.job(definition=distributed("typo", "sleep 600"), namespace=namespace)
     assert not result.failed, result.message

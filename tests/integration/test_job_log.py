@@ -160,7 +160,7 @@ MISSING = {
     ),
     "no pods yet": (
         "refused",
-        r"^job refused in namespace {namespace} has no pods yet: quota none .*exhausted",
+        r"^job refused in namespace {namespace} has no pods yet: quota none .*too small",
     ),
     "scaled to nothing": (
         "resting",

@@ -18,7 +18,7 @@ from .manifests import compute, training
 from .namespaces import remove_namespaces, unused_namespace
 from .pools import POOL, Field
 from .pools import manifest as pool
-from .recorder import Recorder
+from .recorder import Recorder, Request
 
 
 def run(ansible: Ansible, playbook: str, *arguments: str, **variables: Any) -> Run:
@@ -116,6 +116,41 @@ def test_a_check_run_names_what_has_drifted(ansible: Ansible, field: Field, decl
     assert recap(tolerated)["changed"] == 1
 
 
+def test_a_check_run_reports_the_conflicts_of_all_kinds_and_what_else_would_change(
+    ansible: Ansible, api: Api, field: Field, declared: Declared, recorder: Recorder
+):
+    assert run(ansible, "provision", dir="cluster").status == 0
+    write(declared.directory, "more.yaml", pool(field.pool("b"), [declared.node]), compute("new"), training("taken"))
+    api.create("configmap", {"metadata": {"name": f"pool-{field.pool('b')}"}}, "gpuctl-system")
+    others = {"metadata": {"name": "taken"}, "spec": {"template": {"spec": POD_SPEC}}}
+    api.create("job", others, declared.user)
+    recorder.clear()
+    write(declared.directory, "pools.yaml", pool(declared.pool, []))
+    drifted = run(
+        ansible,
+        "provision",
+        "--check",
+        dir="cluster",
+        namespace=declared.user,
+        node_labels={"no-such-node": {"rack": "a"}},
+    )
+    assert drifted.status != 0
+    message = drifted.tasks[-1].message
+    assert message.startswith("Drift detected: 1 object ")
+    assert f"pool-{field.pool('b')}" in message
+    assert "no-such-node" in message
+    assert "Job taken exists and is not managed by gpuctl" in message
+    shown = [line.strip(' ",').split() for line in drifted.output.splitlines()]
+    assert ["job", "new", declared.user, "-", "create"] in shown
+    assert recorder.writes == []
+    tolerated = run(ansible, "provision", "--check", dir="cluster", namespace=declared.user, fail_on_drift="false")
+    assert "Drift detected" not in tolerated.tasks[-1].message
+    assert tolerated.status != 0, "what cannot be applied is more than drift"
+
+
+POD_SPEC = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "nginx"}]}
+
+
 def test_a_directory_of_jobs_needs_no_right_but_to_submit(
     ansible: Ansible, api: Api, submitter: Api, namespace: str, recorder: Recorder
 ):
@@ -163,6 +198,64 @@ def test_teardown_asks_first_and_removes_what_is_declared(
     again = run(ansible, "teardown", confirm="teardown", **given)
     assert again.status == 0, again.output
     assert recap(again)["changed"] == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--check",)], ids=["run", "check"])
+def test_teardown_deletes_nothing_while_others_use_what_is_declared(
+    ansible: Ansible, api: Api, declared: Declared, recorder: Recorder, namespace: str, arguments: tuple[str, ...]
+):
+    assert run(ansible, "provision", dir="cluster").status == 0
+    ansible.job(definition=compute("others", resources={"pool": declared.pool}), namespace=namespace)
+    recorder.clear()
+    refused = run(ansible, "teardown", *arguments, dir="cluster", confirm="teardown")
+    assert refused.status != 0, refused.output
+    assert f"pool {declared.pool} is used by {namespace}/others. Delete the jobs" in refused.tasks[-1].message
+    assert recorder.writes == []
+    assert api.get("deployment", "web", declared.user)
+
+    forced = run(ansible, "teardown", *arguments, dir="cluster", confirm="teardown", force="true")
+    assert forced.status == 0, forced.output
+    assert (api.get("deployment", "web", declared.user) is None) is (not arguments)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--check",)], ids=["run", "check"])
+def test_teardown_keeps_namespaces_in_which_others_run(
+    ansible: Ansible, api: Api, declared: Declared, recorder: Recorder, arguments: tuple[str, ...]
+):
+    assert run(ansible, "provision", dir="cluster", wait=True).status == 0
+    ansible.job(definition=training("others"), namespace=declared.user, wait=True)
+    recorder.clear()
+    refused = run(ansible, "teardown", *arguments, dir="cluster", confirm="teardown", delete_namespaces=True)
+    assert refused.status != 0, refused.output
+    assert f"namespace {declared.user}: its deletion would also delete pods others-" in refused.tasks[-1].message
+    assert "web" not in refused.tasks[-1].message, "the job that is deleted, too, is no obstacle"
+    assert recorder.writes == []
+    assert api.get("deployment", "web", declared.user)
+
+
+def test_teardown_that_fails_halfway_says_what_was_deleted(
+    ansible: Ansible, api: Api, declared: Declared, recorder: Recorder
+):
+    assert run(ansible, "provision", dir="cluster").status == 0
+    labels = {**api.get("deployment", "web", declared.user)["metadata"]["labels"], "app": "late"}
+    late = {"metadata": {"name": "late", "labels": labels}, "spec": {"template": {"spec": POD_SPEC}}}
+
+    def somebody_submits(request: Request) -> None:
+        if request.method == "DELETE" and "/resourcequotas/" in request.path and not request.dry_run:
+            api.create("job", late, "default")
+
+    recorder.before = somebody_submits
+    broken = run(ansible, "teardown", dir="cluster", confirm="teardown")
+    assert broken.status != 0
+    assert "Teardown incomplete. Only what the table above lists was deleted." in broken.tasks[-1].message
+    shown = [line.strip(' ",').split() for line in broken.output.splitlines()]
+    assert ["job", "web", declared.user, "-", "delete"] in shown
+    assert ["quota", declared.quota, declared.user, "-", "delete"] in shown
+    assert ["pool", declared.pool, "-", "-", "delete"] not in shown
+    assert api.get("configmap", f"pool-{declared.pool}", "gpuctl-system")
+    api.delete("job", "late", "default")
+    eventually(lambda: api.get("job", "late", "default") is None)
+    assert run(ansible, "teardown", dir="cluster", confirm="teardown").status == 0
 
 
 @pytest.mark.parametrize("playbook", ["provision", "teardown"])
@@ -214,6 +307,15 @@ def test_a_state_needs_jobs_and_scaling_a_number(ansible: Ansible, api: Api, nam
         assert refused.status != 0, refused.output
         assert hint in refused.output
     assert api.list("deployment", namespace) == []
+
+
+@pytest.mark.parametrize("playbook", ["submit", "submit_training", "pause", "logs", "status", "provision", "teardown"])
+def test_a_misspelled_variable_is_refused_before_anything_is_read(ansible: Ansible, recorder: Recorder, playbook: str):
+    write(ansible.directory / "jobs", "jobs.yaml", compute("a"))
+    refused = run(ansible, playbook, src="jobs", name="a", confirm="teardown", namspace="team-a")
+    assert refused.status != 0, refused.output
+    assert "Unknown variable: gpuctl_namspace. Did you mean gpuctl_namespace?" in refused.output
+    assert recorder.requests == []
 
 
 def test_all_jobs_of_a_directory_are_paused(ansible: Ansible, api: Api, namespace: str):

@@ -58,6 +58,7 @@ class Cluster:
         nodes: int = 4,
         *,
         pod_start_seconds: float = 0.05,
+        collect_seconds: float = 0.0,
         tls: bool = False,
         controllers: bool = True,
         addons: Collection[str] = (),
@@ -79,7 +80,11 @@ class Cluster:
         self.url = ""
         self.ca: bytes | None = None
         self._server = Server(self)
-        self._nodes, self._start_seconds = nodes, pod_start_seconds
+        self._nodes = nodes
+        self._options = {
+            "kubelet": {"start_seconds": pod_start_seconds},
+            "garbage-collector-controller": {"collect_seconds": collect_seconds},
+        }
         self._tls, self._with_controllers = tls, controllers
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -125,8 +130,7 @@ class Cluster:
 
     def _start_controllers(self) -> None:
         for kind in (*controllers.ALL, *(controllers.OF_ADDONS[addon] for addon in self.addons)):
-            options = {"start_seconds": self._start_seconds} if kind.name == "kubelet" else {}
-            self.controllers[kind.name] = kind(self.registry, **options)
+            self.controllers[kind.name] = kind(self.registry, **self._options.get(kind.name, {}))
         for controller in self.controllers.values():
             controller.start()
 

@@ -206,6 +206,7 @@ class Rest:
         now = rfc3339(self.registry.clock.now())
         new = server_side.apply(live, config, write.manager, force, now, write.subresource)
         if stored is None:
+            new["metadata"].pop("resourceVersion", None)  # As Store.update creates: the storage sets it.
             write.may_create = lambda: self._require_create(call)
             return self._written(call, self.registry.admit_new(new, write, tracked=True), 201)
         return self._written(call, self.registry.admit_change(new, stored.obj, write, tracked=True))

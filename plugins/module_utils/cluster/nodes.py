@@ -38,6 +38,7 @@ class PodUse(NamedTuple):
     pool: str | None  # the requested one
     node: str | None
     requests: tuple[int, ...]  # in the order of counted_resources
+    uid: str = ""
 
     @property
     def gpu(self) -> int:
@@ -55,7 +56,10 @@ class Taint:
 
 @dataclass(frozen=True)
 class Node:
-    """A node. ``allocatable`` and ``used`` are in the units of ``Amounts``."""
+    """A node. ``allocatable`` and ``used`` are in the units of ``Amounts``.
+
+    ``allocatable`` has the resources that the node lists, those whose device plugin is down with 0.
+    """
 
     name: str
     status: str
@@ -66,6 +70,8 @@ class Node:
     address: str | None = None  # external if there is one, else internal
     internal_address: str | None = None
     taints: tuple[Taint, ...] = ()
+    not_ready_since: str | None = None
+    not_ready_message: str = ""
     used: Amounts = field(default_factory=dict)
 
     @property
@@ -113,6 +119,7 @@ def slim_pod(pod: Mapping[str, Any]) -> PodUse:
         labels.get(POOL),
         pod["spec"].get("nodeName"),
         tuple(pod_requests(pod, counted_resources()).values()),
+        pod["metadata"].get("uid", ""),
     )
 
 
@@ -120,12 +127,20 @@ def slim_node(node: Mapping[str, Any]) -> Node:
     status = node.get("status", {})
     allocatable = status.get("allocatable") or {}
     addresses = {entry["type"]: entry["address"] for entry in status.get("addresses") or ()}
-    heartbeats = (condition.get("lastHeartbeatTime") for condition in status.get("conditions") or ())
+    conditions = status.get("conditions") or ()
+    heartbeats = (condition.get("lastHeartbeatTime") for condition in conditions)
+    unready: Mapping[str, Any] = next(
+        (one for one in conditions if one["type"] == "Ready" and one["status"] != "True"), {}
+    )
     return Node(
         name=node["metadata"]["name"],
         status=node_status(node),
         labels=node["metadata"].get("labels") or {},
-        allocatable={resource: amount_of(resource, allocatable.get(resource)) for resource in counted_resources()},
+        allocatable={
+            resource: amount_of(resource, allocatable[resource])
+            for resource in counted_resources()
+            if resource in allocatable
+        },
         created_at=node["metadata"]["creationTimestamp"],
         last_updated_at=max(filter(None, heartbeats), default=None),
         address=addresses.get("ExternalIP") or addresses.get("InternalIP"),
@@ -134,6 +149,8 @@ def slim_node(node: Mapping[str, Any]) -> Node:
             Taint(taint["key"], taint.get("value") or "", taint["effect"])
             for taint in node.get("spec", {}).get("taints") or ()
         ),
+        not_ready_since=unready.get("lastTransitionTime"),
+        not_ready_message=unready.get("message") or "",
     )
 
 
@@ -168,9 +185,9 @@ def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, A
         "gpu_free": node.gpu_free,
         "gpu_type": node.gpu_type,
         "bound_pools": [node.pool],
-        "cpu": cores(node.allocatable["cpu"]),
+        "cpu": cores(node.allocatable.get("cpu", 0)),
         "cpu_used": cores(node.used.get("cpu", 0)),
-        "memory": gibibytes(node.allocatable["memory"]),
+        "memory": gibibytes(node.allocatable.get("memory", 0)),
         "memory_used": gibibytes(node.used.get("memory", 0)),
         "labels": {key: node.labels[key] for key in sorted(keys)},
         "address": node.address,

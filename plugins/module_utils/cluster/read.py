@@ -28,8 +28,11 @@ from ..kube.resources import (
 )
 from ..labels import APP, MANAGED, job_name_of
 from .endpoints import SecretKey
-from .nodes import Node, PodUse, slim_node, slim_pod, with_use
-from .reason import reason_for
+from .node_loss import nodes_in_doubt
+from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
+from .preemption import PREEMPTED, last_preemption, may_be_preempted, preemption_text
+from .reason import Surroundings, reason_for
+from .status import status_of
 
 Object = Mapping[str, Any]
 JobId = tuple[str, str]  # namespace, name
@@ -40,6 +43,8 @@ WORKLOADS = (JOB, DEPLOYMENT, STATEFUL_SET)
 OWNED = (*WORKLOADS, SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # Finished pods hold no resources.
 
+_READ_SINGLY = 3  # Of more nodes or namespaces than that, all are listed.
+_SOME_NODES = 5  # One of them is usually ready.
 _NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects of all jobs are read.
 
 
@@ -68,13 +73,22 @@ def read_pods(client: Client, jobs: Iterable[JobId]) -> ByJob:
 
 def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The warnings of the given namespaces, oldest first."""
-    found = (client.list_objects(EVENT, namespace, fields="type=Warning") for namespace in sorted(set(namespaces)))
+    return _events(client, sorted(set(namespaces)), "type=Warning")
+
+
+def _events(client: Client, namespaces: Iterable[str | None], fields: str) -> list[dict[str, Any]]:
+    found = (client.list_objects(EVENT, namespace, fields=fields) for namespace in namespaces)
     return by_time(chain.from_iterable(found))
 
 
 def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The events, the one last seen at the end."""
-    return sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    def last_seen(event: Object) -> str:
+        in_series = (event.get("series") or {}).get("lastObservedTime")
+        return str(in_series or event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    return sorted(events, key=last_seen)
 
 
 def existing_priority_classes(client: Client) -> set[str] | None:
@@ -101,8 +115,7 @@ def read_nodes_with_usage(
 def read_reasons(client: Client, workloads: Mapping[JobId, Object]) -> dict[JobId, str]:
     """Why the given workloads are not running, where a reason is known.
 
-    Two lists per namespace and, if a pod has no node, those of ``read_nodes_with_usage``. Reasons leave out what
-    may not be read.
+    Two lists per namespace, and those of ``reasons_of``. Reasons leave out what may not be read.
     """
     if not workloads:
         return {}
@@ -114,24 +127,80 @@ def read_reasons(client: Client, workloads: Mapping[JobId, Object]) -> dict[JobI
 def reasons_of(
     client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]], events: Sequence[Object]
 ) -> dict[K, str]:
-    """The same from pods and events that were read already; the keys can be any."""
-    nodes = None
-    if not all(pod["spec"].get("nodeName") for job in workloads for pod in pods.get(job, ())):
-        nodes = if_allowed(lambda: read_nodes_with_usage(client)[0], None)
+    """The same from pods and events that were read already; the keys can be any.
+
+    Reads the nodes and all unfinished pods if a pod has no node, the nodes of pods that are not ready, and who
+    preempted pods that are missing.
+    """
+    active = {job: workload for job, workload in workloads.items() if status_of(workload) != "Paused"}
+    everything: tuple[list[Node], list[PodUse]] | None = None
+    if not all(pod["spec"].get("nodeName") for job in active for pod in pods.get(job, ())):
+        everything = if_allowed(lambda: read_nodes_with_usage(client), None)
+    nodes, uses = everything or (None, None)
+    pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
+    preemptions = _preemptions(client, active, pods, uses)
     here: dict[str, list[Object]] = defaultdict(list)
     for event in events:
         here[event["metadata"]["namespace"]].append(event)
     found = {
-        job: reason_for(workload, pods.get(job, ()), here[workload["metadata"]["namespace"]], nodes)
+        job: reason_for(
+            workload,
+            pods.get(job, ()),
+            here[workload["metadata"]["namespace"]],
+            Surroundings(nodes, pod_nodes, preemptions.get(job, "")),
+        )
         for job, workload in workloads.items()
     }
     return {job: reason for job, reason in found.items() if reason}
 
 
+def _nodes_in_doubt(client: Client, pods: Iterable[Object]) -> list[Node]:
+    """The nodes of those pods that may not be ready because of their node; none if listing nodes is forbidden."""
+    names = nodes_in_doubt(pods)
+    if len(names) <= _READ_SINGLY:
+        return [node for name in sorted(names) for node in read_node(client, name)]
+    nodes = if_allowed(lambda: client.list_slim(NODE, slim_node), list[Node]())
+    return [node for node in nodes if node.name in names]
+
+
+def read_node(client: Client, name: str) -> list[Node]:
+    """The node of that name, if there is one that may be listed: permission to list includes none to get."""
+    return if_allowed(lambda: client.list_slim(NODE, slim_node, fields=f"metadata.name={name}"), list[Node]())
+
+
+def _preemptions(
+    client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]], uses: Sequence[PodUse] | None
+) -> dict[K, str]:
+    """Who preempted pods of the workloads, in words; ``uses`` are all unfinished pods where they were read already."""
+    hit = {job: obj for job, obj in workloads.items() if may_be_preempted(obj, pods.get(job, ()))}
+    namespaces = {obj["metadata"]["namespace"] for obj in hit.values()}
+    places = namespaces if len(namespaces) <= _READ_SINGLY else {None}
+    events = if_allowed(lambda: _events(client, places, PREEMPTED), list[dict[str, Any]]())
+    found = {job: event for job, obj in hit.items() if (event := last_preemption(obj, events))}
+    if found and uses is None:
+        uses = if_allowed(lambda: client.list_slim(POD, slim_pod, fields=UNFINISHED), list[PodUse]())
+    return {job: preemption_text(event, uses or ()) for job, event in found.items()}
+
+
+def read_lost_nodes(client: Client) -> set[str]:
+    """The names of nodes that are not ready; none if listing nodes is forbidden."""
+    nodes = if_allowed(lambda: client.list_slim(NODE, slim_node), None) or ()
+    return {node.name for node in nodes if node.status == FAULTY}
+
+
 def node_address(client: Client) -> str | None:
-    """The address of any node, for node ports; None if listing nodes is forbidden."""
-    nodes = map(slim_node, if_allowed(lambda: client.list_first(NODE, limit=5), None) or ())
-    return next((node.address for node in nodes if node.address), None)
+    """The address of any node that is ready, for node ports; None if there is none or listing nodes is forbidden."""
+
+    def of_ready(nodes: Iterable[Node]) -> str | None:
+        return next((node.address for node in nodes if node.address and node.status != FAULTY), None)
+
+    def read() -> str | None:
+        some = client.list_first(NODE, limit=_SOME_NODES)
+        return of_ready(map(slim_node, some)) or (
+            of_ready(client.list_slim(NODE, slim_node)) if len(some) == _SOME_NODES else None
+        )
+
+    return if_allowed(read, None)
 
 
 def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str | None, str]:

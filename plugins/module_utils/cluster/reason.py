@@ -13,9 +13,20 @@ from typing import Any
 
 from ..labels import KUEUE_QUEUE
 from ..quantity import parse
+from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
-from .related import is_about_pod, is_about_workload
+from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
 from .shortage import shortage_of
+from .start_failure import (
+    concerns_template,
+    config_remedy,
+    is_node_fault,
+    pull_secret_remedy,
+    runtime_cause,
+    start_faults,
+    start_remedy,
+    volume_remedy,
+)
 from .status import failure_of, is_terminating, pods_wanted, status_of
 
 Object = Mapping[str, Any]
@@ -23,7 +34,8 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PendingReason:
-    """One thing that keeps a job from running. ``final``: it will not pass by itself.
+    """One thing that keeps a job from running. ``final``: it will not pass by itself. ``needs_user``: only a person
+    can mend it, and may be about to.
 
     ``log`` names the pod and container whose log may explain why it ended, ``refusal`` is the server's message if it
     refuses to create pods.
@@ -32,6 +44,7 @@ class PendingReason:
     text: str
     hint: str = ""
     final: bool = False
+    needs_user: bool = False
     log: tuple[str, str] | None = None
     refusal: str | None = None
     needs_other_nodes: bool = False
@@ -42,47 +55,111 @@ class PendingReason:
         return " ".join(part.rstrip(". \n") + "." for part in (self.text, self.hint) if part)
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known of the cluster around a job's pods.
+
+    ``nodes``: all of them, with their usage to show how much is missing; None where they were not read.
+    ``pod_nodes``: those that pods which are not ready are on. ``preemption``: who preempted the job, in words.
+    """
+
+    nodes: Sequence[Node] | None = None
+    pod_nodes: Sequence[Node] = ()
+    preemption: str = ""
+
+
 def reason_for(
-    workload: Object, pods: Iterable[Object], events: Iterable[Object], nodes: Sequence[Node] | None = None
+    workload: Object, pods: Iterable[Object], events: Iterable[Object], around: Surroundings = Surroundings()
 ) -> str | None:
     """The most important reason as a sentence; None when nothing keeps the job from running (yet)."""
-    return next((reason.sentence for reason in pending_reasons(workload, pods, events, nodes)), None)
+    return next((reason.sentence for reason in pending_reasons(workload, pods, events, around)), None)
 
 
 def pending_reasons(
-    workload: Object, pods: Iterable[Object], events: Iterable[Object], nodes: Sequence[Node] | None = None
+    workload: Object, pods: Iterable[Object], events: Iterable[Object], around: Surroundings = Surroundings()
 ) -> Iterator[PendingReason]:
     """Why a workload is not running, the most important reason first.
 
-    The order: containers that do not run, the end of the workload, pods that are not scheduled or not ready, pods that
-    were not created at all (a quota), and pods that failed earlier. ``events`` are warnings, oldest first. ``nodes``
-    with their usage show what is missing; without them, the scheduler's message is quoted.
+    The order: pods on lost nodes, containers that do not run, the end of the workload, pods that are not scheduled or
+    not ready, pods that were not created at all (a quota), pods that failed earlier, and pods that are being stopped.
+    ``events`` are warnings, oldest first.
     """
     if status_of(workload) == "Paused":
         yield _paused(workload)
         return
     events = list(events)
-    pods = [pod for pod in pods if not is_terminating(pod)]
-    finished = [pod for pod in pods if _phase(pod) in ("Failed", "Succeeded")]
-    pods = [pod for pod in pods if _phase(pod) not in ("Failed", "Succeeded")]
-    yield from _each(_container_problem(pod, events) for pod in pods)
-    gave_up = list(_gave_up(workload, finished, events))
-    unscheduled = list(_each(_unscheduled(pod, nodes) for pod in pods))
+    found = _Pods.of(workload, pods, around)
+    if not failure_of(workload):
+        yield from _lost(workload, found.lost, around)
+    yield from _each(_container_problem(pod, events) for pod in found.active)
+    gave_up = list(_gave_up(workload, found.finished, events))
+    unscheduled = [
+        _preempted(reason, around) for reason in _each(_unscheduled(pod, around.nodes) for pod in found.active)
+    ]
     if workload["kind"] == "Job" or not unscheduled:
         yield from gave_up
         yield from unscheduled
     else:  # A Deployment that misses its progress deadline still runs once its pods get a node.
         yield from unscheduled
         yield from (replace(reason, final=False) for reason in gave_up)
-    yield from _each(_mount_problem(pod, events) for pod in pods)
-    yield from _each(_not_ready(pod, events) for pod in pods)
-    conditions = workload.get("status", {}).get("conditions") or ()
-    refusals = [one for one in conditions if one["type"] == "ReplicaFailure" and one["status"] == "True"]
-    if len(pods) + workload.get("status", {}).get("succeeded", 0) < pods_wanted(workload):  # else the refusal is past
-        failed = (event for event in reversed(events) if event.get("reason") == "FailedCreate")
-        refusals += [event for event in failed if is_about_workload(event, workload)]
-    yield from (_refused(refusal.get("message") or "") for refusal in refusals)
-    yield from _each(_container_problem(pod, events) for pod in finished)
+    yield from _each(_start_problem(workload, pod, events) for pod in found.active)
+    yield from _each(_not_ready(pod, events) for pod in found.active)
+    yield from _refusals(workload, found, events)
+    succeeded = sum(has_succeeded(pod) for pod in (*found.active, *found.finished))
+    if status_of(workload) != "Running" and succeeded < pods_wanted(workload):  # else others have taken their place
+        yield from _each(_container_problem(pod, events) for pod in found.finished)
+    yield from _stopping(workload, found, around)
+    yield from _lost(workload, found.lost_and_replaced, around)
+
+
+@dataclass(frozen=True)
+class _Pods:
+    """The pods of a workload, by what they say about it."""
+
+    active: Sequence[Object]
+    finished: Sequence[Object]  # the newest first
+    stopping: Sequence[Object]  # another pod starts only once they have ended
+    lost: Sequence[Object]
+    lost_and_replaced: Sequence[Object]
+
+    @classmethod
+    def of(cls, workload: Object, pods: Iterable[Object], around: Surroundings) -> _Pods:
+        lost, here = split_by_loss(own_pods(workload, pods), around.pod_nodes)
+        finished = [pod for pod in here if _phase(pod) in ("Failed", "Succeeded")]
+        finished.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+        left = [pod for pod in here if _phase(pod) not in ("Failed", "Succeeded")]
+        replaced_at_once = workload["kind"] == "Deployment"
+        return cls(
+            active=[pod for pod in left if not is_terminating(pod)],
+            finished=[pod for pod in finished if not is_terminating(pod)],
+            stopping=[pod for pod in left if is_terminating(pod) and not replaced_at_once],
+            lost=[pod for pod in lost if not (is_terminating(pod) and replaced_at_once)],
+            lost_and_replaced=[pod for pod in lost if is_terminating(pod) and replaced_at_once],
+        )
+
+    @property
+    def number(self) -> int:
+        """How many the controller counts as there."""
+        return len(self.active) + len(self.stopping) + len(self.lost)
+
+
+def _lost(workload: Object, pods: Sequence[Object], around: Surroundings) -> Iterator[PendingReason]:
+    if pods:
+        yield PendingReason(loss_text(pods, around.pod_nodes), loss_hint(workload, pods))
+
+
+def _preempted(reason: PendingReason, around: Surroundings) -> PendingReason:
+    return replace(reason, text=f"{around.preemption}; {reason.text}") if around.preemption else reason
+
+
+def _stopping(workload: Object, found: _Pods, around: Surroundings) -> Iterator[PendingReason]:
+    """Pods whose end is being waited for; between the end of a preempted pod and the next one, who preempted it."""
+    for pod in found.stopping:
+        until = pod["metadata"]["deletionTimestamp"]
+        text = f"pod {pod['metadata']['name']} is being stopped, and has until {until} to end"
+        yield _preempted(PendingReason(text, "Another pod starts in its place after that"), around)
+    if around.preemption and found.number < pods_wanted(workload):
+        yield PendingReason(around.preemption)
 
 
 def pod_status(pod: Object) -> str:
@@ -128,15 +205,21 @@ def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Obje
     yield PendingReason(f"{what}: {_short(message)}", final=True)
 
 
+def _refusals(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterator[PendingReason]:
+    """Why pods were not created, the latest refusal first."""
+    conditions = workload.get("status", {}).get("conditions") or ()
+    refusals = [one for one in conditions if one["type"] == "ReplicaFailure" and one["status"] == "True"]
+    if found.number + workload.get("status", {}).get("succeeded", 0) < pods_wanted(workload):  # else they are past
+        failed = (event for event in reversed(events) if event.get("reason") == "FailedCreate")
+        refusals += [event for event in failed if is_about_workload(event, workload)]
+    return (_refused(refusal.get("message") or "", workload) for refusal in refusals)
+
+
 _HARMLESS = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
 _PULL = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _PULL_FAILED = _PULL - {"ErrImagePull"}  # The kubelet waits before its next try, or will not try again.
 _NOT_STARTED = frozenset({"ContainerCannotRun", "StartError"})  # ended before the command began
-_NOT_CREATED = {
-    "CreateContainerConfigError": "Create what is missing in the namespace, or correct environment.env",
-    "CreateContainerError": "Check environment.command",
-    "RunContainerError": "Check environment.command",
-}
+_NOT_CREATED = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 # Messages of registries and networks after which the same pull may work a minute later.
 _TRANSIENT = re.compile(
     r"time(d )?out|deadline exceeded|connection (refused|reset)|toomanyrequests|too many requests|unexpected EOF"
@@ -157,22 +240,19 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
         waiting = state.get("waiting") or {}
         reason, message = waiting.get("reason"), waiting.get("message") or ""
         ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
-        if "running" in state:  # An earlier end does not matter; _not_ready checks readiness.
+        if "running" in state:  # _not_ready checks readiness.
             continue
         if reason in _PULL:
-            cause = _pull_cause(message) or _pull_cause(_pull_event_message(pod, events))
-            text = f"image {container.get('image')} of pod {name} cannot be pulled{f': {cause}' if cause else ''}"
-            hint = "Check environment.image, and environment.imagePullSecret for a private registry"
-            return PendingReason(text, hint, final=reason in _PULL_FAILED and not _TRANSIENT.search(cause))
+            return _pull_problem(pod, container, message, reason, events)
         if reason in _NOT_CREATED:
-            text = f"the container of pod {name} cannot start: {_short(message) or reason}"
-            return PendingReason(text, _NOT_CREATED[reason])
-        if ended and (ended.get("exitCode") or ended.get("reason") == "OOMKilled"):
-            # The first restart follows at once: in a crash loop the container has ended twice.
-            loops = reason == "CrashLoopBackOff"
-            what, hint = _end_of(ended, loops)
+            return _not_created(pod, container, message, reason)
+        loops = reason == "CrashLoopBackOff"  # The first restart follows at once: the container has ended twice.
+        again = loops or container.get("restartCount", 0) > 0
+        if ended and (again or ended.get("exitCode") or ended.get("reason") == "OOMKilled"):
+            what, hint = _end_of(pod, container, ended, again)
             text = f"the container of pod {name} {what}"
-            return PendingReason(text, hint, final=loops, log=(name, container["name"]))
+            has_log = ended.get("reason") not in _NOT_STARTED
+            return PendingReason(text, hint, final=loops, log=(name, container["name"]) if has_log else None)
         if reason and reason not in _HARMLESS:
             return PendingReason(f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}")
     if _phase(pod) == "Failed":
@@ -182,28 +262,62 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
     return None
 
 
+def _pull_problem(pod: Object, container: Object, message: str, reason: str, events: Iterable[Object]) -> PendingReason:
+    own = [event for event in events if _is_about(event, pod)]
+    cause = _pull_cause(message) or _pull_cause(_pull_event_message(own))
+    name = pod["metadata"]["name"]
+    text = f"image {container.get('image')} of pod {name} cannot be pulled{f': {cause}' if cause else ''}"
+    missing = pull_secret_remedy((str(event.get("message")) for event in reversed(own)), pod["metadata"]["namespace"])
+    hint = missing or "Check environment.image, and environment.imagePullSecret for a private registry"
+    return PendingReason(text, hint, final=reason in _PULL_FAILED and not _TRANSIENT.search(cause))
+
+
+def _not_created(pod: Object, container: Object, message: str, reason: str) -> PendingReason:
+    text = f"the container of pod {pod['metadata']['name']} cannot start: {_short(runtime_cause(message)) or reason}"
+    if reason == "CreateContainerConfigError":
+        remedy = config_remedy(message, pod)
+    else:
+        remedy = start_remedy(message, _spec_of(container, pod), pod["spec"].get("nodeName"))
+    return PendingReason(text, remedy.hint, needs_user=remedy.needs_user)
+
+
+def _spec_of(container: Object, pod: Object) -> Object:
+    """The container's part of the pod's spec, from its status."""
+    spec = pod["spec"]
+    containers = (*(spec.get("initContainers") or ()), *spec["containers"])
+    return next((one for one in containers if one["name"] == container["name"]), {})
+
+
 def _pull_cause(message: str) -> str:
     """The kubelet's message without its start, which only repeats the image."""
     start = r'^(Back-off pulling image|Failed to pull image) ("[^"]*"|\S+?)(: (ErrImagePull: )?|$)'
     return _short(re.sub(start, "", message))
 
 
-def _pull_event_message(pod: Object, events: Iterable[Object]) -> str:
+def _pull_event_message(events: Sequence[Object]) -> str:
     """Why the last pull failed; older kubelets only say so in an event while the container waits for the next pull."""
-    messages = [str(event.get("message")) for event in events if _is_about(event, pod)]
-    return next((text for text in reversed(messages) if text.startswith("Failed to pull image")), "")
+    messages = (str(event.get("message")) for event in reversed(events))
+    return next((text for text in messages if text.startswith("Failed to pull image")), "")
 
 
-def _end_of(ended: Mapping[str, Any], loops: bool) -> tuple[str, str]:
-    """How a container ended, and the hint."""
+def _end_of(pod: Object, container: Object, ended: Mapping[str, Any], again: bool) -> tuple[str, str]:
+    """How a container ended, maybe not for the first time, and the hint."""
+    restarts = _restarts(container) if again else ""
     if ended.get("reason") == "OOMKilled":
-        return f"{'keeps running' if loops else 'ran'} out of memory (OOMKilled)", "Raise resources.memory"
+        return f"{'keeps running' if again else 'ran'} out of memory (OOMKilled){restarts}", "Raise resources.memory"
     if ended.get("reason") in _NOT_STARTED:
         message = ended.get("message") or ""
-        cause = message[message.find("exec: ") :] if "exec: " in message else message
-        return f"cannot start: {_short(cause) or ended['reason']}", "Check environment.command"
-    how = f"{'keeps failing' if loops else 'failed'} with exit code {ended.get('exitCode')}"
+        hint = start_remedy(message, _spec_of(container, pod), pod["spec"].get("nodeName")).hint
+        return f"cannot start: {_short(runtime_cause(message)) or ended['reason']}", hint
+    if not ended.get("exitCode"):
+        return f"keeps ending without an error{restarts}", "Set environment.command to a program that keeps running"
+    how = f"{'keeps failing' if again else 'failed'} with exit code {ended.get('exitCode')}{restarts}"
     return how, "Read its logs for the cause"
+
+
+def _restarts(container: Object) -> str:
+    number = container.get("restartCount", 0)
+    return f" ({number} restart{'' if number == 1 else 's'})" if number else ""
 
 
 # The part of the scheduler's message about evicting others (and, since 1.34, about resource claims) does not help here.
@@ -242,7 +356,8 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[No
     claim = _NO_CLAIM.search(message)
     if claim:
         text = f"pod {name} cannot be scheduled: PersistentVolumeClaim {claim[1]} not found"
-        return PendingReason(text, "Create it, or correct storage.workdirs")
+        command = f"kubectl create --namespace {pod['metadata']['namespace']} --filename CLAIM.yaml"
+        return PendingReason(text, f"Create it with {command}, or correct storage.workdirs", needs_user=True)
     about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
     shortage = shortage_of(pod, nodes) if nodes is not None and not about_claims else None
     if not shortage:
@@ -252,28 +367,46 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[No
     # With the scheduler's counts, readers can verify the explanation.
     counts = message.partition(" nodes are available: ")[2]
     text = f"pod {name} cannot be scheduled: {shortage.text}{f' (scheduler: {counts})' if counts else ''}"
-    return PendingReason(text, shortage.hint, final=shortage.lasting, needs_other_nodes=shortage.lasting)
+    return PendingReason(
+        text,
+        shortage.hint,
+        final=shortage.lasting,
+        needs_user=shortage.needs_user,
+        needs_other_nodes=shortage.lasting or shortage.needs_user,
+    )
 
 
-def _mount_problem(pod: Object, events: Iterable[Object]) -> PendingReason | None:
-    """Only events show that a pod is waiting for a volume."""
-    if _phase(pod) != "Pending" or not pod["spec"].get("nodeName"):
+def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> PendingReason | None:
+    """What keeps the node from starting the containers: a volume, the sandbox or its network. Only events show it."""
+    faults = start_faults(pod, [event for event in events if _is_about(event, pod)])
+    if not faults:
         return None
-    for event in events:
-        if event.get("reason") in ("FailedMount", "FailedAttachVolume") and _is_about(event, pod):
-            text = f"pod {pod['metadata']['name']} is waiting for a volume: {_short(event.get('message') or '')}"
-            return PendingReason(text, "Check storage.workdirs")
-    return None
+    message, name, node = str(faults[-1].get("message") or ""), pod["metadata"]["name"], pod["spec"]["nodeName"]
+    if is_node_fault(faults[-1]):
+        text = f"pod {name} cannot start on node {node}: {_short(runtime_cause(message))}"
+        hint = f"If this lasts, take the node out of use (kubectl cordon {node}) and restart the job"
+        return PendingReason(text, f"{hint} with state=restarted")
+    text = f"pod {name} is waiting for a volume: {_short(message)}"
+    if not concerns_template(message, workload, pod):
+        return PendingReason(text)
+    remedy = volume_remedy(message, pod)
+    return PendingReason(text, remedy.hint, needs_user=remedy.needs_user)
 
 
 def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
-    """A container that runs and whose health check does not (yet) succeed."""
+    """A container that runs and whose health check does not (yet) succeed, maybe after it has ended several times."""
     starting = [c for c in _containers(pod) if "running" in (c.get("state") or {}) and not c.get("ready")]
     if not starting or _phase(pod) != "Running":
         return None
     failures = [event for event in events if event.get("reason") == "Unhealthy" and _is_about(event, pod)]
     cause = f": {_short(failures[-1].get('message') or '')}" if failures else " yet"
-    return PendingReason(f"pod {pod['metadata']['name']} is running but not ready{cause}")
+    text = f"pod {pod['metadata']['name']} is running but not ready{cause}"
+    for container in starting:
+        ended = (container.get("lastState") or {}).get("terminated")
+        if ended and container.get("restartCount"):
+            what, hint = _end_of(pod, container, ended, again=True)
+            return PendingReason(f"{text}; its container {what}", hint)
+    return PendingReason(text)
 
 
 def _is_about(event: Object, pod: Object) -> bool:
@@ -319,11 +452,21 @@ def quota_refusal(message: str) -> QuotaRefusal | None:
     return QuotaRefusal(found[1], *amounts)
 
 
-def _refused(message: str) -> PendingReason:
+def _refused(message: str, workload: Object) -> PendingReason:
     quota = quota_refusal(message)
     if not quota:
         lasting = _LASTING_REFUSAL.search(message) is not None
         return PendingReason(f"pods cannot be created: {_short(message)}", final=lasting, refusal=message)
+    number = pods_wanted(workload)
+    impossible = [
+        f"{resource.removeprefix('requests.')}: {requested} requested"
+        f"{f' by each of {number} pods' if number > 1 else ''}, at most {quota.limited[resource]} allowed"
+        for resource, requested in quota.requested.items()
+        if resource in quota.limited and parse(requested).value * number > parse(quota.limited[resource]).value
+    ]
+    if impossible:
+        text = f"quota {quota.quota} of the namespace is too small for the job ({'; '.join(impossible)})"
+        return PendingReason(text, "Request less, or have the quota raised", final=True, refusal=message)
     each = "; ".join(
         f"{resource.removeprefix('requests.')}: {requested} requested, "
         f"{quota.used.get(resource, '?')} of {quota.limited.get(resource, '?')} used"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ..labels import MAIN_CONTAINER
+from ..labels import COMPLETION_INDEX, MAIN_CONTAINER
 
 Object = Mapping[str, Any]
 
@@ -18,6 +18,11 @@ def own_pods(workload: Object, pods: Iterable[Object]) -> list[Object]:
     """The pods without older ones, which a deleted workload of the same name left behind."""
     created = workload["metadata"]["creationTimestamp"]
     return [pod for pod in pods if pod["metadata"]["creationTimestamp"] >= created]
+
+
+def is_unfinished(pod: Object) -> bool:
+    """Whether the pod may still run, or will: a finished one holds no resources and writes no files."""
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
 
 
 def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
@@ -35,6 +40,25 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
         },
     }
     return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
+
+
+def rank_of(pod: Object) -> int | None:
+    """The completion index of a pod of an Indexed Job: an annotation always, a label since Kubernetes 1.28."""
+    metadata = pod["metadata"]
+    rank = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(COMPLETION_INDEX)
+    return int(rank) if rank is not None else None
+
+
+def is_pod_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def has_succeeded(pod: Object) -> bool:
+    """Every container has ended well; the kubelet reports the phase a second or two after that."""
+    status = pod.get("status", {})
+    ended = [(one.get("state") or {}).get("terminated") or {} for one in status.get("containerStatuses") or ()]
+    return status.get("phase") == "Succeeded" or bool(ended and all(end.get("exitCode") == 0 for end in ended))
 
 
 def is_about_workload(event: Object, workload: Object) -> bool:

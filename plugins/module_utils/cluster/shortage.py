@@ -23,11 +23,13 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Shortage:
-    """What a pod does not find. ``lasting``: waiting does not help, only other nodes or another manifest do."""
+    """What a pod does not find. ``lasting``: waiting does not help, only other nodes or another manifest do.
+    ``needs_user``: nor is it likely to help."""
 
     text: str
     hint: str = ""
     lasting: bool = False
+    needs_user: bool = False
 
 
 def shortage_of(pod: Object, nodes: Sequence[Node]) -> Shortage | None:
@@ -140,9 +142,12 @@ def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: 
             continue
         noun = _noun(resource)
         if not largest:
-            # A node shows no GPUs while its device plugin restarts, but keeps its GPU type.
+            # While its device plugin restarts, a node lists 0 (for five minutes: pkg/kubelet/cm/devicemanager,
+            # endpointStopGracePeriod), and keeps its GPU type.
             lasting = not any(node.gpu_type for node in nodes)
-            return Shortage(f"no node of {place} has {noun}", f"Set resources.pool to a pool with {noun}", lasting)
+            unknown = not any(resource in node.allocatable for node in nodes)
+            hint = f"Set resources.pool to a pool with {noun}, or install the device plugin for {resource}"
+            return Shortage(f"no node of {place} has {noun}", hint, lasting, needs_user=unknown)
         training = (pod["metadata"].get("labels") or {}).get(JOB_TYPE) == "training"
         spread = (
             ", or spread the training with resources.node_count" if training and whole_devices({resource: 1}) else ""

@@ -7,6 +7,7 @@ were removed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -159,4 +160,18 @@ def _job_status(job: Mapping[str, Any]) -> str:
     if job["spec"].get("suspend"):
         return "Paused"
     # ``active`` also counts pods without a node; ``ready`` does not (absent from old servers).
-    return "Running" if status.get("active") and status.get("ready") != 0 else "Pending"
+    if not status.get("active") or status.get("ready") == 0:
+        return "Pending"
+    return "Running" if status.get("ready", math.inf) >= _pods_left(job) else "Partially Running"
+
+
+def _pods_left(job: Mapping[str, Any]) -> int:
+    """The number of pods that should run at the same time now: those that have succeeded are not replaced.
+
+    The controller counts a pod as succeeded only when it has removed its finalizer; until then it is listed.
+    """
+    status, spec = job.get("status", {}), job["spec"]
+    counted_soon = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
+    parallelism = spec.get("parallelism", 1)
+    left = spec.get("completions", parallelism) - status.get("succeeded", 0) - len(counted_soon)
+    return int(min(parallelism, left))

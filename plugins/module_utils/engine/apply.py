@@ -4,29 +4,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..cluster.status import stay_paused
+from ..cluster.read import UNFINISHED, selector_of
+from ..cluster.status import is_terminating, stay_paused
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
-from ..kube.errors import ApiError, ConnectionProblem, KubeError
-from ..kube.resources import POD, resource_of
+from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError
+from ..kube.resources import POD, Resource, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from ..wait.polling import backoff, poll
-from .fields import ABSENT, Change, applied_by, identity_of, value_at
+from .fields import ABSENT, applied_by, identity_of
+from .guarded_write import concurrent_change, guarded_apply, guarded_delete, guarded_patch, is_as_applied
 from .plan import WORKLOAD_KINDS, Action, Plan, Step, describe, with_hint, with_owner
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
-_PATCH_TRIES = 5
+_PROGRESS_SECONDS = 10.0
 
 
 @dataclass
 class ApplyResult:
     """One applied plan: its objects as the server returned them, by kind and name, and the seconds it took.
 
-    With an ``error``, ``plan`` only has the steps done before it. ``server_unreachable``: other plans would fail too.
+    With an ``error``, ``plan`` only has the steps done before it, and one that was done partially or perhaps.
+    ``server_unreachable``: other plans would fail too. ``conflict``: the error is that another run changed the same
+    objects, so that a new plan may succeed.
     """
 
     plan: Plan
@@ -34,6 +39,7 @@ class ApplyResult:
     seconds: float = 0.0
     error: str | None = None
     server_unreachable: bool = False
+    conflict: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -51,13 +57,15 @@ class ApplyFailed(KubeError):
 
 
 class _PartiallyApplied(KubeError):
-    """A step has failed after it had changed the cluster."""
+    """A step has failed for its ``__cause__`` after it had changed the cluster."""
 
 
 @dataclass(frozen=True)
 class Executor:
     """Applies plans. ``gone_timeout``: the seconds that a deletion may take if the next step depends on it.
-    ``grace_seconds``: the grace period of deletions; 0 kills pods at once."""
+    ``grace_seconds``: the grace period of deletions; 0 kills pods at once. ``before_replacing`` is called before a
+    workload is deleted to be created again, from the thread of its plan; what it raises prevents the deletion.
+    ``progress`` shows a line during a long wait."""
 
     client: Client
     check_mode: bool
@@ -65,6 +73,8 @@ class Executor:
     warn: Callable[[str], None]
     force_conflicts: bool = False
     grace_seconds: int | None = None
+    before_replacing: Callable[[Plan], None] = lambda plan: None
+    progress: Callable[[str], None] = lambda line: None
     sleep: Callable[[float], None] = time.sleep
 
     def apply_plan(self, plan: Plan) -> ApplyResult:
@@ -97,7 +107,7 @@ class Executor:
             return self._apply_steps(replace(plan, prerequisites=()))
 
         def stops(result: ApplyResult) -> bool:
-            return result.server_unreachable or (result.error is not None and not keep_going)
+            return result.server_unreachable or (result.error is not None and not result.conflict and not keep_going)
 
         results = run_concurrently_until(stops, apply_plan, plans, self.client.concurrency)
         for plan, result in zip(plans, results, strict=True):
@@ -111,7 +121,35 @@ class Executor:
                     result.warnings = [*made.warnings, *result.warnings]
             for warning in result.warnings:
                 self.warn(warning)
+        if not self.check_mode:
+            self._find_mixtures([result for result in results if result])
         return results
+
+    def _find_mixtures(self, results: Iterable[ApplyResult]) -> None:
+        """Find jobs whose workload another run has replaced while this one wrote the objects around it.
+
+        Those of a training cannot outlive it, because it owns them.
+        """
+        written: dict[tuple[Resource, str], dict[str, ApplyResult]] = defaultdict(dict)
+        for result in results:
+            plan = result.plan
+            first, *others = plan.steps or (None,)
+            around = any(step.action is not Action.UNCHANGED and not step.owned for step in others)
+            if result.error is None and first and first.kind in ("Deployment", "StatefulSet") and around:
+                written[resource_of(dict(first.identity)), plan.namespace][plan.name] = result
+        for (resource, namespace), by_name in written.items():
+            try:
+                found = self.client.list_objects(resource, namespace, labels=selector_of(set(by_name)))
+            except KubeError as error:
+                names = ", ".join(by_name)
+                self.warn(f"it is not known whether another run changed {names} at the same time: {error}")
+                continue
+            now = {obj["metadata"]["name"]: obj for obj in found if not is_terminating(obj)}
+            for name, result in by_name.items():
+                applied = result.workload
+                if not is_as_applied(applied, now.get(name)) if applied else name in now:
+                    changed = applied or now[name]
+                    result.error, result.conflict = str(concurrent_change(changed, now.get(name))), True
 
     def _apply_steps(self, plan: Plan) -> ApplyResult:
         """Apply the steps of the plan until one of them fails."""
@@ -122,10 +160,17 @@ class Executor:
             try:
                 obj = self._apply_step(step, plan, result)
             except KubeError as error:
-                done = number + isinstance(error, _PartiallyApplied)
+                cause = error.__cause__ if isinstance(error, _PartiallyApplied) else error
+                done = number + (error is not cause or error.may_be_written)
                 result.plan = replace(plan, prerequisites=steps[: min(done, before)], steps=steps[before:done])
                 result.error = with_hint(error, plan) if isinstance(error, ApiError) else str(error)
-                result.server_unreachable = isinstance(error, ConnectionProblem)
+                if error.may_be_written:
+                    verb = "deleted" if step.action is Action.DELETE else "written"
+                    result.error = (
+                        f"{_sentence(result.error)} It is not known whether {step.kind} {step.name} was {verb}."
+                    )
+                result.server_unreachable = isinstance(cause, ConnectionProblem)
+                result.conflict = isinstance(cause, ConcurrentChange)
                 break
             if obj is not None:
                 result.objects[step.kind, step.name] = obj
@@ -133,29 +178,32 @@ class Executor:
         return result
 
     def _apply_step(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
-        if step.action is Action.UNCHANGED:
-            return step.live
         if step.action is Action.DELETE:
             self._delete(step, plan)
             return None
-        if step.owned and result.workload and not self.check_mode:  # In check mode, the Job has no real uid.
-            owner = result.workload
+        owner = result.workload
+        if step.owned and owner and not self.check_mode:  # In check mode, the Job has no real uid.
             step = replace(step, desired=with_owner(step.desired, owner, owner["metadata"]["uid"]))
+        if owner and not self.check_mode and _is_leftover(step.live, owner):
+            return self._apply(replace(step, live={}), plan, former=step.live)
+        if step.action is Action.UNCHANGED:
+            return step.live
         if step.replaces:
             return self._recreate(step, plan, result)
-        if step.action is Action.CREATE and step.live:
-            if self.check_mode:
-                return None  # A dry run would be about the object that is terminating.
-            self._wait_until_gone(step)
+        if step.action is Action.CREATE and step.live and self.check_mode:
+            return None  # A dry run would be about the object that is terminating.
+        if step.action is Action.CREATE and not self.check_mode:
+            self._wait_until_gone(step, plan)
+            step = replace(step, live={})
         if step.action is Action.UPDATE:
-            self._hand_over_replicas(step)
+            step = self._hand_over_replicas(step)
         return self._write(step, plan, result)
 
     def _write(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
         """The written object; None, with a warning, if a dry run cannot validate the write."""
         try:
             if step.patches:
-                return patch(self.client, step, dry_run=self.check_mode)
+                return guarded_patch(self.client, step, dry_run=self.check_mode)
             return self._apply(step, plan)
         except ApiError as error:
             if self.check_mode and (error.is_forbidden or error.is_missing_namespace):
@@ -165,67 +213,128 @@ class Executor:
                 return None
             raise
 
-    def _apply(self, step: Step, plan: Plan) -> dict[str, Any]:
+    def _apply(self, step: Step, plan: Plan, former: dict[str, Any] | None = None) -> dict[str, Any]:
+        def apply(*, force: bool) -> dict[str, Any]:
+            return guarded_apply(
+                self.client,
+                step.desired,
+                step.live,
+                former=former,
+                force=force,
+                dry_run=self.check_mode,
+                sleep=self.sleep,
+            )
+
         try:
-            return self.client.apply(step.desired, dry_run=self.check_mode, force=self.force_conflicts)
+            return apply(force=self.force_conflicts)
         except ApiError as error:
             if error.is_field_conflict and _is_own_conflict(error, plan):
-                return self.client.apply(step.desired, dry_run=self.check_mode, force=True)
+                return apply(force=True)
             raise
 
     def _recreate(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
         """Delete, wait for the deletion, create (validated before); restore the former object if that fails."""
         if self.check_mode:
             return None
-        former = resource_of(step.live)
-        self.client.delete(former, step.live["metadata"], propagation="Foreground", grace_seconds=self.grace_seconds)
+        kind = step.live["kind"]
+        self.before_replacing(plan)
         try:
-            self._wait_until_gone(step)
+            guarded_delete(self.client, step.live, propagation="Foreground", grace_seconds=self.grace_seconds)
         except KubeError as error:
+            if not error.may_be_written:
+                raise
+            unknown = f"It is not known whether {kind} {plan.name} was deleted, to be created again."
+            raise _PartiallyApplied(f"{_sentence(error)} {unknown} {_RUN_AGAIN}") from error
+        try:
+            self._wait_until_gone(step, plan)
+        except KubeError as error:
+            not_created = f"The former {kind} was deleted, its successor was not created."
+            raise _PartiallyApplied(f"{_sentence(error)} {not_created} {_RUN_AGAIN}") from error
+        try:
+            return self._write(replace(step, live={}), plan, result)
+        except ConcurrentChange as error:  # Another run has created it.
             raise _PartiallyApplied(str(error)) from error
-        try:
-            return self._write(step, plan, result)
         except KubeError as error:
-            raise _PartiallyApplied(f"{error}. {self._restore(step.live, plan)}") from error
+            unknown = f"The former {kind} was deleted. It is not known whether its successor was created. {_RUN_AGAIN}"
+            outcome = unknown if error.may_be_written else self._restore(step.live, plan)
+            raise _PartiallyApplied(f"{_sentence(error)} {outcome}") from error
 
     def _restore(self, live: dict[str, Any], plan: Plan) -> str:
         """Create the former workload again, and what it owned: the garbage collector has deleted that as well."""
         try:
             # A pause is not part of what was applied.
-            former = self.client.apply(stay_paused(applied_by(FIELD_MANAGER, live), live))
+            former = guarded_apply(self.client, stay_paused(applied_by(FIELD_MANAGER, live), live), sleep=self.sleep)
             for dependent in (step.live for step in plan.steps):
                 owners = dependent.get("metadata", {}).get("ownerReferences") or ()
                 if any(owner["uid"] == live["metadata"]["uid"] for owner in owners):
-                    applied = applied_by(FIELD_MANAGER, dependent)
-                    self.client.apply(with_owner(applied, former, former["metadata"]["uid"]))
+                    again = with_owner(applied_by(FIELD_MANAGER, dependent), former, former["metadata"]["uid"])
+                    guarded_apply(self.client, again, former=dependent, sleep=self.sleep)
+        except ConcurrentChange as error:
+            return str(error)
         except KubeError as error:
-            return f"The former {live['kind']} was deleted and could not be restored: {error}"
+            return (
+                f"The former {live['kind']} was deleted, its successor was not created, and it was not restored "
+                f"either: {_sentence(error)} {_RUN_AGAIN}"
+            )
         return f"The former {live['kind']} was restored."
 
     def _delete(self, step: Step, plan: Plan) -> None:
-        resource, metadata, grace = resource_of(step.live), step.live["metadata"], self.grace_seconds
-        self.client.delete(resource, metadata, propagation="Background", grace_seconds=grace, dry_run=self.check_mode)
-        if step.kind in WORKLOAD_KINDS and grace is not None and not self.check_mode:
-            # Deleted by the garbage collector, the pods would keep their own grace period.
-            self.client.delete_collection(POD, plan.namespace, labels=pods_of(plan.name), grace_seconds=grace)
+        grace = self.grace_seconds
+        guarded_delete(self.client, step.live, propagation="Background", grace_seconds=grace, dry_run=self.check_mode)
+        if step.kind in WORKLOAD_KINDS and not self.check_mode:
+            self._kill_pods(plan)
 
-    def _wait_until_gone(self, step: Step) -> None:
-        """Wait until the live object of the step is gone; a new one may have its name."""
-        resource, metadata = resource_of(step.live), step.live["metadata"]
+    def _kill_pods(self, plan: Plan) -> None:
+        """Deleted by the garbage collector, they would keep their own grace period."""
+        if self.grace_seconds is not None:
+            labels, grace = pods_of(plan.name), self.grace_seconds
+            self.client.delete_collection(POD, plan.namespace, labels=labels, grace_seconds=grace)
+
+    def _wait_until_gone(self, step: Step, plan: Plan) -> None:
+        """Wait until the live object of the step is gone, and former pods; new ones may have their names."""
+        if not step.live and not step.former_pods:
+            return
+        if step.kind in WORKLOAD_KINDS:
+            self._kill_pods(plan)
+        left, progress_at = "", time.monotonic() + _PROGRESS_SECONDS
 
         def is_gone() -> bool:
-            now = self.client.get(resource, metadata.get("namespace"), metadata["name"])
-            return now is None or now["metadata"]["uid"] != metadata["uid"]
+            nonlocal left, progress_at
+            left = self._left(step, plan)
+            if left and time.monotonic() > progress_at:
+                self.progress(f"{describe(plan)}: waits until its predecessor is gone: {left}")
+                progress_at += _PROGRESS_SECONDS
+            return not left
 
         if not poll(is_gone, self.gone_timeout, backoff(0.1, 1.5, 2.0), sleep=self.sleep):
+            kills = step.kind in WORKLOAD_KINDS and self.grace_seconds is None
+            at_once = ", or set force=true to delete its pods at once" if kills else ""
             raise KubeError(
-                f"{step.live['kind']} {metadata['name']} was deleted and is still terminating after "
-                f"{self.gone_timeout:.0f} s; its replacement was not created. Run the task again once its pods are "
-                f"gone, or raise wait_timeout."
+                f"still terminating after {self.gone_timeout:.0f} s: {left}. Raise wait_timeout, or run the task again "
+                f"once it is gone{at_once}."
             )
 
-    def _hand_over_replicas(self, step: Step) -> None:
+    def _left(self, step: Step, plan: Plan) -> str:
+        """What is not gone yet: the live object, else former pods and their nodes."""
+        if step.live:
+            metadata = step.live["metadata"]
+            now = self.client.get(resource_of(step.live), metadata.get("namespace"), metadata["name"])
+            if now is not None and now["metadata"]["uid"] == metadata["uid"]:
+                return f"{step.live['kind']} {metadata['name']}"
+        if not step.former_pods:
+            return ""
+        former = {pod["metadata"]["uid"] for pod in step.former_pods}
+        pods = self.client.list_objects(POD, plan.namespace, labels=pods_of(plan.name), fields=UNFINISHED)
+        return ", ".join(
+            f"Pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'}"
+            for pod in pods
+            if pod["metadata"]["uid"] in former
+        )
+
+    def _hand_over_replicas(self, step: Step) -> Step:
         """Before an autoscaler takes over ``replicas``, give the field to another field manager.
+
+        Returns the step with the object as it is then.
 
         Otherwise the server resets it to 1 when we stop applying it (Kubernetes documentation, Server-Side Apply,
         "Transferring ownership").
@@ -233,7 +342,31 @@ class Executor:
         for change in step.changes:
             if change.path == ("spec", "replicas") and change.after is ABSENT and not self.check_mode:
                 held = {**identity_of(step.live), "spec": {"replicas": change.before}}
-                self.client.apply(held, manager=HANDOVER_MANAGER)
+                held["metadata"]["uid"] = step.live["metadata"]["uid"]
+                live = self.client.apply(held, manager=HANDOVER_MANAGER)
+                if not is_as_applied(step.live, live):
+                    raise concurrent_change(step.live, live)
+                return replace(step, live=live)
+        return step
+
+
+def _is_leftover(live: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    """Whether a former workload of the same name owned the object: the garbage collector deletes it, however late.
+
+    Foreground deletion only waits for dependents that block it, and a Service first loses its EndpointSlices
+    (pkg/controller/garbagecollector, ``attemptToDeleteItem``): it may still be there long after its owner.
+    """
+    metadata, former = owner["metadata"], live.get("metadata", {}).get("ownerReferences") or ()
+    return any(each["kind"] in WORKLOAD_KINDS and each["name"] == metadata["name"] for each in former) and not any(
+        each["uid"] == metadata["uid"] for each in former
+    )
+
+
+_RUN_AGAIN = "Run the task again, or submit the manifest with state=present."
+
+
+def _sentence(text: object) -> str:
+    return f"{str(text).rstrip('.')}."
 
 
 def _is_own_conflict(error: ApiError, plan: Plan) -> bool:
@@ -249,43 +382,3 @@ def _is_own_conflict(error: ApiError, plan: Plan) -> bool:
         or (cause.field == ".spec.replicas" and "HorizontalPodAutoscaler" in deleted)
         for cause in error.causes
     )
-
-
-def patch(client: Client, step: Step, *, dry_run: bool) -> dict[str, Any]:
-    """The live object with the changes of the step.
-
-    The patch is guarded by the resourceVersion. Controllers change that all the time, so after a conflict only the
-    fields of the changes are compared. Raises KubeError if they differ from what the plan was made for.
-    """
-    live = step.live
-    for _try in range(_PATCH_TRIES):
-        try:
-            return client.merge_patch(resource_of(live), live["metadata"], _merge_patch(step.changes), dry_run=dry_run)
-        except ApiError as error:
-            if error.status != 409:
-                raise
-            problem = error
-        now = client.get(resource_of(live), live["metadata"].get("namespace"), live["metadata"]["name"])
-        if now is None or now["metadata"]["uid"] != live["metadata"]["uid"]:
-            raise KubeError(f"{step.kind} {step.name} was deleted in the meantime. Run the task again.")
-        if all(value_at(now, change.path) == change.after for change in step.changes):
-            return now  # Our own write, whose response was lost; or someone else made the same change.
-        for change in step.changes:
-            if value_at(now, change.path) != change.before:
-                raise KubeError(
-                    f"{change} of {step.kind} {step.name} was changed by someone else in the meantime. "
-                    f"Run the task again."
-                )
-        live = now
-    raise problem
-
-
-def _merge_patch(changes: Iterable[Change]) -> dict[str, Any]:
-    """A JSON merge patch (RFC 7386): null removes a field."""
-    root: dict[Any, Any] = {}
-    for change in changes:
-        node = root
-        for name in change.path[:-1]:
-            node = node.setdefault(name, {})
-        node[change.path[-1]] = None if change.after is ABSENT else change.after
-    return root

@@ -8,21 +8,26 @@ once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from ..cluster.read import WORKLOADS
+from ..cluster.read import WORKLOADS, JobId
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
+from .guarded_write import guarded_apply
 from .plan import Action, Plan, Step, describe, recreated, with_hint
 
 
 class PlansRejected(KubeError):
-    """The plans cannot be applied; nothing was written."""
+    """The plans cannot be applied; nothing was written. ``texts`` says why, by namespace and name of the job."""
+
+    def __init__(self, message: str, texts: Mapping[JobId, Sequence[str]] | None = None) -> None:
+        super().__init__(message)
+        self.texts = texts or {}
 
 
 Blocker = tuple[Plan, str]
@@ -41,12 +46,14 @@ def validate_by_dry_run(
 
     Blockers are an unmanaged object of the same name, a namespace that is missing or forbidden, a change that needs a
     recreation under ``on_immutable=fail``, and a new object that the server rejects. Raises PlansRejected with a line
-    for each of them; with ``keep_going``, only the plans that they concern are blocked.
+    for each of them; with ``keep_going``, only the plans that they concern are blocked. Raises ConcurrentChange if an
+    object is no longer the one that the plan was made from.
     """
     plans = list(plans)
     blockers = _unmanaged_objects(plans, client)
-    # Not needed in check mode, which sends every write as a dry run, nor if each job may fail by itself.
-    if not check_mode and not keep_going:
+    # Not needed in check mode, which sends every write as a dry run, nor if each job may fail by itself. The first
+    # write of a single job says the same.
+    if len(plans) > 1 and not check_mode and not keep_going:
         taken = {(plan.namespace, plan.name) for plan, _text in blockers}
         blockers += _closed_namespaces((plan for plan in plans if (plan.namespace, plan.name) not in taken), client)
     settled = run_concurrently(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
@@ -72,12 +79,12 @@ def unmanaged_workloads(plans: Iterable[Plan], client: Client) -> list[Blocker]:
 
 def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool) -> list[Plan]:
     """The plans, blocked where there is a blocker. Raises PlansRejected with all blockers unless ``keep_going``."""
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    found: dict[JobId, list[str]] = defaultdict(list)
     for plan, text in blockers:
         found[plan.namespace, plan.name].append(text)
     if found and not keep_going:
         lines = [f"{describe(plan)}: {text}" for plan in plans for text in found[plan.namespace, plan.name]]
-        raise PlansRejected("\n".join([*lines, "Nothing was changed."]))
+        raise PlansRejected("\n".join([*lines, "Nothing was changed."]), found)
     return [plan.blocked_by(" ".join(texts)) if (texts := found[plan.namespace, plan.name]) else plan for plan in plans]
 
 
@@ -127,7 +134,7 @@ def _closed_namespaces(plans: Iterable[Plan], client: Client) -> list[Blocker]:
 
     def try_first_step(plan: Plan) -> list[Blocker]:
         try:
-            client.apply(plan.steps[0].desired, dry_run=True)
+            guarded_apply(client, plan.steps[0].desired, dry_run=True)
         except ApiError as error:
             return [(plan, with_hint(error, plan))]
         return []
@@ -160,7 +167,7 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
     replaced_for_a_change = step.uncertain or step.live.get("kind", step.kind) != step.kind
     if step.uncertain:
         try:
-            client.apply(step.desired, dry_run=True, force=True)
+            guarded_apply(client, step.desired, step.live, dry_run=True, force=True)
             return step
         except ApiError as refusal:
             if not refusal.is_immutable:

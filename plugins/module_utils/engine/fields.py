@@ -73,10 +73,39 @@ def identity_of(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def value_at(obj: Any, path: Path) -> Any:
-    """The value at a path of plain names, or ABSENT."""
-    for name in path:
-        obj = obj.get(name, ABSENT) if isinstance(obj, dict) else ABSENT
+    """The value at a path, or ABSENT."""
+    for step in path:
+        if isinstance(step, tuple):
+            obj = _entry(obj, dict(step))
+        else:
+            obj = obj.get(step, ABSENT) if isinstance(obj, dict) else ABSENT
     return obj
+
+
+def with_value_at(obj: Any, path: Path, value: Any) -> Any:
+    """A copy of the object with another value at a path, or without it (ABSENT). What is on the way must exist."""
+    step, *rest = path
+    if isinstance(step, tuple):
+        return [with_value_at(item, tuple(rest), value) if _has(item, dict(step)) else item for item in obj]
+    if rest:
+        return {**obj, step: with_value_at(obj[step], tuple(rest), value)}
+    others = {name: other for name, other in obj.items() if name != step}
+    return others if value is ABSENT else {**others, step: value}
+
+
+def is_owned(live: Mapping[str, Any], path: Path, manager: str) -> bool:
+    """Whether ``manager`` holds a field at the path, or below it, by server-side apply."""
+    fields = owned_fields(live, manager)
+    for step in path:
+        if isinstance(step, tuple):
+            entries = (name for name in fields if name.startswith("k:") and _key_of(name) == dict(step))
+            name = next(entries, "")
+        else:
+            name = f"f:{step}"
+        if name not in fields:
+            return False
+        fields = fields[name]
+    return True
 
 
 # Lists that merge by key, by field name (unique among the kinds that we build, except ``ports``). All other lists are

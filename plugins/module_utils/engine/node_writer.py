@@ -3,7 +3,7 @@
 
 A patch carries the resourceVersion that its node was read with. Others write to nodes all the time (the kubelet its
 status), so a rejected patch is not yet a conflict: the node is read again, and only if the labels that the change is
-based on differ, someone else has changed them.
+based on differ, someone else has changed them. The same reading finds out what became of a patch without an answer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ _ATTEMPTS = 5  # per node; one fails if the node was written in the milliseconds
 
 @dataclass(frozen=True)
 class LabelChange:
-    """New labels for one node (None removes), and the labels that the change is based on (None: not set)."""
+    """New labels for one node (None removes), and the labels that the change is based on (None: not set).
+
+    ``found``: the node was found like this, because the answer to the patch was lost or others made the same change.
+    """
 
     metadata: Mapping[str, Any]
     labels: Mapping[str, str | None]
     based_on: Mapping[str, str | None]
+    found: bool = False
 
     @property
     def node(self) -> str:
@@ -42,11 +46,15 @@ class LabelChange:
 
 @dataclass(frozen=True)
 class NodeFailure:
-    """Why a node was not written: a reason (``NodeNotFound``, ``LabelConflict`` …) and a message."""
+    """Why a node was not written: a reason (``NodeNotFound``, ``LabelConflict`` …) and a message.
+
+    ``unknown`` is the change if it is not known whether it was made.
+    """
 
     node: str
     error: str
     message: str
+    unknown: LabelChange | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class WriteResult:
 
 @dataclass(frozen=True)
 class NodeWriter:
-    """Writes labels. ``before_each`` is called before each request; a KubeError that it raises stops the rest."""
+    """Writes labels. ``before_each`` is called before each write; a KubeError that it raises stops the rest."""
 
     client: Client
     check_mode: bool = False
@@ -78,14 +86,17 @@ class NodeWriter:
         )
 
     def roll_back(self, done: Iterable[LabelChange]) -> tuple[NodeFailure, ...]:
-        """Restore the labels. Nodes that someone else has changed since stay as they are, and are failures."""
+        """Restore the labels. Nodes that someone else has changed since stay as they are, and are failures.
+
+        A change that may not have been made can be rolled back as well: its labels are as they were.
+        """
         if self.check_mode:
             return ()
         reverse = (
             LabelChange(change.metadata, {key: change.based_on.get(key) for key in change.labels}, change.expected)
             for change in done
         )
-        return NodeWriter(self.client).write(reverse, keep_going=True).failures
+        return self.write(reverse, keep_going=True).failures
 
     def _write(self, change: LabelChange) -> LabelChange | NodeFailure:
         metadata = change.metadata
@@ -96,26 +107,43 @@ class NodeWriter:
                 try:
                     now = self.client.merge_patch(NODE, metadata, patch, dry_run=self.check_mode, metadata_only=True)
                     return replace(change, metadata=now["metadata"])
-                except ApiError as error:
-                    if error.status != 409:
+                except KubeError as error:
+                    if not error.may_be_written and not (isinstance(error, ApiError) and error.status == 409):
                         raise
-                latest = self.client.get(NODE, None, change.node)
+                    problem = error
+                latest = self._read_again(change.node, problem)
                 if latest is None:
                     return _not_found(change.node)
                 metadata = latest["metadata"]
                 found = node_label_values(metadata, change.expected)
-                if found == change.expected:  # An earlier patch arrived, but its response was lost.
-                    return replace(change, metadata=metadata)
+                if found == change.expected:
+                    return replace(change, metadata=metadata, found=True)
                 if found != change.based_on:
                     return _conflict(change, found)
+                if problem.may_be_written:
+                    raise KubeError(f"{change.node} was not changed: {problem}")
+        except _NotKnown as error:
+            return NodeFailure(change.node, "NotKnown", str(error), unknown=change)
         except ApiError as error:
             if error.status == 404:
                 return _not_found(change.node)
             return NodeFailure(change.node, error.reason or "ApiError", f"{change.node}: {error}")
-        except KubeError as problem:
-            return NodeFailure(change.node, type(problem).__name__, str(problem))
+        except KubeError as error:
+            return NodeFailure(change.node, type(error).__name__, str(error))
         message = f"{change.node} was changed by others during each of {_ATTEMPTS} attempts. Run the task again."
         return NodeFailure(change.node, "Conflict", message)
+
+    def _read_again(self, node: str, problem: KubeError) -> dict[str, Any] | None:
+        try:
+            return self.client.get(NODE, None, node)
+        except KubeError as error:
+            if not problem.may_be_written:
+                raise
+            raise _NotKnown(f"{problem} It is not known whether the labels of {node} were changed.") from error
+
+
+class _NotKnown(KubeError):
+    """A write has no answer, and the object cannot be read."""
 
 
 def read_node_metadata(client: Client, labels: str = "") -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ on the server's version and the object's state, so a dry run decides (see dry_ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..cluster.status import is_terminating, stay_paused
 from ..kube.errors import ApiError
 from ..labels import FIELD_MANAGER
 from .fields import Change, changes
+from .later_defaults import LaterDefault, as_formerly_built
 
 
 class Action(str, Enum):
@@ -55,7 +56,8 @@ class Step:
 
     ``desired`` is empty for a deletion and for a patch of the ``changes`` alone (see ``patches``), ``live`` for a
     creation (unless the former object is still terminating). ``owned`` asks for an owner reference to the job's
-    workload, whose uid is only known once that exists.
+    workload, whose uid is only known once that exists. ``anew`` is what to create if the live object is replaced, where
+    that is more than ``desired`` (see later_defaults.py). A creation waits until ``former_pods`` are gone.
     """
 
     action: Action
@@ -63,6 +65,8 @@ class Step:
     live: dict[str, Any]
     changes: tuple[Change, ...] = ()
     owned: bool = False
+    anew: dict[str, Any] = field(default_factory=dict)
+    former_pods: tuple[dict[str, Any], ...] = ()
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -167,6 +171,18 @@ class Plan:
     def blocked_by(self, blocker: str) -> Plan:
         return replace(self, steps=(), prerequisites=(), blocker=blocker)
 
+    def after(self, earlier: Plan) -> Plan:
+        """The plan with what an earlier one for the same job has done to objects that this one leaves as they are."""
+        done = {(step.kind, step.name): step for step in earlier.steps if step.action is not Action.UNCHANGED}
+        again = [
+            done.pop((step.kind, step.name), step) if step.action is Action.UNCHANGED else step for step in self.steps
+        ]
+        for step in again:
+            done.pop((step.kind, step.name), None)
+        return replace(
+            self, steps=(*again, *done.values()), prerequisites=(*earlier.prerequisites, *self.prerequisites)
+        )
+
     def __str__(self) -> str:
         lines = [f"{self.action} {self.kind} {self.namespace}/{self.name}"]
         lines += [f"  {step}" for step in (*self.prerequisites, *self.steps) if step.action is not Action.UNCHANGED]
@@ -174,12 +190,17 @@ class Plan:
 
 
 def plan_job(
-    name: str, namespace: str, kind: str, desired: Iterable[Mapping[str, Any]], live: Iterable[dict[str, Any]]
+    name: str,
+    namespace: str,
+    kind: str,
+    desired: Iterable[Mapping[str, Any]],
+    live: Iterable[dict[str, Any]],
+    later_defaults: Iterable[LaterDefault] = (),
 ) -> Plan:
     """The steps from the job's ``live`` objects to the ``desired`` ones (the workload first).
 
     A live workload of another kind is replaced, and a paused one stays paused. Objects that are no longer desired are
-    deleted last, so that nothing is missing in between.
+    deleted last, so that nothing is missing in between. ``later_defaults`` alone replace no pods.
     """
     workload, *dependents = desired
     live = list(live)
@@ -189,7 +210,7 @@ def plan_job(
         former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not is_terminating(obj)), None)
     if former is not None and not is_terminating(former):
         workload = stay_paused(workload, former)
-    steps = [step_for(workload, former)]
+    steps = [_workload_step(workload, former, later_defaults)]
     # When the TTL of a Job ends, the garbage collector deletes the training's Services and ConfigMaps too.
     owned = workload["kind"] == "Job"
     owner_uid = former["metadata"]["uid"] if former and steps[0].action is not Action.RECREATE else None
@@ -221,7 +242,8 @@ def recreated(plan: Plan) -> Plan:
         replace(step, action=Action.UPDATE) if step.owned and step.action is Action.UNCHANGED else step
         for step in dependents
     ]
-    return plan.with_steps([replace(workload, action=Action.RECREATE), *dependents])
+    anew = replace(workload, action=Action.RECREATE, desired=workload.anew or workload.desired)
+    return plan.with_steps([anew, *dependents])
 
 
 def unchanged(plan: Plan, live: Iterable[dict[str, Any]]) -> Plan:
@@ -232,6 +254,16 @@ def unchanged(plan: Plan, live: Iterable[dict[str, Any]]) -> Plan:
 def active_objects(live: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The objects of a job that are not terminating, the workload first."""
     return sorted((obj for obj in live if not is_terminating(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
+
+
+def _workload_step(
+    desired: Mapping[str, Any], live: Mapping[str, Any] | None, later_defaults: Iterable[LaterDefault]
+) -> Step:
+    step = step_for(desired, live)
+    if step.action is not Action.UPDATE:
+        return step
+    former = as_formerly_built(step.desired, step.live, later_defaults)
+    return step if former is step.desired else replace(step_for(former, live), anew=step.desired)
 
 
 def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:

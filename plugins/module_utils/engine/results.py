@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ..cluster.endpoints import access_urls
@@ -122,9 +123,21 @@ def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
 
     if not tree:
         return ""
+    return str(yaml.dump(redact(tree, secrets), Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1000))
+
+
+@lru_cache(maxsize=1)
+def _dumper() -> Any:
+    import yaml
+
     # libyaml, if PyYAML was built with it, is ten times faster: that matters for hundreds of new objects.
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(redact(tree, secrets), Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000))
+    class WithoutAliases(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        """Objects that share a map, such as their labels, are shown in full instead of as ``*id001``."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    return WithoutAliases
 
 
 def resource_result(step: Step) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.read import JobId, node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
-from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
+from ..engine.plan import WORKLOAD_KINDS, Action, describe
 from ..engine.results import action_summary, diffs_of, full_reason, result_of
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
@@ -16,13 +16,15 @@ from ..wait.goals import DELETED, WaitResult
 from ..wait.job_wait import wait_for_jobs
 from ..wait.loop import WaitTarget
 from .ledger_store import LedgerStore
+from .replan import plan_and_apply
+from .select import SelectedJob
 from .states import GOALS, State
 
 if TYPE_CHECKING:
     from .job import JobOptions
 
 
-def apply_jobs(task: Task[JobOptions], state: State, plans: list[Plan], ledger: LedgerStore) -> dict[str, Any]:
+def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], ledger: LedgerStore) -> dict[str, Any]:
     options = task.options
     executor = Executor(
         client=task.client(),
@@ -31,19 +33,17 @@ def apply_jobs(task: Task[JobOptions], state: State, plans: list[Plan], ledger: 
         warn=task.warn,
         force_conflicts=options.force_conflicts,
         grace_seconds=0 if options.force else None,
+        progress=task.progress,
     )
-    results = [result for result in executor.apply_plans(plans, keep_going=options.continue_on_error) if result]
+    results = [result for result in plan_and_apply(task, state, jobs, ledger, executor) if result]
     failed = [result for result in results if result.error is not None]
     applied = [result for result in results if result.error is None]
-    problems = [_failure_summary(failed, len(applied), len(plans))] if failed else []
+    problems = [_failure_summary(failed, len(applied), len(jobs))] if failed else []
     state.update_ledger(ledger, results)  # before a long wait, which may be interrupted
     wait_result = WaitResult()
     if options.wait and not task.check_mode and applied and (options.continue_on_error or not failed):
-        try:
-            wait_result = _wait_for(task, state, applied)
-            state.update_ledger(ledger, applied)
-        except KubeError as error:
-            problems.append(f"everything was applied, but waiting failed: {error}")
+        wait_result = _wait_for(task, state, applied)
+        state.update_ledger(ledger, applied)
     if wait_result.problem:
         problems.append(wait_result.problem)
     if options.wait:
@@ -64,11 +64,13 @@ def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> st
     if number > 1:
         untried = number - applied - len(failed)
         lines.append(f"Jobs: {applied} of {number} applied, {len(failed)} failed, {untried} not attempted.")
+    if not applied and not any(result.plan.changed for result in failed):
+        lines.append("Nothing was changed.")
     return "\n".join(lines)
 
 
 def _wait_for(task: Task[JobOptions], state: State, results: list[ApplyResult]) -> WaitResult:
-    """Wait for the goal of the state. The results get the last workload seen, and the error. Raises KubeError."""
+    """Wait for the goal of the state. The results get the last workload seen, and the error."""
     goal = state.goal(GOALS[task.options.wait_for])
     # Nothing is left to wait for if a training has ended and was removed.
     waiting = {

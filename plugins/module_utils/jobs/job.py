@@ -53,8 +53,7 @@ def run(task: Task[JobOptions]) -> dict[str, Any]:
     jobs = select_jobs(task, builds_objects=state.builds_objects)
     if not jobs:
         return {"changed": False, "results": [], "diff": [], "msg": "0 jobs: nothing to do"}
-    ledger = LedgerStore(task)
-    return apply_jobs(task, state, state.plan(task, jobs, ledger), ledger)
+    return apply_jobs(task, state, jobs, LedgerStore(task))
 
 
 MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS)

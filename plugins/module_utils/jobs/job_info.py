@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
+from ..cluster.autoscaler import autoscaler_problem
 from ..cluster.endpoints import SecretKey, access_urls, notebook_token
 from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
 from ..cluster.status import STUCK, status_of
 from ..kube.errors import ApiError, if_allowed
-from ..kube.resources import EVENT, POD, SERVICE, Resource
+from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ..labels import APP, JOB_TYPE, POOL, job_name_of
 from ..manifest.secrets import live_secret_values, redact
 from ..options import Options, option
@@ -58,7 +59,7 @@ def run(task: InfoTask) -> dict[str, Any]:
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
     rows, pods = _pods(task, workloads, stuck, now)
     events = _events(task, stuck, workloads)
-    reasons = reasons_of(task.client(), stuck, pods, events)
+    reasons = {**_autoscaler_problems(task, workloads), **reasons_of(task.client(), stuck, pods, events)}
     urls = _access_urls(task, workloads, tokens)
     results = []
     for job, workload in workloads.items():
@@ -191,6 +192,14 @@ def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) ->
     if not stuck and not (task.options.details and workloads):
         return []
     return by_time(if_allowed(lambda: _list(task, EVENT, _without_managed_fields, fields="type=Warning"), Objects()))
+
+
+def _autoscaler_problems(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
+    """Why services that run are not scaled; none without the permission to read autoscalers."""
+    if not any(obj["kind"] == "Deployment" for obj in workloads.values()):
+        return {}
+    found = if_allowed(lambda: _select(task, HORIZONTAL_POD_AUTOSCALER, _without_managed_fields), Objects())
+    return {job: problem for obj in found if (job := _job_of(obj)) in workloads if (problem := autoscaler_problem(obj))}
 
 
 def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job, str]) -> dict[Job, list[str]]:

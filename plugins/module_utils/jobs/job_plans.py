@@ -9,18 +9,21 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.read import JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.read import ByJob, JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
-from ..engine.plan import WORKLOAD_KINDS, Plan, active_objects, plan_deletion, plan_job, step_for
+from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, active_objects, plan_deletion, plan_job, step_for
 from ..kube.client import Client
-from ..kube.errors import KubeError
+from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import JOB_TYPE, KUEUE_JOB_UID
 from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
+from .objects.former_versions import LATER_DEFAULTS
 from .rerun import plan_rerun
+from .restart_copies import RestartCopy
 from .select import SelectedJob
 from .transitions import LiveJob, TransitionRefused
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from .job import JobOptions
 
 Transition = Callable[[LiveJob, "JobOptions"], Plan]
+CopyFinder = Callable[[Iterable[JobId]], Mapping[JobId, RestartCopy]]
 
 _NOT_FOUND = "job not found. gpuctl_job_info lists the jobs, and state=present with a manifest creates one."
 
@@ -40,7 +44,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     now = datetime.now(timezone.utc)
     plans = []
     for job in jobs:
-        plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id])
+        plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id], LATER_DEFAULTS)
         if job.manifest is not None:
             plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
         needed = None if plan.ended else job.priority_class
@@ -48,7 +52,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             # Never updated: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
         plans.append(plan)
-    plans = _validated(task, plans)
+    plans = _after_predecessors(task, _validated(task, plans))
     for job, plan in zip(jobs, plans, strict=True):
         if plan.changed:  # Unchanged jobs do not repeat their warnings at every run.
             for warning in job.warnings:
@@ -59,11 +63,14 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
 def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
+    left = _pods_left(task, live) if task.options.force else {}
     plans: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []
     for job in jobs:
-        kinds = sorted({obj["metadata"]["labels"].get(JOB_TYPE) for obj in live[job.id]} - {None})
+        pods = left.get(job.id, ())
+        kinds = sorted({obj["metadata"]["labels"].get(JOB_TYPE) for obj in (*live[job.id], *pods)} - {None})
         plan = plan_deletion(job.name, job.namespace, job.kind or "".join(kinds) or None, live[job.id])
+        plan = plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in pods)))
         if job.kind and kinds and job.kind not in kinds:
             blockers.append((plan, _of_another_kind(kinds[0])))
         plans.append(plan)
@@ -72,21 +79,37 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
 
 
 def plan_transition(
-    task: Task[JobOptions], jobs: list[SelectedJob], transition: Transition, *, reads_pods: bool, skips_ended: bool
+    task: Task[JobOptions],
+    jobs: list[SelectedJob],
+    transition: Transition,
+    *,
+    reads_pods: bool,
+    skips_ended: bool,
+    find_copies: CopyFinder = lambda jobs: {},
 ) -> list[Plan]:
     """Plans that change live jobs without a manifest.
+
+    ``find_copies`` is asked for jobs that an interrupted restart may have deleted, in whole or in part; those that it
+    finds are created again.
 
     Raises PlansRejected for jobs that are missing or refuse the transition (with continue_on_error their plans are
     blocked instead), and KubeError for jobs in a Kueue queue when Kueue is not installed.
     """
-    live = _read_live_jobs(task, jobs, reads_pods)
+    objects = read_jobs(task.client(), (job.id for job in jobs))
+    live = _live_jobs(task, objects, reads_pods)
+    incomplete = [job.id for job in jobs if job.id not in live or live[job.id].missing]
+    copies = find_copies(incomplete) if incomplete else {}
+    live |= {job: replace(live[job], restarted_from=copy.objects) for job, copy in copies.items() if job in live}
     task.mask(value for found in live.values() for obj in found.objects for value in live_secret_values(obj))
+    task.mask(value for copy in copies.values() for obj in copy.objects for value in live_secret_values(obj))
     plans: list[Plan] = []
     missing: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []
     for job in jobs:
         plan, found = Plan(job.name, job.namespace, job.kind), live.get(job.id)
-        if found is None:
+        if found is None and job.id in copies and job.kind in (None, "training"):
+            plan = plan_job(job.name, job.namespace, "training", copies[job.id].objects, objects[job.id])
+        elif found is None:
             missing.append(plan)
         elif job.kind not in (None, found.kind):
             blockers.append((plan, _of_another_kind(found.kind)))
@@ -104,17 +127,42 @@ def plan_transition(
     unmanaged = unmanaged_workloads(missing, task.client())
     taken = {(plan.namespace, plan.name) for plan, _text in unmanaged}
     blockers += [*unmanaged, *((plan, _NOT_FOUND) for plan in missing if (plan.namespace, plan.name) not in taken)]
-    return _validated(task, block_plans(plans, blockers, task.options.continue_on_error))
+    return _after_predecessors(task, _validated(task, block_plans(plans, blockers, task.options.continue_on_error)))
 
 
-def _read_live_jobs(task: Task[JobOptions], jobs: Iterable[SelectedJob], reads_pods: bool) -> dict[JobId, LiveJob]:
+def _pods_left(task: Task[JobOptions], live: ByJob) -> ByJob:
+    """The unfinished pods of jobs that are deleted already. On a lost node, they do not end by themselves."""
+    gone = [
+        job for job, found in live.items() if not any(obj["kind"] in WORKLOAD_KINDS for obj in active_objects(found))
+    ]
+    none: ByJob = {}
+    left = if_allowed(lambda: read_pods(task.client(), gone), none) if gone else none
+    return {job: [pod for pod in pods if is_unfinished(pod)] for job, pods in left.items()}
+
+
+def _after_predecessors(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
+    """The plans, those that create a training after the end of the pods of a former one: both write the same files."""
+    new = {
+        (plan.namespace, plan.name)
+        for plan in plans
+        if plan.steps and plan.steps[0].action is Action.CREATE and plan.steps[0].kind == "Job"
+    }
+    left = _pods_left(task, {job: [] for job in new})
+    return [
+        plan.with_steps([replace(plan.steps[0], former_pods=tuple(pods)), *plan.steps[1:]])
+        if (pods := left.get((plan.namespace, plan.name)))
+        else plan
+        for plan in plans
+    ]
+
+
+def _live_jobs(task: Task[JobOptions], objects: ByJob, reads_pods: bool) -> dict[JobId, LiveJob]:
     """The jobs that exist and are not terminating."""
     client = task.client()
-    objects = {job: active_objects(found) for job, found in read_jobs(client, (job.id for job in jobs)).items()}
     live = {
-        job: LiveJob(*job, workload=found[0], dependents=tuple(found[1:]))
+        job: LiveJob(*job, workload=active[0], dependents=tuple(active[1:]))
         for job, found in objects.items()
-        if found and found[0]["kind"] in WORKLOAD_KINDS
+        if (active := active_objects(found)) and active[0]["kind"] in WORKLOAD_KINDS
     }
     queued = {
         job: found.workload

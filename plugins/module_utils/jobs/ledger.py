@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from ..cluster.status import is_terminating
 from ..kube.times import read_time
 
 RERUN = ("never", "on_change", "on_failure", "always")
@@ -32,7 +33,10 @@ class RunResult(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The last run of a training. ``manifest`` is the digest of its manifest, "" if that is unknown."""
+    """The last run of a training. ``manifest`` is the digest of its manifest, "" if that is unknown.
+
+    ``finished_at`` without a ``result`` is when a task was about to delete the Job and create it again.
+    """
 
     manifest: str
     uid: str
@@ -40,6 +44,19 @@ class Entry(NamedTuple):
     ttl_seconds: int | None = None
     result: str | None = None
     finished_at: str | None = None
+
+    @property
+    def is_being_replaced(self) -> bool:
+        """Whether a task began to replace the Job, and no task has recorded the new one."""
+        return self.finished_at is not None and self.result is None
+
+    def being_replaced(self, uid: str, moment: str) -> Entry:
+        """The entry to write before the Job with that uid is deleted to be created again.
+
+        A time to live or a result would make a missing Job one that has ended. Without them, it counts as deleted
+        before its end, so the next task creates it; version 1.0.0 reads it the same way.
+        """
+        return self._replace(uid=uid, ttl_seconds=None, result=None, finished_at=moment)
 
     def __str__(self) -> str:
         """The value of the training's key in the ledger."""
@@ -70,8 +87,11 @@ def last_run_result(job: Mapping[str, Any] | None, entry: Entry | None, now: dat
     """How the last run of a training ended. None: it has not ended, was deleted by a user, or never existed.
 
     ``job`` is the live Job. A Job that disappeared before its end was seen counts as finished if its time to live can
-    have passed since its submission; before that, only a user can have deleted it.
+    have passed since its submission; before that, only a user can have deleted it. What was being replaced has not
+    ended, whatever its former Job says while it terminates.
     """
+    if entry is not None and entry.is_being_replaced and (job is None or is_terminating(job)):
+        return None
     if job is not None:
         return _run_result(job)
     if entry is None:

@@ -4,40 +4,115 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.read import JobId
 from ..engine.apply import ApplyResult
+from ..engine.plan import Plan
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import CONFIG_MAP
+from ..kube.times import now_as_text
 from ..labels import FIELD_MANAGER, LEDGER, MANAGED_BY
 from ..task import Task
 from .ledger import Entry, entry_of, ledger_changes, read_entries
+from .restart_copies import RestartCopies, RestartCopy, is_restart
 
 if TYPE_CHECKING:
     from .job import JobOptions
 
 
 class LedgerStore:
-    """The ledgers of all namespaces. One that cannot be read or written causes one warning, and fails nothing."""
+    """The ledgers of all namespaces.
+
+    One that cannot be read or written causes one warning, and fails nothing; but while the server does not answer,
+    nothing is deleted that only the ledger would remember.
+    """
 
     def __init__(self, task: Task[JobOptions]) -> None:
         self._task = task
         self._entries: dict[str, dict[str, Entry]] = {}
         self._missing: set[str] = set()
         self._inaccessible: set[str] = set()
+        self._replaced: dict[str, dict[str, Entry]] = defaultdict(dict)  # by namespace and name, as they were before
+        self._announced: set[tuple[str, str]] = set()
+        self._begun: set[JobId] = set()
+        self._copies = RestartCopies(task)
+        self._may_have_copies: set[JobId] = set()
+        self._lock = Lock()
+
+    def forget(self) -> None:
+        """Read the ledgers again when they are needed next: another run may have written them."""
+        self._entries.clear()
+        self._missing.clear()
 
     def entry(self, namespace: str, name: str) -> Entry | None:
         """The last run of a training."""
         return self._read(namespace).get(name)
 
+    def copies(self, jobs: Iterable[JobId]) -> dict[JobId, RestartCopy]:
+        """What restarts of these jobs were about to create when they were interrupted.
+
+        A copy counts until a task has recorded another run in the ledger.
+        """
+        found: dict[JobId, RestartCopy] = {}
+        for job, copies in self._copies.find(jobs).items():
+            entry = self.entry(*job)
+            uids = {copy.uid for copy in copies} if entry is None else {entry.uid} if entry.is_being_replaced else ()
+            copy = next((copy for copy in copies if copy.uid in uids), None)
+            if copy is not None:
+                found[job] = copy
+                self._may_have_copies.add(job)
+        return found
+
+    def before_replacing(self, plan: Plan, plans: Sequence[Plan]) -> None:
+        """Record that the plan's training will be created again, before its Job is deleted. Raises KubeError.
+
+        One write per namespace, for all of ``plans``, before the first deletion. Threads may call this at once.
+        """
+        if is_restart(plan):
+            self._copies.save(plan)
+        with self._lock:
+            if is_restart(plan):
+                self._may_have_copies.add((plan.namespace, plan.name))
+            self._begun.add((plan.namespace, plan.name))
+            if _run_of(plan) in self._announced:
+                return
+            entries = self._read(plan.namespace)
+            replaced = {each.name: each for each in plans if each.namespace == plan.namespace and _replaces(each)}
+            known = {name: entries[name] for name in replaced if name in entries}
+            now = now_as_text()
+            open_entries = {
+                name: entry.being_replaced(replaced[name].steps[0].live["metadata"]["uid"], now)
+                for name, entry in known.items()
+            }
+            try:
+                self._send(plan.namespace, {name: str(entry) for name, entry in open_entries.items()})
+            except KubeError as error:
+                if not isinstance(error, ApiError) or error.is_transient:
+                    error.may_be_written = False  # The job has not been touched.
+                    raise
+                self._warn_inaccessible(plan.namespace, error)
+            self._announced |= {_run_of(each) for each in replaced.values()}
+            self._replaced[plan.namespace].update(known)
+            entries.update(open_entries)
+
     def record(self, results: Iterable[ApplyResult]) -> None:
         """Write the trainings that are live: at most one write per namespace, none for entries that are up to date."""
         seen: dict[str, dict[str, Entry]] = defaultdict(dict)
+        for namespace, former in self._replaced.items():  # After a failure, some plans are not begun.
+            seen[namespace] |= {name: entry for name, entry in former.items() if (namespace, name) not in self._begun}
+        restored: set[JobId] = set()
         for result in results:
             plan, workload = result.plan, result.workload
             if self._task.check_mode or plan.kind != "training" or workload is None or workload["kind"] != "Job":
                 continue
+            job = plan.namespace, plan.name
+            if job in self._may_have_copies:
+                if result.error is not None:  # What is missing is in the copy.
+                    continue
+                restored.add(job)
             manifest = plan.manifest
             if manifest is None:  # A task without manifests: the live Job is a run of the recorded manifest.
                 known = self._read_or_warn(plan.namespace).get(plan.name)
@@ -45,6 +120,7 @@ class LedgerStore:
                     continue
                 manifest = known.manifest
             seen[plan.namespace][plan.name] = entry_of(workload, manifest)
+        self._discard(restored)
         for namespace, entries in seen.items():
             self._write(namespace, ledger_changes(self._read_or_warn(namespace), entries))
             self._entries[namespace].update(entries)
@@ -59,6 +135,7 @@ class LedgerStore:
                 continue
             if self._read_or_warn(plan.namespace).pop(plan.name, None):
                 removed[plan.namespace][plan.name] = None
+        self._discard((namespace, name) for namespace, names in removed.items() for name in names)
         for namespace, keys in removed.items():
             self._write(namespace, keys)
 
@@ -73,7 +150,9 @@ class LedgerStore:
                 found = None
             if found is None:
                 self._missing.add(namespace)
-            self._entries[namespace] = read_entries((found or {}).get("data") or {})
+            entries = self._entries[namespace] = read_entries((found or {}).get("data") or {})
+            interrupted = (name for name, entry in entries.items() if entry.is_being_replaced)
+            self._may_have_copies |= {(namespace, name) for name in interrupted}
         return self._entries[namespace]
 
     def _read_or_warn(self, namespace: str) -> dict[str, Entry]:
@@ -85,18 +164,28 @@ class LedgerStore:
             return self._entries.setdefault(namespace, {})
 
     def _write(self, namespace: str, keys: Mapping[str, str | None]) -> None:
+        try:
+            self._send(namespace, keys)
+        except KubeError as error:
+            self._warn_inaccessible(namespace, error)
+
+    def _send(self, namespace: str, keys: Mapping[str, str | None]) -> None:
         """A merge patch only touches the keys that it names, so concurrent runs keep each other's entries."""
         if not keys or namespace in self._inaccessible:
             return
         metadata = {"name": LEDGER, "namespace": namespace}
         client = self._task.client()
-        try:
-            created = namespace in self._missing and client.create(_new_ledger(metadata, keys))
-            self._missing.discard(namespace)  # another run may have created it
-            if not created:
-                client.merge_patch(CONFIG_MAP, metadata, {"data": keys})
-        except KubeError as error:
-            self._warn_inaccessible(namespace, error)
+        created = namespace in self._missing and client.create(_new_ledger(metadata, keys))
+        self._missing.discard(namespace)  # another run may have created it
+        if not created:
+            client.merge_patch(CONFIG_MAP, metadata, {"data": keys})
+
+    def _discard(self, jobs: Iterable[JobId]) -> None:
+        """Before the ledger is written: once it says that a run has begun, nobody looks for copies any more."""
+        gone = self._may_have_copies & set(jobs)
+        if gone:
+            self._copies.discard(sorted(gone))
+            self._may_have_copies -= gone
 
     def _warn_inaccessible(self, namespace: str, error: KubeError) -> None:
         self._inaccessible.add(namespace)
@@ -104,8 +193,18 @@ class LedgerStore:
         hint = " Grant get, create and patch on configmaps there." if forbidden else ""
         self._task.warn(
             f"the ledger of finished trainings in namespace {namespace} (ConfigMap {LEDGER}) is not up to date, "
-            f"so they may run again once Kubernetes has removed them: {error}.{hint}"
+            f"so they may run again once Kubernetes has removed them: {str(error).rstrip('.')}.{hint}"
         )
+
+
+def _run_of(plan: Plan) -> tuple[str, str]:
+    """The namespace and uid of the Job that the plan replaces."""
+    return plan.namespace, str(plan.steps[0].live["metadata"]["uid"])
+
+
+def _replaces(plan: Plan) -> bool:
+    """Whether a training is deleted and created again."""
+    return plan.kind == "training" and bool(plan.steps) and plan.steps[0].replaces
 
 
 def _new_ledger(metadata: Mapping[str, Any], keys: Mapping[str, str | None]) -> dict[str, Any]:

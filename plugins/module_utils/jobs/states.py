@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..cluster.read import read_lost_nodes
 from ..engine.apply import ApplyResult
 from ..engine.plan import Plan
 from ..kube.times import now_as_text
@@ -49,6 +50,18 @@ def _transition(plan_job: Transition, *, reads_pods: bool = False, skips_ended: 
     )
 
 
+def _plan_restart(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
+    lost_nodes = read_lost_nodes(task.client()) if task.options.force else None
+    return plan_transition(
+        task,
+        jobs,
+        lambda job, options: restart(job, now_as_text(), lost_nodes),
+        reads_pods=True,
+        skips_ended=False,
+        find_copies=ledger.copies,
+    )
+
+
 STATES: Mapping[str, State] = {
     "present": State(plan_present, builds_objects=True),
     "scaled": State(_transition(lambda job, options: scale(job, options.replicas or 0))),
@@ -57,9 +70,7 @@ STATES: Mapping[str, State] = {
         _transition(lambda job, options: pause(job), reads_pods=True, skips_ended=True), goal=lambda wait_for: PAUSED
     ),
     "resumed": State(_transition(lambda job, options: resume(job), skips_ended=True)),
-    "restarted": State(
-        _transition(lambda job, options: restart(job, now_as_text()), reads_pods=True), goal=after_restart
-    ),
+    "restarted": State(_plan_restart, goal=after_restart),
 }
 
 

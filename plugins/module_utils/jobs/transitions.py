@@ -15,13 +15,14 @@ other services     ``replicas`` 0, as before  annotation of the template   ``rep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..accelerators import ACCELERATORS, whole_devices
 from ..cluster.pod_requests import pod_requests
-from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, kept_replicas, status_of
+from ..cluster.related import is_unfinished
+from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
 from ..engine.plan import Action, Plan, Step, plan_job, recreated
 from ..labels import FIELD_MANAGER, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
@@ -39,7 +40,10 @@ class TransitionRefused(Exception):
 
 @dataclass(frozen=True)
 class LiveJob:
-    """A job as it is live, with its other objects. ``admission`` is Kueue's Workload for it."""
+    """A job as it is live, with its other objects. ``admission`` is Kueue's Workload for it.
+
+    ``restarted_from`` is what a restart that was interrupted had to create (see restart_copies.py).
+    """
 
     namespace: str
     name: str
@@ -47,6 +51,7 @@ class LiveJob:
     dependents: tuple[dict[str, Any], ...] = ()
     pods: tuple[dict[str, Any], ...] = ()
     admission: dict[str, Any] | None = None
+    restarted_from: tuple[dict[str, Any], ...] = ()
 
     @property
     def objects(self) -> tuple[dict[str, Any], ...]:
@@ -68,6 +73,20 @@ class LiveJob:
     @property
     def autoscaler(self) -> dict[str, Any] | None:
         return next((obj for obj in self.dependents if obj["kind"] == "HorizontalPodAutoscaler"), None)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The objects that the pods of a training need and that do not exist: an interrupted task has not created them.
+
+        All ConfigMaps in the volumes of our workloads are the job's own.
+        """
+        pod = self.workload["spec"].get("template", {}).get("spec", {})
+        volumes = (volume.get("configMap") for volume in pod.get("volumes") or ())
+        needed = [("ConfigMap", config_map["name"]) for config_map in volumes if config_map]
+        if pod.get("subdomain"):
+            needed.insert(0, ("Service", pod["subdomain"]))
+        found = {(obj["kind"], obj["metadata"]["name"]) for obj in self.dependents}
+        return tuple(f"{kind} {name}" for kind, name in needed if (kind, name) not in found)
 
 
 def pause(job: LiveJob) -> Plan:
@@ -101,16 +120,29 @@ def resume(job: LiveJob) -> Plan:
     return _patch(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas)])
 
 
-def restart(job: LiveJob, now: str) -> Plan:
-    """Replace the job's pods; ``now`` is in RFC 3339. Raises TransitionRefused for a paused job."""
+def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -> Plan:
+    """Replace the job's pods; ``now`` is in RFC 3339.
+
+    With ``lost_nodes`` (the option force), pods that do not end by themselves are deleted at once: those on such nodes,
+    and those that are terminating. Raises TransitionRefused for a job that is paused or incomplete.
+    """
     if is_paused(job.workload) or job.is_inactive_in_kueue:
         raise TransitionRefused("it is paused, and a restart would not make it run. Resume it with state=resumed.")
     if job.workload["kind"] == "Job":
+        if job.missing and not job.restarted_from:
+            raise TransitionRefused(
+                f"it is incomplete, because a task was interrupted or somebody deleted a part of it: "
+                f"{', '.join(job.missing)} not found. Create it with state=present and its manifest."
+            )
         return _recreate(job)
     plan = _patch(job, Action.RESTART, [(_RESTARTED, now)])
-    if job.workload["spec"].get("updateStrategy", {}).get("type") != "OnDelete":
-        return plan
-    return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in job.pods)))
+    on_delete = job.workload["spec"].get("updateStrategy", {}).get("type") == "OnDelete"
+    deleted = [
+        pod
+        for pod in job.pods
+        if on_delete or (lost_nodes is not None and (is_terminating(pod) or pod["spec"].get("nodeName") in lost_nodes))
+    ]
+    return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in deleted)))
 
 
 def scale(job: LiveJob, replicas: int) -> Plan:
@@ -168,7 +200,7 @@ def _recreate(job: LiveJob) -> Plan:
 
     Fields that controllers and admission added belong to the former run.
     """
-    as_applied = [applied_by(FIELD_MANAGER, obj) for obj in job.objects]
+    as_applied = job.restarted_from or [applied_by(FIELD_MANAGER, obj) for obj in job.objects]
     plan = recreated(plan_job(job.name, job.namespace, job.kind, as_applied, job.objects))
     uid = Change(("metadata", "uid"), job.workload["metadata"]["uid"], "a new one")
     return plan.with_steps([replace(plan.steps[0], action=Action.RESTART, changes=(uid,)), *plan.steps[1:]])
@@ -184,5 +216,5 @@ def _held_gpus(pods: Iterable[Mapping[str, Any]]) -> int:
     return sum(
         whole_devices(pod_requests(pod, ACCELERATORS))
         for pod in pods
-        if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        if pod["spec"].get("nodeName") and is_unfinished(pod)
     )

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..labels import FIELD_MANAGER
+from .answer import Expected
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError
@@ -49,6 +50,10 @@ class Client:
     def abort(self) -> None:
         """Send no more requests, from any thread."""
         self._transport.abort()
+
+    def begin_task(self) -> None:
+        """Start counting ``request_timeout`` again: it is the time for all unanswered requests of a task."""
+        self._transport.begin_task()
 
     def list_objects(
         self,
@@ -100,7 +105,8 @@ class Client:
 
     def list_first(self, resource: Resource, limit: int = 1) -> list[dict[str, Any]]:
         """At most ``limit`` objects of a kind, in one request: a sample."""
-        return _items(resource, self._transport.request("GET", resource.path(), {"limit": str(limit)}))
+        page = self._transport.request("GET", resource.path(), Expected(f"{resource.kind}List"), {"limit": str(limit)})
+        return _items(resource, page)
 
     def watch(
         self,
@@ -131,17 +137,14 @@ class Client:
 
         For groups of controllers that a cluster may lack; Kubernetes' own have fixed paths.
         """
-        try:
-            return str(self._transport.request("GET", f"/apis/{group}")["preferredVersion"]["groupVersion"])
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise
+        # Not the path of the group itself: that of a missing one is answered in plain text, as a load balancer would.
+        groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"]
+        return next((found["preferredVersion"]["groupVersion"] for found in groups if found["name"] == group), None)
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
         """One object, or None."""
         try:
-            return self._transport.request("GET", resource.path(namespace, name))
+            return self._transport.request("GET", resource.path(namespace, name), Expected(resource.kind, name))
         except ApiError as error:
             if error.status == 404 and error.reason == "NotFound":
                 return None
@@ -185,8 +188,10 @@ class Client:
     ) -> dict[str, Any]:
         """Server-side apply: create the object, or set the fields that it names."""
         query = {**_write_query(dry_run), "fieldManager": manager, "force": "true" if force else "false"}
-        path = resource_of(obj).path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
-        return self._transport.request("PATCH", path, query, obj, content_type=APPLY_PATCH)
+        name = obj["metadata"]["name"]
+        path = resource_of(obj).path(obj["metadata"].get("namespace"), name)
+        expected = Expected(obj["kind"], name)
+        return self._transport.request("PATCH", path, expected, query, obj, content_type=APPLY_PATCH)
 
     def merge_patch(
         self,
@@ -207,24 +212,25 @@ class Client:
         body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
         path = resource.path(metadata.get("namespace"), metadata["name"])
         accept = _METADATA if metadata_only else JSON
+        expected = Expected("PartialObjectMetadata" if metadata_only else resource.kind, metadata["name"])
         return self._transport.request(
-            "PATCH", path, _write_query(dry_run), body, content_type=_MERGE_PATCH, accept=accept
+            "PATCH", path, expected, _write_query(dry_run), body, content_type=_MERGE_PATCH, accept=accept
         )
 
-    def create(self, obj: dict[str, Any], *, dry_run: bool = False) -> bool:
-        """Create an object. False: one of that name exists, perhaps our own if the response to it was lost.
+    def create(self, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any] | None:
+        """The created object. None: one of that name exists, perhaps our own if the response to it was lost.
 
         A dry run validates the object in either case: the API server validates and admits it before its storage looks
         for one of the same name (apiserver/pkg/registry/generic/registry/store.go, ``Store.create``).
         """
         path = resource_of(obj).path(obj["metadata"].get("namespace"))
         try:
-            self._transport.request("POST", path, _write_query(dry_run), obj)
+            expected = Expected(obj["kind"], obj["metadata"]["name"])
+            return self._transport.request("POST", path, expected, _write_query(dry_run), obj)
         except ApiError as error:
             if error.status == 409 and error.reason == "AlreadyExists":
-                return False
+                return None
             raise
-        return True
 
     def delete(
         self,
@@ -234,22 +240,28 @@ class Client:
         propagation: str,
         grace_seconds: int | None = None,
         dry_run: bool = False,
+        same_version: bool = False,
     ) -> bool:
         """Delete exactly the object that ``metadata`` was read from. False: it no longer exists.
 
-        ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind.
+        ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind. With
+        ``same_version``, an object that has changed since is not deleted either: ApiError 409.
         """
-        preconditions = {"uid": metadata["uid"]}
+        preconditions = {name: metadata[name] for name in ("uid", *(["resourceVersion"] if same_version else []))}
         options = {**_DELETE_OPTIONS, "propagationPolicy": propagation, "preconditions": preconditions}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         if dry_run:
             # Not in the query, which the server reads only if there is no body (apiserver, handlers/delete.go).
             options["dryRun"] = ["All"]
+        path = resource.path(metadata.get("namespace"), metadata["name"])
         try:
-            self._transport.request("DELETE", resource.path(metadata.get("namespace"), metadata["name"]), body=options)
+            self._transport.request(
+                "DELETE", path, Expected(resource.kind, metadata["name"], or_status=True), body=options
+            )
         except ApiError as error:
-            if error.status == 404 or (error.status == 409 and "UID in the precondition" in error.message):
+            replaced = error.status == 409 and "UID in the precondition" in error.message
+            if (error.status == 404 and error.reason == "NotFound") or replaced:
                 return False
             raise
         return True
@@ -257,7 +269,8 @@ class Client:
     def delete_collection(self, resource: Resource, namespace: str, *, labels: str, grace_seconds: int) -> None:
         """Delete all objects of a kind that match the label selector."""
         options = {**_DELETE_OPTIONS, "gracePeriodSeconds": grace_seconds}
-        self._transport.request("DELETE", resource.path(namespace), {"labelSelector": labels}, options)
+        expected = Expected(f"{resource.kind}List", or_status=True)
+        self._transport.request("DELETE", resource.path(namespace), expected, {"labelSelector": labels}, options)
 
     def _pages(
         self, resource: Resource, namespace: str | None, labels: str, fields: str, accept: str
@@ -266,7 +279,8 @@ class Client:
 
         def request(token: str = "") -> dict[str, Any]:
             query = {"limit": str(PAGE_SIZE), "labelSelector": labels, "fieldSelector": fields, "continue": token}
-            return self._transport.request("GET", resource.path(namespace), query, accept=accept)
+            kind = f"{resource.kind}List" if accept == JSON else "PartialObjectMetadataList"
+            return self._transport.request("GET", resource.path(namespace), Expected(kind), query, accept=accept)
 
         page = request()
         prefetcher = ThreadPoolExecutor(max_workers=1)
@@ -317,6 +331,7 @@ def cached_client(params: Mapping[str, Any], environ: Mapping[str, str]) -> Clie
     key = json.dumps([os.getpid(), options, _file_versions(options, environ)], sort_keys=True, default=str)
     if key not in _CLIENTS:
         _CLIENTS[key] = Client(resolve_connection(params, environ))
+    _CLIENTS[key].begin_task()
     return _CLIENTS[key]
 
 

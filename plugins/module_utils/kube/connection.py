@@ -13,8 +13,8 @@ class Connection:
     """Certificates and keys are PEM text rather than paths, because a kubeconfig may hold them inline.
 
     ``authorization`` returns the Authorization header. It is called for each request, from several threads, since exec
-    plugins renew their tokens. ``request_timeout`` is in seconds. ``concurrency`` is the number of requests to send at
-    once, and of connections to keep for them.
+    plugins renew their tokens. ``request_timeout`` is in seconds, for all requests of a task that are not answered.
+    ``concurrency`` is the number of requests to send at once, and of connections to keep for them.
     """
 
     server: str = ""
@@ -28,7 +28,7 @@ class Connection:
     no_proxy: str | None = None
     proxy_headers: Mapping[str, str] = field(default_factory=dict)
     impersonation: tuple[tuple[str, str], ...] = ()
-    request_timeout: float = 30.0
+    request_timeout: float = 60.0
     retries: int = 5
     concurrency: int = 10
 

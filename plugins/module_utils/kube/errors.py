@@ -15,12 +15,25 @@ class KubeError(Exception):
     """The base class; ``str()`` is the message for the user."""
 
     is_transient = False  # whether the same request may succeed later without any change
+    may_be_written = False  # whether the failed request may have changed the cluster all the same
+    retry_after: float | None = None  # seconds, as the server asked for
 
 
 class ConnectionProblem(KubeError):
     """The options do not describe a server, or the server did not respond."""
 
     is_transient = True  # An API server that is being upgraded comes back.
+
+
+class InvalidResponse(ConnectionProblem):
+    """Something other than a Kubernetes API server answered; ``found`` says what (see answer.py)."""
+
+    def __init__(self, request: str, status: int, found: str) -> None:
+        super().__init__(
+            f"not an answer of the Kubernetes API: {request} returned {found} (HTTP {status}). A proxy, load balancer "
+            f"or login page may answer in its place. Check host, proxy and the kubeconfig."
+        )
+        self.may_be_written = status < 400
 
 
 class Unauthorized(ConnectionProblem):
@@ -47,6 +60,7 @@ class ApiError(KubeError):
         self.status = status
         self.reason: str = body.get("reason") or ""
         self.is_transient = status >= 500 or status == 429
+        self.may_be_written = status >= 500
         self.causes = tuple(
             StatusCause(cause.get("field", ""), cause.get("reason", ""), cause.get("message", ""))
             for cause in (body.get("details") or {}).get("causes") or ()
@@ -83,6 +97,10 @@ class ApiError(KubeError):
         """
         messages = [cause.message for cause in self.causes] or [self.message]
         return self.status == 422 and all(_IMMUTABLE.search(message) for message in messages)
+
+
+class ConcurrentChange(KubeError):
+    """Another run or person has changed what this run planned its writes on."""
 
 
 def if_allowed(read: Callable[[], T], otherwise: T) -> T:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from .answer import read_json
 from .errors import ApiError, ConnectionProblem, KubeError
-from .transport import Transport, decode
+from .transport import Transport
 
 # Version 5 can close stdin, version 4 (servers before Kubernetes 1.30) cannot. With both, commands are told the size of
 # their stdin instead. They have to read all of it: between API server and kubelet the streams share one connection
@@ -95,7 +96,7 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
         )
     except WebSocketBadStatusException as problem:
         connection.close()
-        status = decode(getattr(problem, "resp_body", None) or b"")
+        status = read_json(getattr(problem, "resp_body", None) or b"") or {}
         if status.get("kind") != "Status":
             raise ConnectionProblem(_no_websocket(url, f"HTTP {problem.status_code}")) from None
         raise ApiError("GET", urlsplit(url).path, problem.status_code, status) from None

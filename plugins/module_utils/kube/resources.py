@@ -32,6 +32,7 @@ _RBAC = "rbac.authorization.k8s.io/v1"
 CLUSTER_ROLE = Resource("ClusterRole", _RBAC, "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource("ClusterRoleBinding", _RBAC, "clusterrolebindings", namespaced=False)
 CONFIG_MAP = Resource("ConfigMap", "v1", "configmaps")
+CONTROLLER_REVISION = Resource("ControllerRevision", "apps/v1", "controllerrevisions")
 DEPLOYMENT = Resource("Deployment", "apps/v1", "deployments")
 EVENT = Resource("Event", "v1", "events")
 HORIZONTAL_POD_AUTOSCALER = Resource("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers")

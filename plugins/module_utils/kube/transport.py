@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import count
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ..labels import FIELD_MANAGER
+from .answer import Expected, described, is_page, read_answer, read_status
 from .connection import Connection
-from .errors import ApiError, ConnectionProblem, Unauthorized
+from .errors import ApiError, ConnectionProblem, InvalidResponse, KubeError, Unauthorized
 
 JSON = "application/json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -22,28 +25,46 @@ CHUNK_SIZE = 65_536  # bytes of a streamed response
 
 _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 _FIRST_DELAY = 0.2  # seconds; doubles with each retry
-_MAX_DELAY = 30.0
+_MAX_DELAY = 5.0
+_LONGEST_HOLD = 30.0  # seconds of a Retry-After
+_SHORTEST_ATTEMPT = 1.0  # seconds
+_NO_TIME = 0.1
 
 T = TypeVar("T")
 
 
+class _BrokenStream(ConnectionProblem):
+    """The connection broke while a response was read in pieces."""
+
+
 class Transport:
-    """Every request may be sent more than once. Raises ApiError and ConnectionProblem once the retries are used up."""
+    """Every request may be sent more than once. Raises ApiError and ConnectionProblem once it gives up.
+
+    The error of a write says whether the write may have been made all the same (``may_be_written``): a lost response,
+    or one that is not from the API server, does not tell.
+    """
 
     def __init__(self, connection: Connection, sleep: Callable[[float], None], clock: Callable[[], float]) -> None:
         self._connection = connection
         self._sleep = sleep
+        self._clock = clock
         self._pool, self._url_prefix = _open_pool(connection)
         self._rate_limiter = RateLimiter(sleep, clock)
+        self._outages = OutageBudget(connection.request_timeout, clock)
         self._aborted = False
 
     def abort(self) -> None:
         self._aborted = True
 
+    def begin_task(self) -> None:
+        """Give the next task the whole ``request_timeout`` again."""
+        self._outages.reset()
+
     def request(
         self,
         method: str,
         path: str,
+        expected: Expected,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         *,
@@ -51,9 +72,11 @@ class Transport:
         accept: str = JSON,
     ) -> dict[str, Any]:
         """Send a request and return the decoded response. Query parameters without a value are left out."""
-        return self.send(
-            method, path, lambda response: decode(response.data), query, body, content_type=content_type, accept=accept
-        )
+
+        def consume(response: Any) -> dict[str, Any]:
+            return read_answer(f"{method} {path}", response, expected)
+
+        return self.send(method, path, consume, query, body, content_type=content_type, accept=accept)
 
     def send(
         self,
@@ -71,53 +94,144 @@ class Transport:
         """The result of ``consume`` for the response (urllib3's) to a request.
 
         ``streamed`` leaves reading the body to ``consume``, which is called again if the connection breaks meanwhile.
-        ``read_timeout`` is in seconds without data, by default the connection's ``request_timeout``.
+        ``read_timeout`` is in seconds without data, by default what is left of the connection's ``request_timeout``.
         """
         from urllib3 import Timeout
         from urllib3.exceptions import HTTPError
 
-        connect_timeout = self._connection.request_timeout
-        timeout = Timeout(connect=connect_timeout, read=connect_timeout if read_timeout is None else read_timeout)
         parameters = urlencode({name: value for name, value in (query or {}).items() if value})
         url = self._url_prefix + quote(path) + (f"?{parameters}" if parameters else "")
-        payload = None if body is None else json.dumps(body).encode()
-        for attempt in range(self._connection.retries + 1):
-            is_last = attempt == self._connection.retries
-            self._rate_limiter.wait()
-            if self._aborted:
-                raise ConnectionProblem(f"request not sent: {method} {path}. The task had been aborted.")
+        payload = None if body is None else _encoded(body)
+        writes = method != "GET" and not (query or {}).get("dryRun") and not (body or {}).get("dryRun")
+        # An apply that names a version would fail again.
+        repeats_conflict = content_type == APPLY_PATCH and "resourceVersion" not in (body or {}).get("metadata", {})
+        headers = self._headers(accept, content_type if payload else None)
+
+        def once(timeout: float) -> T:
+            response = None
             try:
                 response = self._pool.request(
                     method,
                     url,
                     body=payload,
-                    headers=self._headers(accept, content_type if payload else None),
+                    headers=headers,
                     redirect=False,
                     preload_content=not streamed,
-                    timeout=timeout,
+                    timeout=Timeout(connect=timeout, read=timeout if read_timeout is None else read_timeout),
                 )
-                if response.status < 400:
+                if 200 <= response.status < 300 and not is_page(response):
                     return consume(response)
-                status = decode(response.data)
-            except HTTPError as problem:
-                if is_last or _is_certificate_problem(problem):
-                    raise ConnectionProblem(_cannot_reach(self._connection, problem)) from None
-                self._sleep(_delay(attempt))
-                continue
-            if response.status == 401:
-                raise Unauthorized(
-                    f"credentials rejected by the API server (HTTP 401): {self._connection.server}. Check that the "
-                    f"token of api_key, or of the kubeconfig's context, is still valid."
-                )
-            error = ApiError(method, path, response.status, status)
-            if is_last or not _is_retryable(error, content_type):
-                raise error
-            delay = _delay(attempt, response.headers.get("Retry-After"))
-            if response.status == 429:
+                raise self._rejection(method, path, response)
+            except HTTPError as error:
+                raise self._connection_problem(error, broke_off=streamed and response is not None) from None
+
+        return self._retried(method, path, once, writes=writes, repeats_conflict=repeats_conflict)
+
+    def connect(self, path: str, handshake: Callable[[Any, str, Any], T]) -> T:
+        """The result of ``handshake`` for a new connection: of its socket, the URL of ``path``, and headers for it.
+
+        For another protocol than HTTP.
+        """
+        from urllib3.exceptions import HTTPError
+
+        def once(timeout: float) -> T:
+            try:
+                opened = _open_socket(self._pool, self._connection, timeout)
+                return handshake(opened, self._connection.server + path, self._headers("*/*", None))
+            except (HTTPError, OSError) as error:
+                raise self._connection_problem(error) from None
+
+        return self._retried("GET", path, once)
+
+    def _retried(
+        self,
+        method: str,
+        path: str,
+        once: Callable[[float], T],
+        *,
+        writes: bool = False,
+        repeats_conflict: bool = False,
+    ) -> T:
+        """The result of ``once``, which gets the seconds that it may take, and is called again after some errors."""
+        may_be_written = False
+        self._rate_limiter.wait()
+        started = self._clock()
+        self._require_time(method, path)
+        for attempt in count():
+            if self._aborted:
+                raise ConnectionProblem(f"request not sent: {method} {path}. The task had been aborted.")
+            try:
+                result = once(self._outages.attempt_timeout(started))
+            except KubeError as problem:
+                may_be_written |= writes and problem.may_be_written
+                delay = problem.retry_after or _delay(attempt)
+                if isinstance(problem, _BrokenStream):  # However late: the server had answered.
+                    again = attempt < self._connection.retries
+                else:
+                    again = self._tries_again(problem, repeats_conflict, attempt, self._clock() + delay - started)
+                if not again:
+                    if _is_outage(problem):
+                        self._outages.gave_up(started)
+                    problem.may_be_written = may_be_written
+                    raise
+                throttled = isinstance(problem, ApiError) and problem.status == 429
+            else:
+                self._outages.answered()
+                return result
+            if throttled:
                 self._rate_limiter.hold(delay)
+                self._rate_limiter.wait()
             else:
                 self._sleep(delay)
         raise AssertionError("unreachable")  # pragma: no cover
+
+    def _tries_again(self, problem: KubeError, repeats_conflict: bool, attempt: int, seconds: float) -> bool:
+        """``seconds``: when the next attempt would start, counted from the first.
+
+        A server that has answered before is being restarted or upgraded: only the time limits the attempts then. One
+        that never has is probably the wrong one.
+        """
+        if seconds >= self._outages.left:
+            return False
+        if attempt < self._connection.retries:
+            return _is_retryable(problem, repeats_conflict)
+        return bool(self._connection.retries) and self._outages.has_answered and _is_outage(problem)
+
+    def _require_time(self, method: str, path: str) -> None:
+        """Raises ConnectionProblem if earlier requests of the task have waited for ``request_timeout`` in vain."""
+        if self._outages.left <= 0:
+            raise ConnectionProblem(
+                f"request not sent: {method} {path}. The API server {self._connection.server} has not answered for "
+                f"{self._connection.request_timeout:.0f} s (request_timeout)."
+            )
+
+    def _connection_problem(self, error: Exception, *, broke_off: bool = False) -> ConnectionProblem:
+        """The problem of an error of urllib3 or the operating system; ``broke_off``: in the middle of a response."""
+        from urllib3.exceptions import ConnectTimeoutError  # also the base of the error for no connection at all
+
+        problem = (_BrokenStream if broke_off else ConnectionProblem)(_cannot_reach(self._connection, error))
+        problem.may_be_written = not isinstance(error, ConnectTimeoutError)
+        problem.is_transient = not _is_certificate_problem(error)
+        return problem
+
+    def _rejection(self, method: str, path: str, response: Any) -> KubeError:
+        """The error of a response that is not an answer, or of one that rejects the request."""
+        if response.status == 401:
+            return Unauthorized(
+                f"credentials rejected by the API server (HTTP 401): {self._connection.server}. Check that the token "
+                f"of api_key, or of the kubeconfig's context, is still valid."
+            )
+        status = read_status(response) if response.status >= 400 else None
+        if status is not None:
+            self._outages.answered()
+        elif response.status in _RETRIED_STATUS:
+            # The server itself answers some in plain text (apiserver, filters/maxinflight.go).
+            status = {"message": described(response)}
+        if status is not None:
+            error = ApiError(method, path, response.status, status)
+            error.retry_after = _retry_after(response)
+            return error
+        return InvalidResponse(f"{method} {path}", response.status, described(response))
 
     def _headers(self, accept: str, content_type: str | None) -> Any:
         from urllib3 import HTTPHeaderDict  # keeps several headers of one name
@@ -129,40 +243,14 @@ class Transport:
             headers.add(name, value)
         return headers
 
-    def connect(self, path: str, handshake: Callable[[Any, str, Any], T]) -> T:
-        """The result of ``handshake`` for a new connection: of its socket, the URL of ``path``, and headers for it.
 
-        For another protocol than HTTP. A server that does not respond in time is not asked again.
-        """
-        from urllib3.exceptions import HTTPError
-        from urllib3.exceptions import TimeoutError as Urllib3Timeout
-
-        for attempt in range(self._connection.retries + 1):
-            is_last = attempt == self._connection.retries
-            self._rate_limiter.wait()
-            if self._aborted:
-                raise ConnectionProblem(f"request not sent: GET {path}. The task had been aborted.")
-            try:
-                opened = _open_socket(self._pool, self._connection)
-                return handshake(opened, self._connection.server + path, self._headers("*/*", None))
-            except (HTTPError, OSError) as problem:
-                is_timeout = isinstance(problem, (TimeoutError, Urllib3Timeout))
-                if is_last or is_timeout or _is_certificate_problem(problem):
-                    raise ConnectionProblem(_cannot_reach(self._connection, problem)) from None
-            except ApiError as error:
-                if is_last or not _is_retryable(error, JSON):
-                    raise
-            self._sleep(_delay(attempt))
-        raise AssertionError("unreachable")  # pragma: no cover
-
-
-def decode(data: bytes) -> dict[str, Any]:
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    """UTF-8: the server's parser for apply patches rejects the surrogate pairs by which JSON escapes emoji."""
     try:
-        decoded = json.loads(data) if data else {}
-    except ValueError:
-        decoded = None
-    # A proxy or load balancer in between answers in HTML or text: keep the beginning as the message.
-    return decoded if isinstance(decoded, dict) else {"message": data[:200].decode("utf-8", "replace").strip()}
+        return json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        broken = ascii(error.object[error.start : error.end])
+        raise KubeError(f"not valid Unicode: {broken} is half of a surrogate pair. Write the character.") from None
 
 
 # -- retries -----------------------------------------------------------------------------------------------------------
@@ -190,16 +278,68 @@ class RateLimiter:
             self._sleep(left)
 
 
-def _is_retryable(error: ApiError, content_type: str) -> bool:
-    """The server is overloaded or failing, or an apply lost a race; a field conflict needs the caller's decision."""
-    lost_race = error.status == 409 and error.reason == "Conflict" and content_type == APPLY_PATCH
-    return error.status in _RETRIED_STATUS or (lost_race and not error.is_field_conflict)
+class OutageBudget:
+    """The seconds that a task may spend on requests that are never answered: ``request_timeout`` for all together.
+
+    Otherwise each request to a silent server would wait that long, those of a rollback or a report included. Requests
+    that are answered in the end cost nothing.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = Lock()
+        self._lost = 0.0
+        self._lost_until = -math.inf
+        self.has_answered = False
+
+    def reset(self) -> None:
+        self._lost = 0.0
+
+    def answered(self) -> None:
+        self.has_answered = True
+
+    @property
+    def left(self) -> float:
+        return self._seconds - self._lost
+
+    def attempt_timeout(self, started: float) -> float:
+        """The seconds for the next attempt of a request that was started at that time: half of what is left, so that a
+        lost answer can be asked for again."""
+        left = self.left - (self._clock() - started)
+        return max(left / 2, min(left, _SHORTEST_ATTEMPT), _NO_TIME)
+
+    def gave_up(self, started: float) -> None:
+        """Count the time of a request that was never answered; that of concurrent ones only once."""
+        with self._lock:
+            now = self._clock()
+            self._lost += now - max(started, self._lost_until)
+            self._lost_until = now
 
 
-def _delay(attempt: int, retry_after: str | None = None) -> float:
-    """Seconds until the next attempt: the server's Retry-After, else doubling with jitter so that clients spread."""
-    if retry_after and retry_after.isdigit():
-        return min(float(retry_after), _MAX_DELAY)
+def _is_retryable(problem: KubeError, repeats_conflict: bool) -> bool:
+    """The server is overloaded, failing or unreachable, or an apply lost a race; a field conflict needs the caller's
+    decision."""
+    if not isinstance(problem, ApiError):
+        return problem.is_transient
+    lost_race = problem.status == 409 and problem.reason == "Conflict" and repeats_conflict
+    return problem.status in _RETRIED_STATUS or (lost_race and not problem.is_field_conflict)
+
+
+def _is_outage(problem: KubeError) -> bool:
+    """There is no API server: no connection, no answer, or a load balancer says so (without a Status)."""
+    if isinstance(problem, ApiError):
+        return problem.status in (502, 503, 504) and not problem.reason
+    return problem.is_transient and not isinstance(problem, InvalidResponse)
+
+
+def _retry_after(response: Any) -> float | None:
+    text = response.headers.get("Retry-After") or ""
+    return min(float(text), _LONGEST_HOLD) if text.isdigit() else None
+
+
+def _delay(attempt: int) -> float:
+    """Seconds until the next attempt, doubling with jitter so that clients spread."""
     return min(_FIRST_DELAY * 2.0**attempt, _MAX_DELAY) * random.uniform(0.5, 1.0)
 
 
@@ -208,15 +348,21 @@ def _is_certificate_problem(problem: Exception) -> bool:
 
 
 def _cannot_reach(connection: Connection, problem: Exception) -> str:
+    from urllib3.exceptions import NewConnectionError
+    from urllib3.exceptions import TimeoutError as Urllib3Timeout  # no connection counts as a timeout there
+
     if _is_certificate_problem(problem):
         return (
             f"cannot verify the certificate of {connection.server}: {problem}. Set ca_cert to the certificate of its "
             f"authority, or, for a test cluster, validate_certs to false."
         )
     via = f" through the proxy {connection.proxy}" if connection.proxy else ""
-    # urllib3 wraps the message of the operating system ("Connection refused") in the names of its own objects.
-    text = str(problem)
-    cause = text.rpartition("]: ")[2] if "]: " in text else text.rpartition(">: ")[2] or text
+    if isinstance(problem, (TimeoutError, Urllib3Timeout)) and not isinstance(problem, NewConnectionError):
+        cause = f"no answer within {connection.request_timeout:.0f} s (request_timeout)"
+    else:
+        # urllib3 wraps the message of the operating system ("Connection refused") in the names of its own objects.
+        text = str(problem)
+        cause = text.rpartition("]: ")[2] if "]: " in text else text.rpartition(">: ")[2] or text
     return (
         f"cannot reach the API server {connection.server}{via}: {cause}. Check that the cluster is up and that host or "
         f"context is right."
@@ -251,12 +397,12 @@ def _open_pool(connection: Connection) -> tuple[Any, str]:
     return urllib3.connection_from_url(connection.server, **options), urlsplit(connection.server).path
 
 
-def _open_socket(pool: Any, connection: Connection) -> Any:
+def _open_socket(pool: Any, connection: Connection, timeout: float) -> Any:
     """A socket to the server, behind proxy and TLS: that of a connection as the pool opens them for its requests."""
     server = urlsplit(connection.server)
     hosts = pool.connection_from_url(connection.server) if hasattr(pool, "connection_from_url") else pool
     opened = hosts._new_conn()
-    opened.timeout = connection.request_timeout
+    opened.timeout = timeout
     if hosts.proxy is not None and server.scheme == "https":
         hosts._prepare_proxy(opened)
     elif hosts.proxy is not None:  # Requests go to the proxy itself; anything else needs a tunnel here as well.

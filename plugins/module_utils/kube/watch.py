@@ -10,35 +10,37 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+from .answer import read_json
 from .errors import ApiError
-from .transport import CHUNK_SIZE, decode
+from .transport import CHUNK_SIZE
 
-# Seconds. Servers send a bookmark every minute (apiserver/pkg/storage/cacher, defaultBookmarkFrequency): a watch that
-# is silent for longer has probably lost its connection unnoticed.
-READ_TIMEOUT = 90.0
+# Seconds without an event that end a watch. Servers send a bookmark every minute (apiserver/pkg/storage/cacher,
+# defaultBookmarkFrequency), but nobody wants to wait that long for what a proxy holds back.
+READ_TIMEOUT = 30.0
 
 
 class Watch:
     """An open watch: iterate over its events, ``{"type": …, "object": …}``, until the connection ends.
 
     Raises ApiError for an error event in the stream (status 410: the resourceVersion is too old). ``stop`` may be
-    called from another thread than the iterating one.
+    called from another thread than the iterating one. ``silent``: it has ended because no event came any more.
     """
 
     def __init__(self, response: Any, path: str) -> None:
         self._response = response
         self._path = path
         self._lock = Lock()
+        self.silent = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         try:
             for line in self._lines():
-                event = decode(line)
-                if "object" not in event:
-                    return  # The text of a proxy that has lost the server.
+                event = _event(line)
+                if event is None:
+                    return  # The page of a proxy that has lost the server.
                 if event["type"] == "ERROR":
                     status = event["object"]
-                    raise ApiError("GET", self._path, status.get("code", 500), status)
+                    raise ApiError("GET", self._path, status["code"], status)
                 yield event
         finally:
             with self._lock:
@@ -53,12 +55,25 @@ class Watch:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _lines(self) -> Iterator[bytes]:
-        from urllib3.exceptions import HTTPError
+        from urllib3.exceptions import HTTPError, ReadTimeoutError
 
         incomplete = b""
         try:
             for chunk in self._response.stream(CHUNK_SIZE):
                 *lines, incomplete = (incomplete + chunk).split(b"\n")
                 yield from lines
+        except ReadTimeoutError:
+            self.silent = True
         except (HTTPError, OSError):
-            return  # Cut, stopped or silent for too long: the events so far are valid, and a new watch continues.
+            return  # Cut or stopped: the events so far are valid, and a new watch continues.
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """None for anything else than an event of a watch."""
+    event = read_json(line) or {}
+    try:
+        obj = event["object"]
+        is_event = "code" in obj if event["type"] == "ERROR" else obj["metadata"]["resourceVersion"]
+    except (TypeError, KeyError):
+        return None
+    return event if is_event else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a file already has of a log, of which the kubelet may no longer serve the beginning.
 
-Every 10 seconds the kubelet renames the log of a running container that has reached 10 MiB, and an empty file takes its
-place (pkg/kubelet/logs/container_log_manager.go, ``rotateLatestLog``; the defaults of containerLogMaxSize and
+Every 10 seconds the kubelet renames the log of a running container that has reached 10 MiB, and an empty file takes
+its place (pkg/kubelet/logs/container_log_manager.go, ``rotateLatestLog``; the defaults of containerLogMaxSize and
 containerLogMonitorInterval). The API serves the newest file alone. So a log may begin at any time after the start of
 its container, or be empty, and nothing in the answer says so. On Kubernetes 1.36, of 400,000 lines that a container
 wrote within 40 s, the API served the last 80,000.

@@ -8,6 +8,7 @@ field names (reader, spelling) -> model (models).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..labels import DEFAULT_NAMESPACE
@@ -87,7 +88,8 @@ def _from_data(data: Any, number: int) -> _Found:
         return list(_unwrapped(from_python(data), Origin(DEFINITION, number))), []
     except UnsupportedValueError as error:
         problem, hint = error.args
-        return [], [ManifestError(DEFINITION, problem, hint, document=number)]
+        path = reduce(joined, reversed(error.steps), "")
+        return [], [ManifestError(DEFINITION, problem, hint, document=number, path=path)]
 
 
 def _unwrapped(node: Node, origin: Origin, path: str = "") -> Iterator[SourceNode]:

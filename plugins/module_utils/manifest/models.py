@@ -237,6 +237,11 @@ class Distributed(Block):
         default="eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
     )
     deepspeed: Literal["zero2", "zero3"] | None = Field(default=None, description="DeepSpeed configuration to mount.")
+    placement: Literal["spread", "pack", "any"] = Field(
+        default="spread",
+        description="Whether the nodes of the training should run on different machines (spread), on the same one "
+        "(pack), or wherever the scheduler puts them (any). A preference: it delays nothing.",
+    )
 
 
 class Queue(Block):
@@ -289,6 +294,11 @@ class NotebookService(Service):
     """The Service of the notebook."""
 
     port: rules.Port = Field(default=8888, description="Port that the notebook server listens on.")
+    health_check: rules.HttpPath | None = Field(
+        default=None,
+        description="HTTP path for the probes. Without it, the notebook is ready once its port accepts connections.",
+        examples=["/api"],
+    )
 
 
 DEFAULT_TARGETS = {"cpu": "80", "gpu_utilization": "80"}

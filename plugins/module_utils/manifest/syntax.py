@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .secrets import MASK, looks_secret
+from .tree import HALF_HINT, half_of_a_character
 
 _WIDTH = 96
 # The line ends of YAML 1.1, so that lines count as the parser counts them.
@@ -60,8 +61,11 @@ def explain(error: Any, lines: list[str], first_line: int) -> YamlSyntaxError:
     if mark is None:
         text, position = "".join(lines), getattr(error, "position", 0)
         *above, line = source_lines(text[:position] + ".")
-        code = f": U+{ord(text[position]):04X}" if position < len(text) else ""
-        return YamlSyntaxError(f"control character in YAML{code}", "Remove it", first_line + len(above), len(line) - 1)
+        found = text[position : position + 1]
+        problem, hint = half_of_a_character(found), HALF_HINT
+        if problem is None:
+            problem, hint = f"control character in YAML{f': U+{ord(found):04X}' if found else ''}", "Remove it"
+        return YamlSyntaxError(problem, hint, first_line + len(above), len(line) - 1)
     conflict = next((number for number, line in enumerate(lines) if _CONFLICT_MARK.match(line)), None)
     if conflict is not None and conflict <= mark.line + 1:
         hint = "Keep one side and delete the conflict markers"

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 MAX_DEPTH = 32
+HALF_HINT = "Write the character itself, or both halves of it"
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Place(NamedTuple):
@@ -72,7 +76,14 @@ class SourceNode(NamedTuple):
 
 
 class UnsupportedValueError(ValueError):
-    """A value of a definition that cannot be part of a manifest. The arguments are the problem and the hint."""
+    """A value of a definition that cannot be part of a manifest. The arguments are the problem and the hint.
+
+    ``steps`` lead to it: keys and positions, the outermost last.
+    """
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem, hint)
+        self.steps: list[str | int] = []
 
 
 def from_python(data: Any) -> Node:
@@ -85,12 +96,40 @@ def from_python(data: Any) -> Node:
         place = Place(None, None, next(ranks))
         if isinstance(data, Mapping):
             entries = ((ScalarNode(_text(key), place._replace(rank=next(ranks))), value) for key, value in data.items())
-            return MapNode(tuple((key, convert(value, depth + 1)) for key, value in entries), place)
+            return MapNode(tuple((key, below(key.text, value, depth)) for key, value in entries), place)
         if isinstance(data, (list, tuple)):
-            return ListNode(tuple(convert(item, depth + 1) for item in data), place)
+            return ListNode(tuple(below(position, item, depth) for position, item in enumerate(data)), place)
         return ScalarNode(_text(data), place, is_null=data is None, plain=not isinstance(data, str))
 
+    def below(step: str | int, data: Any, depth: int) -> Node:
+        try:
+            return convert(data, depth + 1)
+        except UnsupportedValueError as error:
+            error.steps.append(step)
+            raise
+
     return convert(data, 1)
+
+
+def joined_surrogates(text: str) -> str:
+    r"""The text with the halves of characters beyond U+FFFF joined: JSON and older tools write \ud83d\ude00 for one."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def half_of_a_character(text: str) -> str | None:
+    """The problem of a surrogate without its other half, which UTF-8 cannot express (RFC 3629, section 3)."""
+    lone = None if text.isascii() else _SURROGATE.search(text)
+    return f"half of a character: \\u{ord(lone[0]):04x}" if lone else None
+
+
+def whole_text(text: str) -> str:
+    """The text with its surrogates joined. Raises UnsupportedValueError if one is left."""
+    joined = joined_surrogates(text)
+    if problem := half_of_a_character(joined):
+        raise UnsupportedValueError(problem, HALF_HINT)
+    return joined
 
 
 def _text(value: Any) -> str:
@@ -99,6 +138,6 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, (str, int, float)):
-        return str(value)
+        return whole_text(str(value))
     hint = "Use text, numbers, true, false, lists and maps"
     raise UnsupportedValueError(f"unsupported type: {type(value).__name__}", hint)

@@ -14,7 +14,18 @@ from typing import Any, TypeAlias
 
 from .problems import ManifestError
 from .syntax import YamlSyntaxError, explain, snippet, source_lines
-from .tree import MAX_DEPTH, Entry, ListNode, MapNode, Node, Place, ScalarNode
+from .tree import (
+    MAX_DEPTH,
+    Entry,
+    ListNode,
+    MapNode,
+    Node,
+    Place,
+    ScalarNode,
+    UnsupportedValueError,
+    joined_surrogates,
+    whole_text,
+)
 
 IMPORT_ERROR: str | None = None
 """The traceback of the failed import of PyYAML, for `fail_json(exception=…)`; None when it is there."""
@@ -47,7 +58,7 @@ def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDoc
         return [], [ManifestError(file, f"larger than {MAX_BYTES // 1024} KiB", "Split it into several files")]
     documents: list[TextDocument] = []
     errors: list[ManifestError] = []
-    lines = source_lines(text)
+    lines = source_lines(joined_surrogates(text))
     line, number = 0, first_number
     while line < len(lines) and len(errors) < MAX_ERRORS:
         composed = _compose(lines, line, number)
@@ -186,7 +197,11 @@ class _Composer:
             raise self._tag_error(event)
         # libyaml's style of a plain scalar is '', PyYAML's own None.
         plain = not event.style and tag in {None, f"{_CORE_TAG}null"}
-        return ScalarNode(event.value, self._place(event), is_null=plain and event.value in _NULLS, plain=plain)
+        try:
+            text = whole_text(event.value)
+        except UnsupportedValueError as error:
+            raise self._error(event, *error.args) from None
+        return ScalarNode(text, self._place(event), is_null=plain and text in _NULLS, plain=plain)
 
     def _pairs(self, frame: _Open) -> list[Entry]:
         pairs = []

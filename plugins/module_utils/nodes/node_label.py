@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..labels import POOL
 from ..options import ConcurrencyOptions, option
 from ..pools.guarded import apply_under_lease, permission_hint
-from ..pools.lease import PoolLease
+from ..pools.lease import Fence, PoolLease
 from ..task import ModuleSpec, Task
 from .label_options import desired_labels
 from .node_label_apply import apply_node_labels
@@ -47,13 +46,14 @@ def run(task: Task[NodeLabelOptions]) -> dict[str, Any]:
     def plan() -> NodeLabelPlan:
         return plan_node_labels(task, labels)
 
-    def apply(plan: NodeLabelPlan, check_lease: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        return apply_node_labels(task, plan, check_lease)
+    def apply(plan: NodeLabelPlan, fence: Fence) -> dict[str, Any]:
+        return apply_node_labels(task, plan, fence)
 
     if POOL not in labels or task.check_mode:
-        return apply(plan())
+        return apply(plan(), Fence())
+    lease = PoolLease(task.client(), progress=task.progress)
     with permission_hint():
-        return apply_under_lease(PoolLease(task.client()), plan, apply, create_lease=False, warn=task.warn)
+        return apply_under_lease(lease, plan, apply, create_lease=False, warn=task.warn)
 
 
 MODULE = ModuleSpec(NodeLabelOptions, run, NODE_LABEL_CONSTRAINTS)

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..engine.apply import Executor
-from ..engine.node_writer import LabelChange, NodeFailure, NodeWriter, label_diff
+from ..engine.node_writer import LabelChange, NodeFailure, label_diff
 from ..engine.plan import Plan
 from ..engine.results import diffs_of
 from ..kube.errors import KubeError
+from ..pools.lease import Fence, LeaseLost
+from ..pools.pool_writer import PoolWriter
 from ..task import Task, TaskFailed
 from .node_label_plan import NodeLabelPlan, node_lists
 
@@ -18,34 +19,37 @@ if TYPE_CHECKING:
     from .node_label import NodeLabelOptions
 
 
-def apply_node_labels(
-    task: Task[NodeLabelOptions], plan: NodeLabelPlan, check_lease: Callable[[], None]
-) -> dict[str, Any]:
+def apply_node_labels(task: Task[NodeLabelOptions], plan: NodeLabelPlan, fence: Fence) -> dict[str, Any]:
     """In check mode, all writes are dry runs. Raises TaskFailed with the result if a node fails."""
-    writer = NodeWriter(task.client(), task.check_mode, check_lease)
-    written = writer.write(plan.changes, keep_going=task.options.continue_on_error)
+    writer = PoolWriter(task.client(), fence, task.check_mode)
+    written = writer.label(plan.changes, keep_going=task.options.continue_on_error)
     done, failures = written.done, (*plan.failures, *written.failures)
     if task.check_mode and any(failure.error == "Forbidden" for failure in written.failures):
         # A dry run requires permission to write, the plan only to read.
         task.warn(f"labels were not validated by the server, {written.failures[0].message}")
         done, failures = plan.changes, plan.failures
     if failures and not task.options.continue_on_error:
-        left = "; ".join(failure.message for failure in writer.roll_back(done))
-        messages = [failure.message for failure in failures]
-        end = f"Not rolled back: {left}" if left else "Nothing was changed."
-        raise TaskFailed("\n".join([*messages, end]), **node_lists([], failures))
-    declared = _declare(task, plan, done)
+        messages = "\n".join(failure.message for failure in failures)
+        raise writer.roll_back(TaskFailed(messages, **node_lists([], failures)))
+    try:
+        declared = _declare(task, plan, done, writer)
+        writer.require_lease()
+    except LeaseLost as lost:
+        raise writer.roll_back(lost) from lost
     return _report(task, plan, done, failures, declared)
 
 
-def _declare(task: Task[NodeLabelOptions], plan: NodeLabelPlan, done: Sequence[LabelChange]) -> list[Plan]:
+def _declare(
+    task: Task[NodeLabelOptions], plan: NodeLabelPlan, done: Sequence[LabelChange], writer: PoolWriter
+) -> list[Plan]:
     """Bring the declarations of pools in line with the labels; returns those that were written."""
-    executor = Executor(task.client(), task.check_mode, gone_timeout=0, warn=task.warn, force_conflicts=True)
     declared = []
     try:
         for declaration in plan.declarations([*(change.node for change in done), *plan.unchanged]):
-            executor.apply_plan(declaration)
+            writer.declare(declaration)
             declared.append(declaration)
+    except LeaseLost:
+        raise
     except KubeError as error:
         task.warn(f"the labels were set, but the declaration of a pool was not updated: {error}")
     return declared
@@ -70,7 +74,7 @@ def _report(
         f"{total} {'node' if total == 1 else 'nodes'}: {len(done)} update, {len(plan.unchanged)} unchanged{failed}"
     )
     result = {
-        "changed": bool(done or declared),
+        "changed": bool(done or declared or any(failure.unknown for failure in failures)),
         "results": results,
         "diff": task.diff(
             lambda: [

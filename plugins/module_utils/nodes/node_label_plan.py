@@ -14,6 +14,7 @@ from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE
 from ..pools.declaration import declarations_after, declarations_in, plan_config_maps
+from ..pools.lease import Versions, versions_of
 from ..task import Task, TaskFailed
 from .label_options import Labels
 
@@ -30,6 +31,7 @@ class NodeLabelPlan:
     unchanged: tuple[str, ...]
     failures: tuple[NodeFailure, ...]
     config_maps: tuple[dict[str, Any], ...]  # the declarations of pools, read only for the pool label
+    planned_on: Versions
 
     @property
     def changed(self) -> bool:
@@ -80,6 +82,7 @@ def plan_node_labels(task: Task[NodeLabelOptions], labels: Labels) -> NodeLabelP
         tuple(change.node for change in changes if not change.labels),
         failures,
         tuple(config_maps),
+        versions_of(nodes.values(), config_maps),
     )
 
 

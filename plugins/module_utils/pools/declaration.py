@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..engine.plan import Action, Plan, Step, step_for
+from ..engine.fields import ABSENT, Change, Path, value_at
+from ..engine.plan import Action, Plan, Step
 from ..labels import DESCRIPTION, FIELD_MANAGER, MANAGED_BY, POOL, SYSTEM_NAMESPACE, is_managed, pool_config_map_name
 
 
@@ -73,10 +74,29 @@ def plan_config_maps(
     live = {obj["metadata"]["name"]: obj for obj in config_maps}
     plans = []
     for pool, declaration in declarations.items():
-        present = live.get(pool_config_map_name(pool), {})
-        step = step_for(pool_config_map(declaration), present) if declaration else Step(Action.DELETE, {}, present)
+        step = _step(declaration, live.get(pool_config_map_name(pool), {}))
         plans.append(Plan(pool, SYSTEM_NAMESPACE, "pool", (step,)))
     return tuple(plan for plan in plans if plan.changed)
+
+
+# All that a declaration sets. Other fields of a ConfigMap are not ours.
+_FIELDS: tuple[Path, ...] = (
+    ("metadata", "labels", MANAGED_BY),
+    ("metadata", "labels", POOL),
+    ("metadata", "annotations", DESCRIPTION),
+    ("data", "nodes"),
+)
+
+
+def _step(declaration: Declaration | None, live: dict[str, Any]) -> Step:
+    if declaration is None:
+        return Step(Action.DELETE if live else Action.UNCHANGED, {}, live)
+    desired = pool_config_map(declaration)
+    if not live:
+        return Step(Action.CREATE, desired, live)
+    values = ((path, value_at(live, path), value_at(desired, path)) for path in _FIELDS)
+    found = tuple(Change(*each) for each in values if (each[1] or ABSENT) != (each[2] or ABSENT))
+    return Step(Action.UPDATE if found else Action.UNCHANGED, desired, live, found)
 
 
 def _format_nodes(nodes: Mapping[str, str | None]) -> str:

@@ -3,23 +3,33 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Protocol, TypeVar
 
-from ..kube.errors import ApiError
+from ..kube.errors import ApiError, ConcurrentChange
 from ..task import TaskFailed
-from .lease import AbandonedLease, ConcurrentChange, PoolLease
+from ..wait.polling import backoff
+from .lease import AbandonedLease, Fence, PoolLease, Versions
+
+_ATTEMPTS = 20  # Each conflict means that another run was done, so that many can be busy at once.
+_DELAYS = (0.1, 1.3, 2.0)
 
 
 class GuardedPlan(Protocol):
-    """``decisions`` are equal in two plans that write the same, whatever the versions of the objects read."""
+    """``decisions`` are equal in two plans that write the same, whatever the versions of the objects read, which
+    ``planned_on`` has."""
 
     @property
     def changed(self) -> bool: ...
 
     @property
     def decisions(self) -> object: ...
+
+    @property
+    def planned_on(self) -> Versions: ...
 
 
 P = TypeVar("P", bound=GuardedPlan)
@@ -29,20 +39,22 @@ R = TypeVar("R")
 def apply_under_lease(
     lease: PoolLease,
     make_plan: Callable[[], P],
-    apply: Callable[[P, Callable[[], None]], R],
+    apply: Callable[[P, Fence], R],
     *,
     create_lease: bool,
     warn: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
 ) -> R:
-    """Return what ``apply`` returns for the plan and a check to call before each write.
+    """Return what ``apply`` returns for the plan and the fence that its writes have to pass.
 
     After a conflict, plans again: a plan with the same decisions is applied, because the other run changed other pools.
     Without a Lease (no pool was ever declared) the plan is applied unguarded, unless ``create_lease``. Raises
-    TaskFailed if the plan is another one after a conflict, and LeaseTimeout; then nothing was changed.
+    TaskFailed if the plan is another one after a conflict or if conflicts do not end, and LeaseTimeout; then nothing
+    was changed.
     """
     previous: P | None = None  # the plan before another run may have changed pools
     conflict: ConcurrentChange | None = None
-    while True:
+    for delay in islice(backoff(*_DELAYS), _ATTEMPTS):
         has_lease = lease.observe()
         try:
             plan = make_plan()
@@ -53,18 +65,23 @@ def apply_under_lease(
         if plan.changed and previous is not None and plan.decisions != previous.decisions:
             raise TaskFailed(f"{conflict or lease.last_change()}. Nothing was changed. Run the task again.")
         if not plan.changed or not (has_lease or create_lease):
-            return apply(plan, lambda: None)
+            return apply(plan, Fence())
         previous = plan
         try:
             if has_lease:
-                with lease.held():
-                    return apply(plan, lease.check)
+                with lease.held(plan.planned_on):
+                    return apply(plan, lease)
             lease.create()
         except ConcurrentChange as problem:
             conflict = problem
+            sleep(delay)
         except AbandonedLease as problem:
             previous = None
             warn(f"{problem}, so its changes may be incomplete. This run released the Lease and took over.")
+    raise TaskFailed(
+        f"{conflict or lease.last_change()}. The Lease for pools could not be acquired in {_ATTEMPTS} attempts. "
+        f"Nothing was changed. Run the task again."
+    )
 
 
 @contextmanager

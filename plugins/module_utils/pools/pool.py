@@ -28,6 +28,7 @@ class PoolOptions(ConcurrencyOptions):
     remove_nodes: list[str] | None = option("list", elements="str")
     purge: bool = option("bool", default=True)
     force: bool = option("bool", default=False)
+    ignore_jobs: list[str] | None = option("list", elements="str")
 
 
 POOL_CONSTRAINTS: dict[str, Any] = {
@@ -49,7 +50,8 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     client = task.client()
 
     def plan() -> PoolPlans:
-        return plan_pools(client, requests, force=task.options.force)
+        ignored = frozenset(task.options.ignore_jobs or ())
+        return plan_pools(client, requests, force=task.options.force, ignored_jobs=ignored)
 
     with permission_hint():
         if task.check_mode:
@@ -57,9 +59,9 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
             validate_pools(client, plans, task.warn)
         else:
             plans = apply_under_lease(
-                PoolLease(client),
+                PoolLease(client, progress=task.progress),
                 plan,
-                lambda plans, check_lease: apply_pools(client, plans, check_lease, task.warn),
+                lambda plans, fence: apply_pools(client, plans, fence),
                 create_lease=True,
                 warn=task.warn,
             )

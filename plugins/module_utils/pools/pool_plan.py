@@ -16,6 +16,7 @@ from ..kube.resources import CONFIG_MAP
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 from ..task import TaskFailed
 from .declaration import declarations_in, plan_config_maps
+from .lease import Versions, versions_of
 from .membership import LivePools, Membership, PoolRequest, plan_membership
 
 
@@ -27,6 +28,7 @@ class PoolPlans:
     live: LivePools
     config_maps: tuple[Plan, ...]
     label_changes: tuple[LabelChange, ...]
+    planned_on: Versions
     warnings: tuple[str, ...] = ()
 
     @property
@@ -38,8 +40,13 @@ class PoolPlans:
         return self.membership
 
 
-def plan_pools(client: Client, requests: Sequence[PoolRequest], *, force: bool) -> PoolPlans:
-    """Two lists of requests, nodes and ConfigMaps, in pages. Raises TaskFailed with all blockers."""
+def plan_pools(
+    client: Client, requests: Sequence[PoolRequest], *, force: bool, ignored_jobs: Collection[str] = ()
+) -> PoolPlans:
+    """Two lists of requests, nodes and ConfigMaps, in pages. Raises TaskFailed with all blockers.
+
+    ``ignored_jobs`` (``<namespace>/<name>``) do not count as users of a deleted pool.
+    """
     nodes = read_node_metadata(client)
     config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)
     declarations = declarations_in(config_maps)
@@ -49,7 +56,7 @@ def plan_pools(client: Client, requests: Sequence[PoolRequest], *, force: bool) 
     live = LivePools(labels, declarations, unmanaged)
 
     membership = plan_membership(requests, live, force=force)
-    in_use = _deleted_pools_in_use(client, membership, force=force)
+    in_use = _deleted_pools_in_use(client, membership, ignored_jobs, force=force)
     blockers = [*membership.blockers, *(() if force else in_use)]
     if blockers:
         raise TaskFailed("\n".join([*blockers, "Nothing was changed."]))
@@ -62,6 +69,7 @@ def plan_pools(client: Client, requests: Sequence[PoolRequest], *, force: bool) 
             LabelChange(nodes[node], edit, node_label_values(nodes[node], keys))
             for node, edit in membership.labels.items()
         ),
+        versions_of(nodes.values(), config_maps),
         warnings=(*in_use, *_forced_moves(membership)),
     )
 
@@ -75,13 +83,15 @@ def _forced_moves(membership: Membership) -> Iterator[str]:
             yield f"pool {pool.name} takes {', '.join(nodes)} from pool {owner}, because force is true."
 
 
-def _deleted_pools_in_use(client: Client, membership: Membership, *, force: bool) -> list[str]:
+def _deleted_pools_in_use(
+    client: Client, membership: Membership, ignored_jobs: Collection[str], *, force: bool
+) -> list[str]:
     """A sentence for each deleted pool that unfinished jobs use: a blocker, or with ``force`` a warning."""
     deleted = sorted(pool.name for pool in membership.pools if pool.action == "delete")
     if not deleted:
         return []
     try:
-        jobs = _jobs_by_pool(client, deleted)
+        jobs = _jobs_by_pool(client, deleted, ignored_jobs)
     except ApiError as error:
         if not error.is_forbidden:
             raise
@@ -98,13 +108,14 @@ def _deleted_pools_in_use(client: Client, membership: Membership, *, force: bool
     return [f"pool {pool} is used by {', '.join(sorted(jobs[pool]))}{consequence}" for pool in sorted(jobs)]
 
 
-def _jobs_by_pool(client: Client, pools: Collection[str]) -> dict[str, list[str]]:
+def _jobs_by_pool(client: Client, pools: Collection[str], ignored: Collection[str]) -> dict[str, list[str]]:
     """The unfinished workloads of all namespaces, as ``<namespace>/<name>`` by pool."""
     found: dict[str, list[str]] = {}
     for resource in WORKLOADS:
         for obj in client.list_objects(resource, labels=f"{POOL} in ({','.join(pools)})"):
+            metadata = obj["metadata"]
+            job = f"{metadata['namespace']}/{metadata['name']}"
             # Only trainings finish. A paused service needs its pool when it is resumed.
-            if status_of(obj) not in ("Succeeded", "Failed"):
-                metadata = obj["metadata"]
-                found.setdefault(metadata["labels"][POOL], []).append(f"{metadata['namespace']}/{metadata['name']}")
+            if job not in ignored and status_of(obj) not in ("Succeeded", "Failed"):
+                found.setdefault(metadata["labels"][POOL], []).append(job)
     return found

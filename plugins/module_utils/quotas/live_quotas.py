@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
 from ..kube.resources import LIMIT_RANGE, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_QUOTA
-from ..labels import MANAGED, QUOTA
+from ..labels import MANAGED, QUOTA, is_managed, job_name_of
 from ..task import TaskFailed
 from ..wait.polling import backoff, poll
 from .usage import is_counted, quota_name_of
@@ -66,11 +66,15 @@ def read_live_quotas(client: Client) -> LiveQuotas:
     return LiveQuotas({obj["metadata"]["name"]: obj for obj in namespaces}, dict(objects))
 
 
-def contents_lost(client: Client, namespaces: Iterable[str]) -> list[str]:
-    """A blocker for each namespace whose deletion would also delete running pods, or claims with their data."""
+def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Collection[str] = ()) -> list[str]:
+    """A blocker for each namespace whose deletion would also delete running pods, or claims with their data.
+
+    Pods of ``ignored_jobs`` (``<namespace>/<name>``) do not count.
+    """
 
     def look(namespace: str) -> str | None:
-        pods = client.list_objects(POD, namespace, fields=UNFINISHED, metadata_only=True)
+        running = client.list_objects(POD, namespace, fields=UNFINISHED, metadata_only=True)
+        pods = [pod for pod in running if not (is_managed(pod) and f"{namespace}/{job_name_of(pod)}" in ignored_jobs)]
         claims = client.list_objects(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
         found = [f"{noun} {_names(objects)}" for noun, objects in (("pods", pods), ("claims", claims)) if objects]
         if not found:
@@ -89,7 +93,7 @@ def _names(objects: list[Object]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + more
 
 
-def concurrent_claims(client: Client, results: Iterable[ApplyResult]) -> list[str]:
+def concurrent_claims(live: LiveQuotas, results: Iterable[ApplyResult]) -> list[str]:
     """Errors for the namespaces that got a quota from this task and another one at the same time.
 
     There is no lock: each task looks again after its own writes, so that the last one sees both quotas. Nothing is
@@ -101,17 +105,12 @@ def concurrent_claims(client: Client, results: Iterable[ApplyResult]) -> list[st
         for step in result.plan.steps
         if step.kind == "ResourceQuota" and step.action is Action.CREATE
     }
-    if not claimed:
-        return []
-    found = [
-        (obj["metadata"]["namespace"], quota_name_of(obj))
-        for obj in client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}", metadata_only=True)
-    ]
+    found = [(namespace, quota_name_of(obj)) for namespace in claimed for obj in live.in_namespace(namespace)]
     return [
         f"quota {claimed[namespace]}: another task added the namespace {namespace} to the quota {other} at the same "
         f"time, and both limit it now. Remove one of them: state absent, its name, namespaces [{namespace}]."
-        for namespace, other in found
-        if namespace in claimed and other != claimed[namespace]
+        for namespace, other in dict.fromkeys(found)
+        if other not in (None, claimed[namespace])
     ]
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
-from .live_quotas import contents_lost, read_live_quotas
+from .live_quotas import LiveQuotas, contents_lost, read_live_quotas
 from .quota_apply import apply_quotas, deleted_namespaces, validate_quotas
-from .quota_plan import plan_quota_removal, plan_quotas
+from .quota_plan import QuotaPlans, plan_quota_removal, plan_quotas
 from .quota_results import quota_results
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class QuotaOptions(ConcurrencyOptions):
     namespaces: list[str] | None = option("list", elements="str")
     delete_namespaces: bool = option("bool", default=False)
     force: bool = option("bool", default=False)
+    ignore_jobs: list[str] | None = option("list", elements="str")
     force_conflicts: bool = option("bool", default=False)
     wait: bool = option("bool", default=False)
     wait_timeout: int = option("int", default=600)
@@ -53,23 +54,25 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     quotas = _select(options)
     if not quotas and options.from_manifests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 namespaces: nothing to do"}
-    live = read_live_quotas(task.client())
-    if options.state == "present":
-        planned = plan_quotas(quotas, live)
-    else:
-        planned = plan_quota_removal(
+
+    def plan(live: LiveQuotas) -> QuotaPlans:
+        if options.state == "present":
+            return plan_quotas(quotas, live)
+        return plan_quota_removal(
             quotas, options.name, options.namespaces, live, delete_namespaces=options.delete_namespaces
         )
+
+    planned = plan(read_live_quotas(task.client()))
     blockers = list(planned.blockers)
     if not options.force:
-        blockers += contents_lost(task.client(), deleted_namespaces(planned.plans))
+        blockers += contents_lost(task.client(), deleted_namespaces(planned.plans), options.ignore_jobs or ())
     dry_runs, errors = validate_quotas(task, planned.plans)
     blockers += errors
     if blockers:
         raise TaskFailed("\n".join([*blockers, "Nothing was changed."]), changed=False, results=[])
     for warning in planned.warnings:
         task.warn(warning)
-    return quota_results(task, dry_runs if task.check_mode else apply_quotas(task, planned), planned)
+    return quota_results(task, dry_runs if task.check_mode else apply_quotas(task, planned, plan), planned)
 
 
 MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS)

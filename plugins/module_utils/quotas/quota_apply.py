@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ..engine.apply import ApplyResult, Executor
+from ..engine.apply import ApplyFailed, ApplyResult, Executor
 from ..engine.plan import Action, Plan, Step, describe, with_hint
+from ..engine.rounds import apply_in_rounds, merged
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently, run_concurrently_until
-from ..kube.errors import ApiError, KubeError
+from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA, resource_of
 from ..task import Task, TaskFailed
-from .live_quotas import concurrent_claims, wait_until_counted, wait_until_gone
+from .live_quotas import LiveQuotas, concurrent_claims, read_live_quotas, wait_until_counted, wait_until_gone
 from .quota_plan import QuotaPlans
 from .quota_results import quota_results
 from .usage import unenforced_keys
@@ -49,8 +51,62 @@ def validate_quotas(task: Task[QuotaOptions], plans: Sequence[Plan]) -> tuple[li
     return [result for result, dummy in validated], errors
 
 
-def apply_quotas(task: Task[QuotaOptions], planned: QuotaPlans) -> list[ApplyResult]:
-    """Raises TaskFailed with the results up to then."""
+def apply_quotas(
+    task: Task[QuotaOptions], planned: QuotaPlans, plan: Callable[[LiveQuotas], QuotaPlans]
+) -> list[ApplyResult]:
+    """Raises TaskFailed with the results up to then. ``plan`` plans again when other tasks may have written."""
+    client, options = task.client(), task.options
+    done: dict[tuple[str, str], list[ApplyResult]] = {}
+
+    def results() -> list[ApplyResult]:
+        found = (done.get((each.name, each.namespace)) for each in planned.plans)
+        merged_results = [merged(outcomes) for outcomes in found if outcomes]
+        # Nothing was done to one that failed at once.
+        return [result for result in merged_results if result.plan.changed or result.error is None]
+
+    def failure(text: str) -> TaskFailed:
+        result = quota_results(task, results(), planned)
+        return TaskFailed(text, **{name: result[name] for name in ("changed", "results", "diff")})
+
+    def plan_again() -> list[Plan] | None:
+        live = read_live_quotas(client)
+        if claims := concurrent_claims(live, results()):
+            raise TaskFailed("\n".join(claims))
+        again = plan(live)
+        changed = [each for each in again.plans if each.changed]
+        if changed and again.blockers:
+            raise TaskFailed("\n".join(again.blockers))
+        return changed or None
+
+    changes = any(each.changed for each in planned.plans)
+    try:
+        apply_in_rounds(
+            planned.plans,
+            lambda plans: _apply(task, plans, done),
+            plan_again if changes else lambda: None,
+            subject=", ".join(dict.fromkeys(f"quota {each.name}" for each in planned.plans if each.name)) or "quotas",
+            warn=task.warn,
+        )
+    except (KubeError, TaskFailed) as problem:
+        raise failure(str(problem)) from problem
+    applied = results()
+    try:
+        wait_until_counted(client, applied)
+    except KubeError as problem:
+        task.warn(f"the quotas were written, but their usage is not known: {problem}")
+    if options.wait:
+        try:
+            left = wait_until_gone(client, deleted_namespaces(planned.plans), float(options.wait_timeout))
+        except KubeError as problem:
+            raise failure(str(problem)) from problem
+        if left:
+            names = ", ".join(sorted(left))
+            raise failure(f"namespace {names} still terminating after {options.wait_timeout} s. Raise wait_timeout.")
+    return applied
+
+
+def _apply(task: Task[QuotaOptions], plans: Sequence[Plan], done: dict[tuple[str, str], list[ApplyResult]]) -> None:
+    """Adds what was done, also to plans that have failed. Raises ConcurrentChange, and TaskFailed with the errors."""
     client, options = task.client(), task.options
     executor = Executor(
         client=client,
@@ -60,42 +116,37 @@ def apply_quotas(task: Task[QuotaOptions], planned: QuotaPlans) -> list[ApplyRes
         force_conflicts=options.force_conflicts,
     )
 
-    def apply(plans: list[Plan]) -> tuple[list[ApplyResult], KubeError | None]:
-        done: list[ApplyResult] = []
-        try:
-            for plan in plans:
-                done.append(executor.apply_plan(plan))
-                _drop_unenforced(client, done[-1])
-        except KubeError as error:
-            return done, error
-        return done, None
+    def apply(plans: list[Plan]) -> list[KubeError]:
+        for plan in plans:
+            outcome = done.setdefault((plan.name, plan.namespace), [])
+            try:
+                outcome.append(executor.apply_plan(plan))
+                _drop_unenforced(client, outcome[-1])
+            except ApplyFailed as failure:
+                outcome.append(failure.result)
+                return [ConcurrentChange(str(failure)) if failure.result.conflict else failure]
+            except KubeError as error:
+                return [error]
+        return []
 
     # In order within a namespace, so that one that moves to another quota is never without.
     by_namespace: dict[str, list[Plan]] = {}
-    for plan in planned.plans:
+    for plan in plans:
         by_namespace.setdefault(plan.namespace, []).append(plan)
-    answers = run_concurrently_until(lambda answer: bool(answer[1]), apply, by_namespace.values(), client.concurrency)
-    started = [answer for answer in answers if answer]
-    found = {(result.plan.name, result.plan.namespace): result for done, _error in started for result in done}
-    results = [found[key] for plan in planned.plans if (key := (plan.name, plan.namespace)) in found]
-
-    def failure(*lines: str) -> TaskFailed:
-        result = quota_results(task, results, planned)
-        return TaskFailed("\n".join(lines), **{name: result[name] for name in ("changed", "results", "diff")})
-
-    errors = [str(error) for _done, error in started if error]
-    if errors:
-        rest = f"{len(started) - len(errors)} other namespaces done, {len(by_namespace) - len(started)} not started."
-        raise failure(*errors, rest)
-    if claims := concurrent_claims(client, results):
-        raise failure(*claims)
-    wait_until_counted(client, results)
-    if options.wait:
-        left = wait_until_gone(client, deleted_namespaces(planned.plans), float(options.wait_timeout))
-        if left:
-            names = ", ".join(sorted(left))
-            raise failure(f"namespace {names} still terminating after {options.wait_timeout} s. Raise wait_timeout.")
-    return results
+    answers = run_concurrently_until(
+        lambda errors: any(not isinstance(error, ConcurrentChange) for error in errors),
+        apply,
+        by_namespace.values(),
+        client.concurrency,
+    )
+    started = [errors for errors in answers if errors is not None]
+    errors = list(chain.from_iterable(started))
+    if all(isinstance(error, ConcurrentChange) for error in errors):
+        for conflict in errors:
+            raise conflict
+        return
+    rest = f"{len(started) - len(errors)} other namespaces done, {len(by_namespace) - len(started)} not started."
+    raise TaskFailed("\n".join([*map(str, errors), rest]))
 
 
 def deleted_namespaces(plans: Iterable[Plan]) -> list[str]:

@@ -84,7 +84,7 @@ _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 # gpuctl_job_info, gpuctl_job_log, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
 _READ_PERMISSIONS: _Permissions = (
     ("get list", _WORKLOADS),
-    ("list", "configmaps events nodes pods resourcequotas services"),
+    ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
     ("get", "pods/log"),
 )
 
@@ -92,6 +92,7 @@ _READ_PERMISSIONS: _Permissions = (
 _SUBMIT_PERMISSIONS: _Permissions = (
     ("get list watch create patch delete", _WORKLOADS),
     ("get list create patch delete", "configmaps services horizontalpodautoscalers.autoscaling"),
+    ("list create deletecollection", "controllerrevisions.apps"),
     ("list watch", "events"),
     ("list watch delete deletecollection", "pods"),
     ("get", "pods/log"),

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine.apply import ApplyResult, Executor
-from ..engine.plan import Action, Plan, Step, step_for
+from ..engine.apply import ApplyFailed, ApplyResult, Executor
+from ..engine.plan import Action, Plan, Step, describe, step_for
 from ..engine.results import diffs_of, resource_result
+from ..engine.rounds import apply_in_rounds, merged
+from ..kube.errors import ConcurrentChange, KubeError
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
 from ..labels import DNS_LABEL, LABEL_LENGTH, MANAGED, SYSTEM_NAMESPACE, is_managed
 from ..options import Options, option
@@ -38,16 +40,20 @@ RBAC_CONSTRAINTS: dict[str, Any] = {
 def run(task: Task[RbacOptions]) -> dict[str, Any]:
     """Bring the access of one account to the desired state.
 
-    Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed before anything is written, and KubeError
-    for what the server rejects afterwards.
+    Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed, with the same if something was written.
     """
     _validate(task.options)
-    plan = _plan_present(task) if task.options.state == "present" else _plan_absent(task)
     # Manual changes to managed roles and bindings are overwritten.
     executor = Executor(
         task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn, force_conflicts=True
     )
-    return _result(task, executor.apply_plan(plan))
+    try:
+        plan = _plan(task)
+    except TaskFailed as blockers:
+        raise TaskFailed(f"{blockers}\nNothing was changed.") from None
+    if task.check_mode or not plan.changed:
+        return _result(task, executor.apply_plan(plan))
+    return _apply(task, executor, plan)
 
 
 MODULE = ModuleSpec(RbacOptions, run, RBAC_CONSTRAINTS)
@@ -69,6 +75,34 @@ def _validate(options: RbacOptions) -> None:
         errors.append("namespaces: not allowed with level administer, which applies to the whole cluster. Omit it.")
     if errors:
         raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
+
+
+def _apply(task: Task[RbacOptions], executor: Executor, plan: Plan) -> dict[str, Any]:
+    done: list[ApplyResult] = []
+
+    def apply(plan: Plan) -> None:
+        try:
+            done.append(executor.apply_plan(plan))
+        except ApplyFailed as failure:
+            done.append(failure.result)
+            if failure.result.conflict:
+                raise ConcurrentChange(str(failure)) from failure
+            raise
+
+    def plan_again() -> Plan | None:
+        plan = _plan(task)
+        return plan if plan.changed else None
+
+    try:
+        apply_in_rounds(plan, apply, plan_again, subject=f"the access of {describe(plan)}", warn=task.warn)
+    except (KubeError, TaskFailed) as problem:
+        result = _result(task, merged(done))
+        raise TaskFailed(str(problem), **{name: result[name] for name in ("changed", "results", "diff")}) from problem
+    return _result(task, merged(done))
+
+
+def _plan(task: Task[RbacOptions]) -> Plan:
+    return _plan_present(task) if task.options.state == "present" else _plan_absent(task)
 
 
 def _plan_present(task: Task[RbacOptions]) -> Plan:
@@ -111,7 +145,7 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step
         noun = "namespace" if len(missing) == 1 else "namespaces"
         raise TaskFailed(
             f"{noun} {', '.join(missing)} not found. Create it with kubectl create namespace, or with gpuctl_quota "
-            f"and a quota for it. Nothing was changed."
+            f"and a quota for it."
         )
 
 
@@ -141,7 +175,7 @@ def _require_managed(found: Iterable[Object]) -> None:
         if not is_managed(obj)
     ]
     if unmanaged:
-        raise TaskFailed("\n".join([*unmanaged, "Nothing was changed."]))
+        raise TaskFailed("\n".join(unmanaged))
 
 
 def _result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, Any]:

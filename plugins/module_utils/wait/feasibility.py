@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
+from ..cluster.node_loss import seems_lost
 from ..cluster.nodes import Node, slim_node
-from ..cluster.reason import PendingReason, pending_reasons, quota_refusal, refused_condition
-from ..cluster.related import own_pods, pods_of_template
-from ..cluster.status import is_held
+from ..cluster.read import read_node
+from ..cluster.reason import PendingReason, Surroundings, pending_reasons, quota_refusal, refused_condition
+from ..cluster.related import is_pod_ready, own_pods, pods_of_template
+from ..cluster.status import is_held, is_terminating
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA
@@ -18,6 +22,7 @@ from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA
 Object = Mapping[str, Any]
 T = TypeVar("T")
 
+GRACE = 30.0  # seconds that people and other tasks get to create what a job needs
 _MAX_AGE = 10.0  # seconds that an answer about quotas and autoscalers is reused
 _NODES_MAX_AGE = 30.0  # the same for nodes; a pod that becomes unschedulable has them read again
 
@@ -36,16 +41,29 @@ class Feasibility:
     """Separates final reasons from those that may pass.
 
     Without permission to read nodes or quotas, the job's own objects decide. ``new_nodes``: nodes may be added, so that
-    a lack of them is never final.
+    a lack of them is never final. What only a person can mend is final after ``GRACE``.
     """
 
-    def __init__(self, client: Client, *, new_nodes: bool) -> None:
+    def __init__(self, client: Client, *, new_nodes: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._new_nodes = new_nodes
+        self._clock = clock
+        self._crash_loops: dict[Hashable, tuple[str, PendingReason]] = {}  # with the name of the pod
+        self._needs_user_since: dict[Hashable, float] = {}
         self._nodes: Sequence[Node] | None = None
-        self._nodes_read_at = -_NODES_MAX_AGE
+        self._nodes_read_at = -math.inf
         self._checked: set[str] = set()  # uids of the pods for which nodes were read
         self._answers: dict[Hashable, tuple[float, Any]] = {}
+
+    def forget_answers(self) -> None:
+        """Read nodes, quotas and autoscalers again, however recent the answers are."""
+        self._nodes_read_at = -math.inf
+        self._answers.clear()
+
+    def next_end_of_grace(self) -> float:
+        """The number of seconds until another reason may become final."""
+        ends = (since + GRACE - self._clock() for since in self._needs_user_since.values())
+        return min((end for end in ends if end > 0), default=math.inf)
 
     def of(
         self, workload: Object, pods: Sequence[Object], events: Sequence[Object], *, fresh: bool
@@ -57,15 +75,36 @@ class Feasibility:
         current = own_pods(workload, pods) if fresh else pods_of_template(workload, pods)
         namespace = workload["metadata"]["namespace"]
         try:
-            found = list(pending_reasons(workload, current, events, self._nodes_for(current)))
-            final = (reason for reason in found if reason.final and self._holds(reason, namespace, current, fresh))
-            return next(final, None), next(iter(found), None)
+            around = Surroundings(self._nodes_for(current), self._lost_nodes(current))
+            found = list(pending_reasons(workload, current, events, around))
+            holds = partial(self._holds, namespace=namespace, pods=current, fresh=fresh)
+            final = next(filter(holds, (reason for reason in found if reason.final)), None)
+            unmended = next(filter(holds, (reason for reason in found if reason.needs_user)), None)
+            job = namespace, workload["metadata"]["name"]
+            crash_loop, unmended = self._crash_loop(job, final, current), self._after_grace(job, unmended)
+            return final or crash_loop or unmended, next(iter(found), None)
         except KubeError as error:
             if not error.is_transient:
                 raise
             return None, None  # Nothing is final until the server responds again.
 
-    def _holds(self, reason: PendingReason, namespace: str, pods: Sequence[Object], fresh: bool) -> bool:
+    def _crash_loop(self, job: Hashable, final: PendingReason | None, pods: Sequence[Object]) -> PendingReason | None:
+        """The crash loop that was seen before, while its container runs once more but is not ready."""
+        if final and final.log:
+            self._crash_loops[job] = final.log[0], final
+        name, seen = self._crash_loops.get(job, ("", None))
+        own = next((pod for pod in pods if pod["metadata"]["name"] == name), None)
+        return seen if own and not is_pod_ready(own) and not is_terminating(own) else None
+
+    def _after_grace(self, job: Hashable, reason: PendingReason | None) -> PendingReason | None:
+        """The reason, if the job has needed a person for as long as ``GRACE`` without a break."""
+        if reason is None:
+            self._needs_user_since.pop(job, None)
+            return None
+        now = self._clock()
+        return reason if now - self._needs_user_since.setdefault(job, now) >= GRACE else None
+
+    def _holds(self, reason: PendingReason, *, namespace: str, pods: Sequence[Object], fresh: bool) -> bool:
         """Whether a reason that looks final really is."""
         if reason.needs_other_nodes:
             return not self._new_nodes and not self._is_node_coming(namespace, pods)
@@ -85,12 +124,18 @@ class Feasibility:
     def _nodes_for(self, pods: Sequence[Object]) -> Sequence[Node] | None:
         """All nodes, if the scheduler has found none for a pod."""
         waiting = {pod["metadata"]["uid"] for pod in pods if refused_condition(pod)}
-        now = time.monotonic()
+        now = self._clock()
         if waiting - self._checked or (waiting and now - self._nodes_read_at > _NODES_MAX_AGE):
             self._nodes = if_allowed(lambda: self._client.list_slim(NODE, slim_node), None)
             self._nodes_read_at = now
             self._checked |= waiting
         return self._nodes if waiting else None
+
+    def _lost_nodes(self, pods: Sequence[Object]) -> list[Node]:
+        """The nodes that pods seem to have been lost with."""
+        names = {pod["spec"]["nodeName"] for pod in pods if seems_lost(pod)}
+        reads = [self._cached(("node", name), partial(read_node, self._client, name)) for name in sorted(names)]
+        return [node for read in reads for node in read]
 
     def _is_node_coming(self, namespace: str, pods: Sequence[Object]) -> bool:
         names = {pod["metadata"]["name"] for pod in pods}
@@ -104,7 +149,7 @@ class Feasibility:
 
     def _cached(self, key: Hashable, read: Callable[[], T]) -> T:
         """The answer, at most ``_MAX_AGE`` seconds old."""
-        now = time.monotonic()
+        now = self._clock()
         read_at, answer = self._answers.get(key, (None, None))
         if read_at is None or now - read_at > _MAX_AGE:
             answer = read()

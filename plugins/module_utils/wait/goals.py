@@ -36,8 +36,13 @@ def _is_scheduled(workload: Object | None, pods: Sequence[Object]) -> bool:
 
 def _is_paused(workload: Object | None, pods: Sequence[Object]) -> bool:
     """No pod holds resources any more: all have ended or are deleted. A job that has ended counts too."""
-    left = [pod for pod in pods if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
-    return workload is not None and status_of(workload) in ("Paused", "Succeeded", "Failed") and not left
+    paused = workload is not None and status_of(workload) in ("Paused", "Succeeded", "Failed")
+    return paused and not unfinished_pods(pods)
+
+
+def unfinished_pods(pods: Sequence[Object]) -> list[Object]:
+    """The pods that may still hold resources."""
+    return [pod for pod in pods if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
 
 
 SCHEDULED = Goal("scheduled", _is_scheduled)

@@ -22,12 +22,13 @@ from .progress import ProgressReporter, UnreachedGoal, wait_errors, wait_problem
 _LOG_LINES = 20
 _LOG_BYTES = 16_384
 _LOGS = 5  # nobody reads the logs of more jobs in one message
+_LOG_REQUESTS = 20  # Some containers have none.
 
 
 def wait_for_jobs(
     task: Task[Any], goal: Goal, targets: Sequence[WaitTarget], *, timeout: float, keep_going: bool, new_nodes: bool
 ) -> WaitResult:
-    """Wait for the goal; the options are those of ``Wait``. Raises KubeError if the cluster cannot be read."""
+    """Wait for the goal; the options are those of ``Wait``."""
     client = task.client()
     report = ProgressReporter(goal, timeout, task.progress)
     wait = Wait(client, goal, timeout, task.warn, keep_going=keep_going, new_nodes=new_nodes, report=report)
@@ -60,7 +61,7 @@ def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[Jo
     stuck = {
         job: status
         for job, status in job_statuses.items()
-        if status.workload and not status.fatal
+        if status.workload and not status.fatal and not status.unreadable
         if not status.reached_goal or status_of(status.workload) in STUCK
     }
     with suppress(KubeError):  # The reasons seen during the wait have to do.
@@ -76,15 +77,27 @@ def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[Jo
 def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
     """The last lines of the containers whose end is fatal, with secrets masked."""
     found: dict[JobId, list[str]] = {}
-    for job, job_status in job_statuses.items():
-        if job_status.fatal and job_status.fatal.log and job_status.workload and len(found) < _LOGS:
-            task.mask(live_secret_values(job_status.workload))  # Without a manifest, they are not known before.
-            found[job] = _end_of_log(task, job[0], *job_status.fatal.log)
+    ended = [
+        (job, status, status.fatal.log) for job, status in job_statuses.items() if status.fatal and status.fatal.log
+    ]
+    for job, status, (pod, container) in ended[:_LOG_REQUESTS]:
+        task.mask(live_secret_values(status.workload or {}))  # Without a manifest, they are not known before.
+        lines = _end_of_log(task, job[0], pod, container, previous=_is_running(status.pods, pod, container))
+        if lines:
+            found[job] = lines
+        if len(found) == _LOGS:
+            break
     return found
 
 
-def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str) -> list[str]:
-    query = log_query(container, tail=_LOG_LINES, since=None, previous=False)
+def _is_running(pods: Sequence[Mapping[str, Any]], pod: str, container: str) -> bool:
+    """Whether the container of a crash loop runs once more, so that its own log does not show how it ended."""
+    of_pod = (each.get("status", {}).get("containerStatuses") or () for each in pods if each["metadata"]["name"] == pod)
+    return any("running" in (one.get("state") or {}) for found in of_pod for one in found if one["name"] == container)
+
+
+def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str, *, previous: bool) -> list[str]:
+    query = log_query(container, tail=_LOG_LINES, since=None, previous=previous)
     view = View(max_line=_LOG_BYTES, secrets=task.masked)
     try:
         return (

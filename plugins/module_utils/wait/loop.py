@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..cluster.read import WORKLOADS, JobId, by_time, selector_of
 from ..cluster.reason import PendingReason
 from ..cluster.status import status_of
 from ..kube.client import Client
+from ..kube.errors import KubeError
 from ..kube.resources import EVENT, POD, Resource
 from ..labels import job_name_of
 from .feasibility import Feasibility, stopped
@@ -22,6 +25,7 @@ from .watch_cache import WatchCache, WatchQuery
 Object = dict[str, Any]
 
 _MIN_INTERVAL = 0.1  # seconds between two checks of all jobs, however much changes
+_RETRY_DELAY = 5.0  # seconds until a reason that could not be confirmed is checked again
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,10 @@ class WaitTarget:
 
 @dataclass
 class JobStatus:
-    """A job at the last check. ``fatal`` is why it will not reach the goal, ``blocker`` what keeps it from that now."""
+    """A job at the last check. ``fatal`` is why it will not reach the goal, ``blocker`` what keeps it from that now.
+
+    ``unreadable``: why its state is not known at the end; then the rest is what was seen last.
+    """
 
     workload: Object | None = None
     pods: list[Object] = field(default_factory=list)
@@ -48,6 +55,7 @@ class JobStatus:
     reached_goal: bool = False
     fatal: PendingReason | None = None
     blocker: PendingReason | None = None
+    unreadable: KubeError | None = None
 
     @property
     def settled(self) -> bool:
@@ -71,34 +79,66 @@ class Wait:
     report: Callable[[Mapping[JobId, JobStatus]], float] = lambda job_statuses: 60.0
 
     def wait(self, jobs: Iterable[WaitTarget]) -> dict[JobId, JobStatus]:
-        """The status of each job at the end. Raises KubeError if the cluster cannot be read.
+        """The status of each job at the end.
 
         The workloads are listed first; if all have reached the goal, nothing else is read. Then pods and warnings are
         listed as well, and everything is watched: the number of requests depends on the kinds and namespaces alone.
         """
         jobs = list(jobs)
+        job_statuses = {job.id: JobStatus() for job in jobs}
+        try:
+            with WatchCache(self.client, self.warn) as cache:
+                self._wait(cache, jobs, job_statuses)
+        except KubeError as error:
+            for job_status in job_statuses.values():
+                if not job_status.reached_goal:
+                    job_status.fatal, job_status.unreadable = None, error
+        return job_statuses
+
+    def _wait(self, cache: WatchCache, jobs: list[WaitTarget], job_statuses: dict[JobId, JobStatus]) -> None:
+        """Update the statuses until the wait is over. Raises KubeError if the cluster cannot be read."""
         deadline = time.monotonic() + self.timeout
         feasibility = Feasibility(self.client, new_nodes=self.new_nodes)
-        job_statuses = {job.id: JobStatus() for job in jobs}
-        with WatchCache(self.client, self.warn) as cache:
-            cache.add(_workloads(jobs))
-            if self.goal.needs_pods:
-                cache.add(_queries(POD, jobs))
-            self._check(cache, jobs, job_statuses, None)
-            if self._is_over(job_statuses):
-                return job_statuses
-            cache.add([*_queries(POD, jobs), *(_warnings(jobs) if self.goal.requires_running else ())])
-            cache.watch()
-            while True:
-                began = time.monotonic()
-                self._check(cache, jobs, job_statuses, feasibility)
-                report_after = self.report(job_statuses)
-                now = time.monotonic()
-                if self._is_over(job_statuses) or now >= deadline:
-                    return job_statuses
-                # Checking thousands of jobs takes long: at most half of the time.
-                time.sleep(min(max(_MIN_INTERVAL, now - began), deadline - now))
-                cache.wait_for_change(min(report_after, deadline - time.monotonic()))
+        cache.add(_workloads(jobs))
+        if self.goal.needs_pods:
+            cache.add(_queries(POD, jobs))
+        check = partial(self._check, cache, jobs, job_statuses)
+        check(None)
+        if self._is_over(job_statuses):
+            return
+        cache.add([*_queries(POD, jobs), *(_warnings(jobs) if self.goal.requires_running else ())])
+        cache.watch()
+        while True:
+            began = time.monotonic()
+            timed_out = began >= deadline
+            check(feasibility)
+            certain = all(job_status.reached_goal for job_status in job_statuses.values())
+            if not certain and (timed_out or self._is_over(job_statuses)):
+                certain = self._refresh(cache, required=timed_out)
+                feasibility.forget_answers()
+                check(feasibility)
+            over = self._is_over(job_statuses)
+            pause = min(self.report(job_statuses), feasibility.next_end_of_grace(), _RETRY_DELAY if over else math.inf)
+            if timed_out or (over and certain):
+                return
+            now = time.monotonic()
+            # Checking thousands of jobs takes long: at most half of the time.
+            time.sleep(max(0.0, min(max(_MIN_INTERVAL, now - began), deadline - now)))
+            cache.wait_for_change(min(pause, deadline - time.monotonic()))
+
+    @staticmethod
+    def _refresh(cache: WatchCache, *, required: bool) -> bool:
+        """Read everything again before a verdict against a job, because events may have been lost or held back.
+
+        False: that was not possible. Raises KubeError if it is ``required``.
+        """
+        try:
+            cache.refresh()
+        except KubeError as error:
+            if required or not error.is_transient:
+                raise
+            return False
+        return True
 
     def _check(
         self,

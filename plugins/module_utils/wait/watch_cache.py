@@ -3,6 +3,8 @@
 
 Each query (a kind in a namespace) has a thread that puts changes into one queue; only the caller's thread takes them
 out and applies them. So nothing here needs a lock.
+
+Proxies end watches, hold them back, or answer them with a page. So a watch that brings nothing is followed by a list.
 """
 
 from __future__ import annotations
@@ -27,11 +29,10 @@ Objects = dict[str, dict[str, Any]]  # by name
 
 _WATCH_SECONDS = 300.0  # then the server ends a watch, and a new one is opened
 _SETTLING = 0.05  # seconds to wait for changes that come together
-_FIRST_DELAY = 0.2  # seconds between two lists where watching is refused; grows to the longest
+_FIRST_DELAY = 0.2  # seconds between two lists where watches are refused or bring nothing; grows to the longest
 _LONGEST_DELAY = 3.0
 _MAX_WATCHES = 64  # further queries are polled
-_RETRY_DELAY = 0.5  # seconds before the next try after an error; grows to the longest
-_LONGEST_RETRY_DELAY = 15.0
+_SHORTEST_WATCH = 0.5  # seconds from one to the next
 _STOP_TIMEOUT = 2.0  # seconds that all threads together get to end
 _REFUSED = frozenset({403, 405, 501})  # watching is forbidden, or a proxy or the resource does not support it
 
@@ -49,6 +50,7 @@ class WatchQuery:
 
 class WatchCache:
     """The copy: ``add`` lists more of it, ``watch`` starts to watch, ``wait_for_change`` brings it up to date.
+    ``refresh`` lists all of it again, for decisions that the events so far are not enough for.
 
     A context manager: no thread and no connection is left after it. ``warn`` is called once when watching is refused,
     and once when the server cannot be reached.
@@ -77,15 +79,15 @@ class WatchCache:
 
     def add(self, queries: Iterable[WatchQuery]) -> None:
         """List the objects of new queries, concurrently. Raises ApiError and ConnectionProblem."""
-        queries = [query for query in queries if query not in self._copy]
+        for query, objects, version in self._read([query for query in queries if query not in self._copy]):
+            self._copy[query], self._versions[query] = objects, version
 
-        def read(query: WatchQuery) -> tuple[Objects, str] | None:
-            answer = partial(_listed, self.client, query)
-            return if_allowed(answer, None) if query.optional else answer()
-
-        for query, answer in zip(queries, run_concurrently(read, queries, self.client.concurrency), strict=True):
-            if answer is not None:
-                self._copy[query], self._versions[query] = answer
+    def refresh(self) -> None:
+        """List everything again. Raises ApiError and ConnectionProblem."""
+        self.client.begin_task()  # Whatever the outages before: these requests count.
+        self.wait_for_change(0)  # What the queue has is older than the lists.
+        for query, objects, _version in self._read(list(self._copy)):
+            self._copy[query] = objects
 
     def watch(self) -> None:
         """Start to watch what was listed."""
@@ -117,6 +119,17 @@ class WatchCache:
     def deleted(self, *resources: Resource) -> Iterator[dict[str, Any]]:
         """The last states of those that were deleted while they were watched."""
         return _of_kinds(self._deleted, resources)
+
+    def _read(self, queries: list[WatchQuery]) -> Iterator[tuple[WatchQuery, Objects, str]]:
+        """The objects and the version of each query's list; those that may be forbidden and are, are left out."""
+
+        def read(query: WatchQuery) -> tuple[Objects, str] | None:
+            answer = partial(_listed, self.client, query)
+            return if_allowed(answer, None) if query.optional else answer()
+
+        for query, answer in zip(queries, run_concurrently(read, queries, self.client.concurrency), strict=True):
+            if answer is not None:
+                yield query, *answer
 
     # The changes that watchers put into the queue, applied by the caller's thread.
 
@@ -163,37 +176,33 @@ class _Watcher(Thread):
 
     def _keep_up_to_date(self) -> None:
         """Until ``stopped``. Raises errors that are not transient."""
-        delays = backoff(_FIRST_DELAY, 1.5, self._longest_delay)
-        new_retry_delays = partial(backoff, _RETRY_DELAY, 2.0, _LONGEST_RETRY_DELAY)
-        retry_delays = new_retry_delays()
+        new_delays = partial(backoff, _FIRST_DELAY, 1.5, self._longest_delay)
+        delays = new_delays()
         while not self._stopped.is_set():
             try:
-                if not self._watches:
-                    self._stopped.wait(next(delays))
+                if not self._version:
                     self._list()
-                elif not self._version:
-                    self._list()
-                else:
-                    self._watch_once()
-                retry_delays = new_retry_delays()
-                continue
+                if self._watches and self._watch_once():
+                    delays = new_delays()
+                    continue
             except KubeError as error:
-                if isinstance(error, ApiError) and error.status == 410:
-                    self._version = ""  # The version is too old to continue from: list again.
-                elif not error.is_transient:
+                expired = isinstance(error, ApiError) and error.status == 410
+                if not expired and not error.is_transient:
                     raise
-                elif isinstance(error, ConnectionProblem):
+                if isinstance(error, ConnectionProblem):
                     self._warn("unreachable", f"still waiting, but {error}")
-            self._stopped.wait(next(retry_delays))
+                self._cache.client.begin_task()  # A wait may outlast an outage that is too long for other tasks.
+            self._version = ""  # A watch that brought nothing may hide what has happened: list again.
+            self._stopped.wait(next(delays))
 
     def _list(self) -> None:
         if not self._stopped.is_set():
             objects, self._version = _listed(self._cache.client, self._query)
             self._submit(partial(self._cache.replace, self._query, objects))
 
-    def _watch_once(self) -> None:
-        """One watch, to its end."""
-        query, began = self._query, time.monotonic()
+    def _watch_once(self) -> bool:
+        """One watch, to its end; whether events came until then."""
+        query, began, brought = self._query, time.monotonic(), False
         try:
             self._watch = self._cache.client.watch(
                 query.resource,
@@ -211,16 +220,21 @@ class _Watcher(Thread):
             hint = "Grant the verb watch" if error.is_forbidden else "Let watch requests pass"
             text = f"{objects} cannot be watched and are polled instead: {str(error).rstrip('.')}."
             self._warn("refused", f"{text} {hint} to save requests.")
-            return
+            return False
+        watch = self._watch
         if self._stopped.is_set():  # before the watch existed
-            self._watch.stop()
-        for event in self._watch:
+            watch.stop()
+        for event in watch:
+            brought = True
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
                 self._submit(partial(self._cache.change, query, event))
         self._watch = None
-        # A proxy that ends every watch at once must not cause a storm of requests.
-        self._stopped.wait(max(0.0, _RETRY_DELAY - (time.monotonic() - began)))
+        if not brought or watch.silent:
+            return False
+        # A proxy that ends every watch after an event must not cause a storm of requests.
+        self._stopped.wait(max(0.0, _SHORTEST_WATCH - (time.monotonic() - began)))
+        return True
 
     def _warn(self, topic: str, text: str) -> None:
         self._submit(partial(self._cache.warn_once, topic, text))

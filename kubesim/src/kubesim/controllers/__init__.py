@@ -19,6 +19,7 @@ from .resource_quota import ResourceQuotaController
 from .scheduler import Scheduler
 from .serviceaccount import ServiceAccountController
 from .statefulset import StatefulSetController
+from .taint_eviction import TaintEvictionController
 from .ttl_after_finished import TTLAfterFinishedController
 from .volumes import ClaimController
 
@@ -37,6 +38,7 @@ ALL: list[type[Controller]] = [
     ResourceQuotaController,
     ClaimController,
     NodeLifecycleController,
+    TaintEvictionController,
     Scheduler,
     Kubelet,
 ]

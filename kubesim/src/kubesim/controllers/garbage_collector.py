@@ -22,15 +22,16 @@ class GarbageCollector(Controller):
     name = "garbage-collector-controller"
     watches = tuple(resources.stored_kinds())
 
-    def __init__(self, registry: Any) -> None:
+    def __init__(self, registry: Any, collect_seconds: float = 0.0) -> None:
         super().__init__(registry)
         self.index = owner_index(registry)
+        self.collect_seconds = collect_seconds  #: until dependents of a deleted object are looked at
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         metadata = obj["metadata"]
         if event == "DELETED":
             for reference in self.index.references(metadata["uid"]):
-                self.enqueue(reference)
+                self.enqueue(reference, self.collect_seconds)
             for owner in metadata.get("ownerReferences") or ():  # one that may wait for this one to go
                 self._enqueue_owner(owner, metadata.get("namespace", ""))
             return
@@ -66,7 +67,7 @@ class GarbageCollector(Controller):
         self._drop_finalizer(key, ORPHAN)
 
     def _wait_for_dependents(self, key: Reference, obj: Object) -> None:
-        """Dependents are deleted; the owner goes when none is left that blocks it."""
+        """Dependents are deleted, each in its turn; the owner goes when none is left that blocks it."""
         uid, blocked = obj["metadata"]["uid"], False
         for dependent in list(self.index.dependents(uid)):
             blocks = any(
@@ -74,8 +75,7 @@ class GarbageCollector(Controller):
             )
             if "deletionTimestamp" not in dependent["metadata"]:
                 namespace, name = dependent["metadata"].get("namespace", ""), dependent["metadata"]["name"]
-                self._collect((dependent["kind"], namespace, name), dependent)
-                blocks = blocks and self._get(dependent["kind"], namespace, name) is not None
+                self.enqueue((dependent["kind"], namespace, name), self.collect_seconds)
             blocked = blocked or blocks
         if not blocked:
             self._drop_finalizer(key, FOREGROUND)

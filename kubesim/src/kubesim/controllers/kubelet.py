@@ -14,7 +14,7 @@ from typing import Any
 from kubesim.errors import ApiError, bad_request
 
 from . import kubelet_logs, kubelet_programs
-from .base import Controller, Key, Object, key_of
+from .base import Controller, Key, Object, find_condition, key_of
 from .events import EventRecorder
 from .kubelet_behavior import DEFAULT_BEHAVIOR, Behavior, Rule, behavior_of, read_option
 from .kubelet_env import ConfigError, environment
@@ -25,7 +25,13 @@ from .pods import is_terminal
 
 PULL_ERROR_SHOWN = 1.0  # seconds of ErrImagePull before ImagePullBackOff is shown
 CONFIG_RETRY = 2.0
+SANDBOX_RETRY = 12.0
 SIGTERM, SIGKILL = 143, 137
+NOT_STARTED = 128  # what containerd reports for a container whose command never began
+RUNTIME = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: "
+)
 
 
 class Kubelet(Controller):
@@ -40,6 +46,7 @@ class Kubelet(Controller):
         self.rules: list[Rule] = []
         self._runs: dict[Key, PodRun] = {}
         self._homeless: dict[str, dict[Key, None]] = {}  # pods that wait for their node to be there
+        self._cut_off: dict[str, dict[Key, None]] = {}  # pods that wait for the kubelet of their node
         self._addresses = itertools.count(2)
         self._rule_numbers = itertools.count(1)
 
@@ -116,7 +123,8 @@ class Kubelet(Controller):
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         if kind == "Node":
-            for key in self._homeless.pop(obj["metadata"]["name"], ()):
+            name = obj["metadata"]["name"]
+            for key in (*self._homeless.pop(name, ()), *self._cut_off.pop(name, ())):
                 self.enqueue(key)
         elif event == "DELETED":
             self._runs.pop(key_of(obj), None)
@@ -131,11 +139,20 @@ class Kubelet(Controller):
         run = self._run(key, pod)
         if run is None:
             return
+        if self._is_out_of_touch(pod["spec"]["nodeName"]):
+            self._cut_off.setdefault(pod["spec"]["nodeName"], {})[key] = None
+            return
         now, behavior = self.clock.now(), behavior_of(pod, self.rules)
         if "deletionTimestamp" in pod["metadata"]:
             self._stop(key, pod, run, behavior, now)
         elif not is_terminal(pod):
             self._live(key, pod, run, behavior, now)
+
+    def _is_out_of_touch(self, node_name: str) -> bool:
+        """Whether the kubelet of the node has stopped: a test says so by the node's condition Ready, ``Unknown``."""
+        node = self.registry.get("Node", "", node_name)
+        ready = find_condition(node, "Ready") if node is not None else None
+        return ready is not None and ready["status"] == "Unknown"
 
     def _run(self, key: Key, pod: Object) -> PodRun | None:
         run = self._runs.get(key)
@@ -193,12 +210,14 @@ class Kubelet(Controller):
             return None, None
         if behavior.stuck:
             return ("ContainerCreating", ""), None
-        missing = missing_volume(self.registry, pod)
+        missing = behavior.mount_error or missing_volume(self.registry, pod)
         if missing:
             if run.trouble != missing:
                 run.trouble = missing
                 self.recorder.event(pod, "Warning", "FailedMount", missing)
             return ("ContainerCreating", ""), now + timedelta(seconds=CONFIG_RETRY)
+        if behavior.sandbox_error:
+            return ("ContainerCreating", ""), self._sandbox_failed(pod, run, behavior.sandbox_error, now)
         for container in all_containers(pod):
             problem = pull_problem(container.get("image", ""), behavior.pull_error)
             if problem:
@@ -212,6 +231,14 @@ class Kubelet(Controller):
                 self.recorder.event(pod, "Warning", "Failed", f"Error: {error}")
             return ("CreateContainerConfigError", str(error)), now + timedelta(seconds=CONFIG_RETRY)
         return None, None
+
+    def _sandbox_failed(self, pod: Object, run: PodRun, problem: str, now: datetime) -> datetime:
+        """When the kubelet tries again."""
+        if run.last_sandbox is None or now >= run.last_sandbox + timedelta(seconds=SANDBOX_RETRY):
+            run.last_sandbox = now
+            message = f"Failed to create pod sandbox: rpc error: code = Unknown desc = {problem}"
+            self.recorder.event(pod, "Warning", "FailedCreatePodSandBox", message)
+        return run.last_sandbox + timedelta(seconds=SANDBOX_RETRY)
 
     def _pull_failed(
         self, pod: Object, run: PodRun, image: str, problem: str, now: datetime
@@ -246,7 +273,13 @@ class Kubelet(Controller):
         for container in pod["spec"]["containers"]:
             one = run.containers[container["name"]]
             self._start_if_due(pod, run, container, now)
-            if behavior.run_seconds is not None and one.running:
+            if behavior.start_error:
+                due = self._end_if_due(pod, container, one, 0.0, NOT_STARTED, "StartError", now)
+                if one.ended is not None:
+                    one.ended |= {"message": f"{RUNTIME}{behavior.start_error}", "startedAt": "1970-01-01T00:00:00Z"}
+                if due is not None:
+                    coming.append(due)
+            elif behavior.run_seconds is not None and one.running:
                 end = one.after(behavior.run_seconds)
                 if now >= end:
                     finish(one, behavior.final_exit_code, behavior.reason, now)

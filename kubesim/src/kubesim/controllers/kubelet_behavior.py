@@ -23,6 +23,9 @@ class Behavior:
     start_seconds: float | None = None  #: until it starts, after it got its node
     by_hand: bool = False  #: somebody else reports what becomes of its containers
     stuck: bool = False  #: never starts: stays Pending, ContainerCreating
+    mount_error: str = ""  #: a volume cannot be mounted, with this message in an event
+    sandbox_error: str = ""  #: its sandbox or network cannot be created, with this message in an event
+    start_error: str = ""  #: the runtime cannot start its containers, with this message (StartError, exit code 128)
     pull_error: str = ""  #: its images cannot be pulled, with this message ("true": the usual one)
     init_seconds: float = 0.0  #: how long each init container runs
     init_exit_code: int = 0  #: how init containers end

@@ -54,6 +54,7 @@ class PodRun:
     trouble: str = ""  # what is missing, as the last event said
     pulls: int = 0
     last_pull: datetime | None = None
+    last_sandbox: datetime | None = None
     stopping: datetime | None = None
     untouched: bool = False  # it came with a status, which stays as it is until there is an order for the pod
 

@@ -36,7 +36,7 @@ def render(pod: Object, run: PodRun, behavior: Behavior, now: datetime, phase: s
     status: Object = {
         "phase": phase,
         "conditions": [
-            condition("PodReadyToStartContainers", any(one.started for one in run.containers.values()), now),
+            condition("PodReadyToStartContainers", has_sandbox(run), now),
             condition(
                 "Initialized", initialized, now, *(() if initialized else ("ContainersNotInitialized", init_detail))
             ),
@@ -55,6 +55,12 @@ def render(pod: Object, run: PodRun, behavior: Behavior, now: datetime, phase: s
     if inits:
         status["initContainerStatuses"] = [container_status(pod, c, run, behavior, now) for c, _ in inits]
     return status
+
+
+def has_sandbox(run: PodRun) -> bool:
+    """Its volumes are mounted, and its network is set up: images are pulled and containers created after that."""
+    started = any(one.started for one in run.containers.values())
+    return started or (run.waiting is not None and run.waiting[0] != "ContainerCreating")
 
 
 def phase_of(pod: Object, run: PodRun) -> str:

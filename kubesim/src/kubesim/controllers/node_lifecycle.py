@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Taints that follow the conditions of nodes, and the pods of deleted nodes. Taints evict no pods here.
+"""Taints that follow the conditions of nodes, pods of nodes that are not ready, and pods of deleted nodes.
 
 Source: pkg/controller/nodelifecycle/node_lifecycle_controller.go (doNoScheduleTaintingPass),
-pkg/controller/podgc.
+pkg/controller/util/node/controller_utils.go (MarkPodsNotReady), pkg/controller/podgc.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from kubesim.clock import rfc3339
 from kubesim.errors import ApiError
 
 from .base import Controller, Object, find_condition, key_of, set_condition
+from .events import EventRecorder
 from .pods import is_terminal
 from .scheduler_filters import UNSCHEDULABLE_TAINT
 
@@ -33,6 +36,10 @@ class NodeLifecycleController(Controller):
     name = "node-controller"
     watches = ("Node",)
 
+    def __init__(self, registry: Any) -> None:
+        super().__init__(registry)
+        self.recorder = EventRecorder(registry, self.name)
+
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         name = obj["metadata"]["name"]
         if event == "DELETED":
@@ -45,6 +52,9 @@ class NodeLifecycleController(Controller):
         node = self.registry.get("Node", None, name)
         if node is not None:
             self._taint(node)
+            ready = find_condition(node, "Ready")
+            if ready is not None and ready["status"] != "True":
+                self._mark_pods(name)
         elif what == "lost":
             self._collect_pods(name)
 
@@ -64,6 +74,21 @@ class NodeLifecycleController(Controller):
                 copied["spec"]["taints"] = new
 
         self.registry.modify("Node", None, node["metadata"]["name"], write)
+
+    def _mark_pods(self, node_name: str) -> None:
+        """Pods that were ready are so no longer; what their kubelet reported of their containers stays."""
+        now = rfc3339(self.clock.now())
+
+        def mark(copied: Object) -> None:
+            ready = find_condition(copied, "Ready")
+            if ready is not None:
+                ready |= {"status": "False", "lastTransitionTime": now}
+
+        for pod in self.registry.list("Pod"):
+            ready = find_condition(pod, "Ready")
+            if pod["spec"].get("nodeName") == node_name and ready is not None and ready["status"] == "True":
+                self.registry.modify("Pod", *key_of(pod), mark, subresource="status")
+                self.recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
 
     def _collect_pods(self, node_name: str) -> None:
         """The pods of a node that is gone have no kubelet to end them (podgc, gcOrphaned)."""

@@ -8,6 +8,7 @@ from ...manifest.models import Autoscaling, Compute, Inference
 from . import metadata, scheduling
 from .job_objects import Built, Object, sparse
 from .pod import Additions, pod_template, probes, startup_seconds
+from .ports import port_warnings
 from .priority import priority_class
 from .service import PORT_NAME, access_service
 
@@ -55,10 +56,7 @@ def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | N
                 "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_SECONDS}}},
                 **probes(served),
             },
-            pod={
-                "terminationGracePeriodSeconds": _DRAIN_SECONDS + _LONGEST_REQUEST[manifest.kind],
-                "topologySpreadConstraints": scheduling.spread_over_nodes(manifest.job.name),
-            },
+            pod={"terminationGracePeriodSeconds": _DRAIN_SECONDS + _LONGEST_REQUEST[manifest.kind]},
         ),
     )
     spec = {
@@ -74,7 +72,7 @@ def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | N
         "metadata": metadata.workload_metadata(manifest, namespace, pods_together=1),
         "spec": sparse(spec),
     }
-    return workload, warnings
+    return workload, [*warnings, *port_warnings(manifest)]
 
 
 def _rolling_update(manifest: Inference | Compute) -> Object:

@@ -7,7 +7,8 @@ from ... import labels
 from ...manifest.models import Notebook
 from . import metadata
 from .job_objects import Built
-from .pod import Additions, pod_template, probes
+from .pod import Additions, accepts_connections, pod_template, probes
+from .ports import port_warnings
 from .priority import priority_class
 from .service import PORT_NAME, access_service
 
@@ -24,7 +25,7 @@ def build_notebook(manifest: Notebook, namespace: str) -> Built:
         Additions(
             container={
                 "ports": [{"name": PORT_NAME, "containerPort": manifest.service.port, "protocol": "TCP"}],
-                **probes(manifest.service),
+                **(probes(manifest.service) or accepts_connections(manifest.service)),
             }
         ),
     )
@@ -41,4 +42,9 @@ def build_notebook(manifest: Notebook, namespace: str) -> Built:
             "template": template,
         },
     }
-    return Built(workload, [access_service(manifest, namespace)], priority_class(manifest.job.priority), warnings)
+    return Built(
+        workload,
+        [access_service(manifest, namespace)],
+        priority_class(manifest.job.priority),
+        [*warnings, *port_warnings(manifest)],
+    )

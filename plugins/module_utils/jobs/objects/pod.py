@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ... import labels
 from ...accelerators import container_requests
-from ...manifest.models import EnvVar, JobManifest, Resources, Service
+from ...manifest.models import Environment, EnvVar, JobManifest, Resources, Service
 from . import metadata, scheduling, volumes
 from .job_objects import Object, sparse
 from .volumes import Volume
@@ -20,6 +21,7 @@ Provided = Mapping[str, "str | Object"]
 # For kinds without a startup_timeout, which start within minutes.
 _STARTUP_TIMEOUT = 300
 _STARTUP_PERIOD = 10
+_TWO_DOLLARS = re.compile(r"(?<!\$)\$\$(?![$(])")  # $$( is a literal $(, and $$$$ is $$: whoever writes them knows.
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def pod_template(manifest: JobManifest, namespace: str, additions: Additions) ->
         # limit of the kernel, and some collide with a program's own (VLLM_PORT).
         "spec": {**sparse(spec), "enableServiceLinks": False},
     }
-    return template, [*mount_warnings, *env_warnings]
+    return template, [*mount_warnings, *env_warnings, *_dollar_warnings(manifest.environment)]
 
 
 def probes(service: Service) -> Object:
@@ -78,6 +80,12 @@ def probes(service: Service) -> Object:
         "readinessProbe": {**check, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
         "livenessProbe": {**check, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6},
     }
+
+
+def accepts_connections(service: Service) -> Object:
+    """The probe of a server whose paths are not known: ready once it listens. Never a reason to restart it."""
+    check = {"tcpSocket": {"port": service.port}}
+    return {"readinessProbe": {**check, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 3}}
 
 
 def startup_seconds(service: Service) -> int:
@@ -109,6 +117,20 @@ def _environment(provided: Provided, given: list[EnvVar]) -> tuple[list[Object],
     unset = [_provided_variable(name, value) for name, value in provided.items() if name not in names]
     warnings = [f"environment.env sets {name}; the provided value is not used." for name in provided if name in names]
     return [*unset, *(_given_variable(variable) for variable in given)], warnings
+
+
+def _dollar_warnings(environment: Environment) -> list[str]:
+    """Kubernetes fills in $(NAME), and for that turns $$ into $ (third_party/forked/golang/expansion)."""
+    texts = {
+        "environment.command": environment.command,
+        "environment.args": environment.args,
+        **{f"environment.env {variable.name}": [variable.value or ""] for variable in environment.env},
+    }
+    return [
+        f"{place} has $$, which Kubernetes turns into $. Write $$$$ for two."
+        for place, words in texts.items()
+        if any(_TWO_DOLLARS.search(word) for word in words)
+    ]
 
 
 def _provided_variable(name: str, value: str | Object) -> Object:

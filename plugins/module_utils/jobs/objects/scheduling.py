@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where a job's pods may run: pool, GPU type, taints, priority, scheduler."""
+"""Where a job's pods may run: pool, GPU type, taints, spreading, priority, scheduler."""
 
 from __future__ import annotations
 
 from ... import labels
 from ...accelerators import ACCELERATORS, container_requests
-from ...manifest.models import JobManifest, Resources
+from ...manifest.models import JobManifest, Notebook, Resources, Training
 from . import queue
 from .job_objects import Object, sparse
 
@@ -15,24 +15,13 @@ def placement(manifest: JobManifest) -> Object:
     return sparse(
         {
             "nodeSelector": _node_selector(manifest.resources),
-            "affinity": _outside_of_pools() if manifest.resources.pool == labels.DEFAULT_POOL else None,
+            "affinity": {**_outside_of_pools(manifest.resources), **_near_each_other(manifest)},
+            "topologySpreadConstraints": _over_machines(manifest),
             "tolerations": _tolerations(manifest.resources),
             "priorityClassName": labels.priority_class_name(manifest.job.priority),
             "schedulerName": queue.scheduler(manifest.queue),
         }
     )
-
-
-def spread_over_nodes(name: str) -> list[Object]:
-    """Put the replicas of a service on different nodes where possible."""
-    return [
-        {
-            "maxSkew": 1,
-            "topologyKey": labels.HOSTNAME,
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": labels.pod_selector(name)},
-        }
-    ]
 
 
 def uses_gpu(resources: Resources) -> bool:
@@ -45,10 +34,42 @@ def _node_selector(resources: Resources) -> dict[str, str | None]:
     return sparse({labels.POOL: named_pool, labels.GPU_TYPE: resources.gpu_type})
 
 
-def _outside_of_pools() -> Object:
+def _outside_of_pools(resources: Resources) -> Object:
     """The pool ``default`` is all nodes without a pool."""
+    if resources.pool != labels.DEFAULT_POOL:
+        return {}
     unclaimed = {"matchExpressions": [{"key": labels.POOL, "operator": "DoesNotExist"}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [unclaimed]}}}
+
+
+def _near_each_other(manifest: JobManifest) -> Object:
+    """Put the pods of a training on the same machine where possible."""
+    if _wanted_placement(manifest) != "pack":
+        return {}
+    beside = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": labels.pod_selector(manifest.job.name)}}
+    preferred = [{"weight": 100, "podAffinityTerm": beside}]
+    return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+
+def _over_machines(manifest: JobManifest) -> list[Object]:
+    """Put the pods of a training, or the replicas of a service, on different machines where possible."""
+    if _wanted_placement(manifest) != "spread":
+        return []
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": labels.HOSTNAME,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels.pod_selector(manifest.job.name)},
+        }
+    ]
+
+
+def _wanted_placement(manifest: JobManifest) -> str | None:
+    """None for a single pod."""
+    if isinstance(manifest, Training):
+        return manifest.distributed.placement if manifest.resources.node_count > 1 else None
+    return None if isinstance(manifest, Notebook) else "spread"
 
 
 def _tolerations(resources: Resources) -> list[Object]:

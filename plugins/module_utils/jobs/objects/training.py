@@ -78,12 +78,12 @@ def _failure_handling(nodes: int) -> Object:
             "rules": [
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                 {
-                    # Wrong usage (argparse and shells), not executable, not found.
+                    # Wrong usage (argparse and shells), not executable, not found; never begun (containerd).
                     "action": "FailJob",
                     "onExitCodes": {
                         "containerName": labels.MAIN_CONTAINER,
                         "operator": "In",
-                        "values": [2, 126, 127],
+                        "values": [2, 126, 127, 128],
                     },
                 },
             ]

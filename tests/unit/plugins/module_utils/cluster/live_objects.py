@@ -44,7 +44,15 @@ def node(
         "status": {
             "allocatable": amounts,
             "capacity": dict.fromkeys(amounts, "999"),
-            "conditions": [{"type": "Ready", "status": ready, "lastHeartbeatTime": "2026-01-01T00:05:00Z"}],
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": ready,
+                    "lastHeartbeatTime": "2026-01-01T00:05:00Z",
+                    "lastTransitionTime": "2026-01-01T00:04:00Z",
+                    "message": "kubelet is ready." if ready == "True" else "Kubelet stopped posting node status.",
+                }
+            ],
             "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
         },
     }

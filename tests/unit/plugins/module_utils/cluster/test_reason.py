@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import (
+    Surroundings,
     pending_reasons,
     quota_refusal,
     reason_for,
@@ -22,9 +23,15 @@ QUOTA_SENTENCE = (
     "quota team-ml of the namespace is exhausted (cpu: 8 requested, 30 of 32 used; nvidia.com/gpu: 4 requested, "
     "6 of 8 used). Delete a job, request less, or have the quota raised."
 )
+REFUSED_12 = (
+    'pods "x-9" is forbidden: exceeded quota: team-ml, requested: requests.nvidia.com/gpu=12, '
+    "used: requests.nvidia.com/gpu=0, limited: requests.nvidia.com/gpu=4"
+)
 LIMIT = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
 EXIT_1 = {"terminated": {"reason": "Error", "exitCode": 1}}
 FAILED_POD = pod("x-old", status=with_container("Failed", state=EXIT_1))
+RUNS = pod("x-new", nodeName="n1", status=with_container("Running", state={"running": {}}, ready=True))
+ENDED_WELL = pod("x-new", nodeName="n1", status=with_container("Running", state={"terminated": {"exitCode": 0}}))
 FAILED_SENTENCE = "the container of pod x-old failed with exit code 1. Read its logs for the cause."
 SCHEDULER = (
     "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/2 nodes are."
@@ -38,6 +45,14 @@ def waiting(reason: str, message: str = "", **fields: Any) -> dict[str, Any]:
 
 def ended(**terminated: Any) -> dict[str, Any]:
     return waiting("CrashLoopBackOff", "back-off 5m0s", lastState={"terminated": terminated})
+
+
+def newer(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "creationTimestamp": "2026-01-01T00:01:00Z"}}
+
+
+def older(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "creationTimestamp": "2025-12-31T00:00:00Z"}}
 
 
 # the workload, its pods, events, the sentence
@@ -97,8 +112,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(),
         [waiting("CreateContainerConfigError", 'secret "hub" not found')],
         [],
-        'the container of pod x-1 cannot start: secret "hub" not found. Create what is missing in the namespace, '
-        "or correct environment.env.",
+        'the container of pod x-1 cannot start: secret "hub" not found. Create it with kubectl create secret generic '
+        "hub --namespace ml --from-file=FILE, or correct environment.env.",
     ),
     "a container that cannot be made": (
         workload(),
@@ -125,6 +140,65 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [ended(reason="Error", exitCode=1)],
         [],
         "the container of pod x-1 keeps failing with exit code 1. Read its logs for the cause.",
+    ),
+    "a container that crashes again and again, with its restarts": (
+        workload("Deployment"),
+        [waiting("CrashLoopBackOff", lastState=EXIT_1, restartCount=5)],
+        [],
+        "the container of pod x-1 keeps failing with exit code 1 (5 restarts). Read its logs for the cause.",
+    ),
+    "a container that crashes again and again, just after the end": (
+        workload("Deployment"),
+        [pod(nodeName="n1", status=with_container("Running", state=EXIT_1, restartCount=2))],
+        [],
+        "the container of pod x-1 keeps failing with exit code 1 (2 restarts). Read its logs for the cause.",
+    ),
+    "a container that crashes again and again, while it runs": (
+        workload("Deployment"),
+        [
+            pod(
+                nodeName="n1",
+                status=with_container("Running", state={"running": {}}, lastState=EXIT_1, restartCount=1),
+            )
+        ],
+        [],
+        "pod x-1 is running but not ready yet; its container keeps failing with exit code 1 (1 restart). Read its "
+        "logs for the cause.",
+    ),
+    "a service whose command ends": (
+        workload("Deployment"),
+        [waiting("CrashLoopBackOff", lastState={"terminated": {"reason": "Completed", "exitCode": 0}}, restartCount=2)],
+        [],
+        "the container of pod x-1 keeps ending without an error (2 restarts). Set environment.command to a program "
+        "that keeps running.",
+    ),
+    "a workdir that is a file": (
+        workload("Deployment"),
+        [
+            ended(
+                reason="StartError",
+                exitCode=128,
+                message="failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+                "runc create failed: unable to start container process: error during container init: chdir to cwd "
+                '("/data") set in config.json failed: not a directory',
+            )
+        ],
+        [],
+        'the container of pod x-1 cannot start: chdir to cwd ("/data") set in config.json failed: not a directory. '
+        "Check environment.workdir.",
+    ),
+    "a Secret for the registry that is missing": (
+        workload(),
+        [waiting("ImagePullBackOff", 'Back-off pulling image "reg/ml:v1": ErrImagePull: unauthorized')],
+        [
+            event(
+                "FailedToRetrieveImagePullSecret",
+                "Unable to retrieve some image pull secrets (hub); attempting to pull the image may not succeed.",
+            )
+        ],
+        "image reg/ml:v1 of pod x-1 cannot be pulled: unauthorized. Secret hub of environment.imagePullSecret not "
+        "found. Create it with kubectl create secret docker-registry hub --namespace ml --docker-server=HOST "
+        "--docker-username=USER --docker-password=PASSWORD.",
     ),
     "a container that needs more memory": (
         workload("Deployment"),
@@ -186,6 +260,21 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "the training failed: Job has reached the specified backoff limit.",
     ),
     "a training between two tries": (workload(), [FAILED_POD], [], FAILED_SENTENCE),
+    "the last of several tries": (
+        workload(),
+        [FAILED_POD, newer(pod("x-last", status=with_container("Failed", state=EXIT_1)))],
+        [],
+        FAILED_SENTENCE.replace("x-old", "x-last"),
+    ),
+    "a try that runs after one that failed": (workload(status={"active": 1, "ready": 1}), [FAILED_POD, RUNS], [], None),
+    "a try that starts after one that failed": (workload(), [FAILED_POD, pod("x-new")], [], FAILED_SENTENCE),
+    "a try that ended well after one that failed": (
+        workload(),
+        [FAILED_POD, pod("x-new", status={"phase": "Succeeded"})],
+        [],
+        None,
+    ),
+    "a try that ended well just now": (workload(), [FAILED_POD, ENDED_WELL], [], None),
     "an evicted pod": (
         workload(status={"conditions": LIMIT}),
         [pod(status={"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."})],
@@ -224,9 +313,22 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "pod x-new cannot be scheduled: it needs 16 GPUs on one node, but the largest node of pool a has 8 GPUs "
         "(scheduler: 2 Insufficient x). Lower resources.gpu, or spread the training with resources.node_count.",
     ),
-    "a pod that is being deleted explains nothing": (
+    "a pod whose end a training waits for": (
         workload(),
         [pod(deleted=True, status=unscheduled("no"))],
+        [],
+        "pod x-1 is being stopped, and has until 2026-01-01T00:00:01Z to end. Another pod starts in its place after "
+        "that.",
+    ),
+    "a pod whose end a service does not wait for": (
+        workload("Deployment"),
+        [pod(deleted=True, status=unscheduled("no"))],
+        [],
+        None,
+    ),
+    "a pod of a former training of the same name": (
+        workload(),
+        [older(pod(deleted=True, status=unscheduled("no")))],
         [],
         None,
     ),
@@ -259,7 +361,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be scheduled: PersistentVolumeClaim data not found. Create it, or correct storage.workdirs.",
+        "pod x-1 cannot be scheduled: PersistentVolumeClaim data not found. Create it with kubectl create "
+        "--namespace ml --filename CLAIM.yaml, or correct storage.workdirs.",
     ),
     "a claim that is not bound": (
         workload(),
@@ -307,7 +410,55 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         'pod x-1 is waiting for a volume: MountVolume.SetUp failed for volume "workdir-0" : hostPath type check '
-        "failed: /a is not a file. Check storage.workdirs.",
+        "failed: /a is not a file. Put it on node n1, or correct path or type in storage.workdirs.",
+    ),
+    "the latest of two problems with volumes": (
+        workload(),
+        [waiting("ContainerCreating")],
+        [event("FailedMount", "first"), event("FailedAttachVolume", "last")],
+        "pod x-1 is waiting for a volume: last. Check storage.workdirs.",
+    ),
+    "a volume that admission added": (
+        workload(),
+        [
+            pod(
+                nodeName="n1",
+                volumes=[{"name": "kube-api-access-x"}],
+                status=with_container(state={"waiting": {"reason": "ContainerCreating"}}),
+            )
+        ],
+        [event("FailedMount", 'MountVolume.SetUp failed for volume "kube-api-access-x" : failed to fetch token')],
+        'pod x-1 is waiting for a volume: MountVolume.SetUp failed for volume "kube-api-access-x" : failed to fetch '
+        "token.",
+    ),
+    "volumes that are mounted while the image is pulled": (
+        workload(),
+        [
+            pod(
+                nodeName="n1",
+                status={
+                    **with_container(state={"waiting": {"reason": "ContainerCreating"}}),
+                    "conditions": [{"type": "PodReadyToStartContainers", "status": "True"}],
+                },
+            )
+        ],
+        [event("FailedMount", "no"), event("FailedCreatePodSandBox", "no")],
+        None,
+    ),
+    "a network that cannot be set up": (
+        workload(),
+        [waiting("ContainerCreating")],
+        [
+            event("FailedMount", "earlier"),
+            event(
+                "FailedCreatePodSandBox",
+                "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "
+                '"1": plugin type="calico" failed (add): connection refused',
+            ),
+        ],
+        'pod x-1 cannot start on node n1: failed to setup network for sandbox "1": plugin type="calico" failed (add): '
+        "connection refused. If this lasts, take the node out of use (kubectl cordon n1) and restart the job with "
+        "state=restarted.",
     ),
     "a volume of another pod": (
         workload(),
@@ -339,6 +490,20 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         [],
         QUOTA_SENTENCE,
+    ),
+    "a quota that is too small for one pod": (
+        workload(),
+        [],
+        [event("FailedCreate", REFUSED_12, "Job", "x")],
+        "quota team-ml of the namespace is too small for the job (nvidia.com/gpu: 12 requested, at most 4 allowed). "
+        "Request less, or have the quota raised.",
+    ),
+    "a quota that is too small for all pods": (
+        workload(parallelism=3, completions=3),
+        [],
+        [event("FailedCreate", f"Error creating: {QUOTA}", "Job", "x")],
+        "quota team-ml of the namespace is too small for the job (nvidia.com/gpu: 4 requested by each of 3 pods, at "
+        "most 8 allowed). Request less, or have the quota raised.",
     ),
     "the quota of a namesake's ReplicaSet": (
         workload("Deployment"),
@@ -379,7 +544,7 @@ def test_the_most_important_reason(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], sentence: str | None
 ) -> None:
     nodes = accounted([node("n1", labels={POOL: "a"}), node("n2", labels={POOL: "a"})])
-    assert reason_for(obj, pods, events, nodes) == sentence
+    assert reason_for(obj, pods, events, Surroundings(nodes, nodes)) == sentence
 
 
 BACK_OFF = 'Back-off pulling image "reg/ml:v1": ErrImagePull: '
@@ -415,6 +580,18 @@ FINAL: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
     ),
     "an image name that cannot be": (workload(), [waiting("InvalidImageName", "couldn't parse")], [], True),
     "a secret that may still be made": (workload(), [waiting("CreateContainerConfigError", "no secret")], [], False),
+    "a quota that is too small": (workload(), [], [event("FailedCreate", REFUSED_12, "Job", "x")], True),
+    "a restart of a container that is not ready": (
+        workload("Deployment"),
+        [
+            pod(
+                nodeName="n1",
+                status=with_container("Running", state={"running": {}}, lastState=EXIT_1, restartCount=9),
+            )
+        ],
+        [],
+        False,
+    ),
     "a crash loop": (workload("Deployment"), [ended(reason="Error", exitCode=1)], [], True),
     "a first crash": (
         workload("Deployment"),
@@ -476,6 +653,104 @@ def test_which_reasons_are_final(
     assert any(blocker.final for blocker in pending_reasons(obj, pods, events)) == final
 
 
+CLAIM = unscheduled('0/2 nodes are available: persistentvolumeclaim "data" not found. not found')
+UNBOUND = unscheduled("0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found")
+PATH = 'MountVolume.SetUp failed for volume "workdir-0" : hostPath type check failed: /a is not a directory'
+
+# the pods, events; is the first reason for a person to mend
+NEEDS_USER: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], bool]] = {
+    "a Secret": ([waiting("CreateContainerConfigError", 'secret "hub" not found')], [], True),
+    "a key of a Secret": ([waiting("CreateContainerConfigError", "couldn't find key a in Secret ml/hub")], [], True),
+    "a claim": ([pod(status=CLAIM)], [], True),
+    "a claim that is not bound yet": ([pod(status=UNBOUND)], [], False),
+    "a directory of the node": ([waiting("ContainerCreating")], [event("FailedMount", PATH)], True),
+    "a volume that is slow": ([waiting("ContainerCreating")], [event("FailedMount", "timed out")], False),
+    "GPUs that are not shared on any node": ([pod(share=4, status=unscheduled())], [], True),
+    "GPUs in use": ([pod(gpu=8, status=unscheduled())], [], False),
+    "a crash": ([ended(reason="Error", exitCode=1)], [], False),
+}
+
+
+@pytest.mark.parametrize(("pods", "events", "needs_user"), NEEDS_USER.values(), ids=NEEDS_USER)
+def test_what_only_a_person_can_mend(
+    pods: list[dict[str, Any]], events: list[dict[str, Any]], needs_user: bool
+) -> None:
+    nodes = accounted([node(labels={"nvidia.com/gpu.product": "A100"})], [pod("y", gpu=8, nodeName="n1")])
+    first = next(pending_reasons(workload(), pods, events, Surroundings(nodes, nodes)))
+    assert first.needs_user is needs_user
+    assert not (first.needs_user and first.final)
+
+
+def lost(name: str, **spec: Any) -> dict[str, Any]:
+    """A pod whose node is lost: what its kubelet reported of its containers stays."""
+    status = with_container("Running", ready=True, state={"running": {}})
+    return pod(name, status={**status, "conditions": [{"type": "Ready", "status": "False"}]}, **spec)
+
+
+SINCE = "since 2026-01-01T00:04:00Z (Kubelet stopped posting node status)"
+FORCE = "run state=restarted with force=true, which no longer waits for the node"
+NO_OTHER = f"Kubernetes starts no other pod until the node is back or deleted. Repair the node, or {FORCE}."
+OTHER = f"Kubernetes starts another pod 300 s after the loss of the node. To have one at once, {FORCE}."
+# the workload, its pods, the reason
+LOSSES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str | None]] = {
+    "a training": (
+        workload(),
+        [lost("x-1", nodeName="n1")],
+        f"pod x-1 is on node n1, which has not been ready {SINCE}. {NO_OTHER}",
+    ),
+    "a training whose pod is evicted": (
+        workload(),
+        [lost("x-1", nodeName="n1", deleted=True)],
+        f"pod x-1 is on node n1, which has not been ready {SINCE}. {NO_OTHER}",
+    ),
+    "a training on several nodes": (
+        workload(parallelism=3, completions=3),
+        [lost("x-1", nodeName="n1"), lost("x-2", nodeName="n2"), lost("x-3", nodeName="n3")],
+        f"pods x-1 and x-2 are on nodes n1, which has not been ready {SINCE} and n2, which has not been ready {SINCE}. "
+        f"{NO_OTHER}",
+    ),
+    "a service": (
+        workload("Deployment"),
+        [lost("x-1", nodeName="n1"), lost("x-2", nodeName="n1")],
+        f"pods x-1 and x-2 are on node n1, which has not been ready {SINCE}. {OTHER}",
+    ),
+    "a service whose new pod finds no node": (
+        workload("Deployment"),
+        [lost("x-1", nodeName="n1", deleted=True), pod("x-2", status=unscheduled("0/3 nodes are available: no"))],
+        "pod x-2 cannot be scheduled: 0/3 nodes are available: no.",
+    ),
+    "a node that is well": (workload(), [lost("x-1", nodeName="n3")], None),
+    "a training that has failed": (
+        workload(status={"conditions": LIMIT}),
+        [lost("x-1", nodeName="n1"), FAILED_POD],
+        FAILED_SENTENCE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("obj", "pods", "sentence"), LOSSES.values(), ids=LOSSES)
+def test_pods_on_lost_nodes(obj: dict[str, Any], pods: list[dict[str, Any]], sentence: str | None) -> None:
+    nodes = accounted([node("n1", ready="Unknown"), node("n2", ready="Unknown"), node("n3")])
+    assert reason_for(obj, pods, [], Surroundings(None, nodes)) == sentence
+
+
+def test_a_quota_is_not_to_blame_for_a_pod_that_is_still_being_stopped() -> None:
+    refusal = event("FailedCreate", f"Error creating: {QUOTA}", "Job", "x")
+    found = reason_for(workload(), [pod(deleted=True)], [refusal])
+    assert found is not None
+    assert "is being stopped" in found
+
+
+def test_a_preempted_job_says_so() -> None:
+    around = Surroundings(preemption="the job was preempted by job big of namespace ml on node n1")
+    found = reason_for(workload(), [pod(status=unscheduled("0/1 nodes are available: 1 Insufficient x."))], [], around)
+    assert found == (
+        "the job was preempted by job big of namespace ml on node n1; pod x-1 cannot be scheduled: 0/1 nodes are "
+        "available: 1 Insufficient x."
+    )
+    assert reason_for(workload(), [], [], around) == "the job was preempted by job big of namespace ml on node n1."
+
+
 def test_a_missed_deadline_does_not_hide_that_pods_wait_for_gpus() -> None:
     waiting = pod(gpu=1, status=unscheduled(SCHEDULER))
     found = reason_for(workload("Deployment", status=TOO_LATE), [waiting], [])
@@ -487,6 +762,12 @@ def test_a_final_reason_names_the_container_whose_log_explains_it() -> None:
     assert crash.log == ("x-1", "main")
     (failed, general, _again) = pending_reasons(workload(status={"conditions": LIMIT}), [FAILED_POD], [])
     assert (failed.log, general.log) == (("x-old", "main"), None)
+
+
+def test_a_container_that_never_started_has_no_log() -> None:
+    (reason,) = pending_reasons(workload("Deployment"), [ended(reason="StartError", exitCode=128)], [])
+    assert reason.final
+    assert reason.log is None
 
 
 def resource_quota(hard: str, used: str) -> dict[str, Any]:
@@ -518,7 +799,7 @@ def test_without_nodes_the_scheduler_is_quoted() -> None:
 
 
 def test_long_messages_are_cut() -> None:
-    found = reason_for(workload(), [waiting("CreateContainerError", "long " * 200)], [])
+    found = reason_for(workload(), [waiting("CreateContainerError", "exec: " + "long " * 200)], [])
     assert found is not None
     assert len(found) < 350
     assert "…. Check environment.command." in found

@@ -129,13 +129,15 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         pod(gpu=1, nodeSelector=A),
         [node(labels=A, gpu=0)],
         [],
-        "no node of pool a has GPUs. Set resources.pool to a pool with GPUs",
+        "no node of pool a has GPUs. Set resources.pool to a pool with GPUs, or install "
+        "the device plugin for nvidia.com/gpu",
     ),
     "a share of a GPU where GPUs are not shared": (
         pod(share=4, nodeSelector=A),
         [node(labels=A)],
         [],
-        "no node of pool a has shared GPU memory. Set resources.pool to a pool with shared GPU memory",
+        "no node of pool a has shared GPU memory. Set resources.pool to a pool with shared GPU memory, "
+        "or install the device plugin for aliyun.com/gpu-mem",
     ),
     "too large a share": (
         pod(share=40, nodeSelector=A),

@@ -34,10 +34,16 @@ def live(kind: str, name: str = "train", *, leaving: bool = False, status: Any =
     metadata = {
         **applied["metadata"],
         "uid": f"uid-of-{name}",
+        "resourceVersion": "7",
         "managedFields": [{"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fieldset}],
         **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}),
     }
     return {**applied, "metadata": metadata, **({"status": status} if status is not None else {})}
+
+
+def at(obj: dict[str, Any], version: str, uid: str = "") -> dict[str, Any]:
+    """An object as it is sent to replace a version of the live one, or, with version 1, to create one."""
+    return {**obj, "metadata": {**obj["metadata"], **({"uid": uid} if uid else {}), "resourceVersion": version}}
 
 
 def _tree(value: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 
 from ..kube.conversation import Exchange, conversation
-from .objects import live, wanted
+from .objects import at, live, wanted
 
 JOB = "/apis/batch/v1/namespaces/ml/jobs/train"
 DEPLOYMENT = "/apis/apps/v1/namespaces/ml/deployments/train"
@@ -55,8 +55,10 @@ def test_the_former_job_is_restored_when_its_replacement_is_refused():
         recreation(),
         Exchange("DELETE", JOB),
         Exchange("GET", JOB, status=404, answer=DELETED),
-        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=NEW), status=403, answer=refusal("exceeded quota")),
-        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=OLD)),
+        Exchange(
+            "PATCH", JOB, APPLY, sent=at(wanted("Job", spec=NEW), "1"), status=403, answer=refusal("exceeded quota")
+        ),
+        Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=OLD), "1")),
     )
     assert "training train in namespace ml: exceeded quota" in str(problem)
     assert str(problem).endswith("The former Job was restored.")
@@ -72,8 +74,10 @@ def test_a_paused_job_is_restored_as_paused():
         plan.with_steps([replace(plan.steps[0], action=Action.RECREATE)]),
         Exchange("DELETE", JOB),
         Exchange("GET", JOB, status=404, answer=DELETED),
-        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=paused), status=403, answer=refusal("exceeded quota")),
-        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec={**OLD, "suspend": True})),
+        Exchange(
+            "PATCH", JOB, APPLY, sent=at(wanted("Job", spec=paused), "1"), status=403, answer=refusal("exceeded quota")
+        ),
+        Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec={**OLD, "suspend": True}), "1")),
     )
 
 
@@ -87,13 +91,15 @@ def test_what_the_former_job_owned_is_restored_with_it():
         plan.with_steps([replace(plan.steps[0], action=Action.RECREATE), *plan.steps[1:]]),
         Exchange("DELETE", JOB),
         Exchange("GET", JOB, status=404, answer=DELETED),
-        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=NEW), status=403, answer=refusal("exceeded quota")),
-        Exchange("PATCH", JOB, APPLY, sent=wanted("Job", spec=OLD), answer=again),
+        Exchange(
+            "PATCH", JOB, APPLY, sent=at(wanted("Job", spec=NEW), "1"), status=403, answer=refusal("exceeded quota")
+        ),
+        Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=OLD), "1"), answer=again),
         Exchange(
             "PATCH",
             SERVICE,
             APPLY,
-            sent=with_owner(wanted("Service", "svc-train", spec={"clusterIP": "None"}), again, "another"),
+            sent=at(with_owner(wanted("Service", "svc-train", spec={"clusterIP": "None"}), again, "another"), "1"),
         ),
     )
 
@@ -106,14 +112,18 @@ def test_a_former_job_that_cannot_be_restored_is_reported():
         Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("exceeded quota")),
         Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("the namespace is terminating")),
     )
-    assert "deleted and could not be restored: the namespace is terminating" in str(problem)
+    assert (
+        "The former Job was deleted, its successor was not created, and it was not restored either: "
+        "the namespace is terminating"
+    ) in str(problem)
     assert problem.result.plan.changed
 
 
 def test_a_deletion_that_times_out_is_a_change():
     terminating = Exchange("GET", JOB, answer=live("Job", spec=OLD, leaving=True))
     problem = failed(recreation(), Exchange("DELETE", JOB), terminating)
-    assert "Job train was deleted and is still terminating" in str(problem)
+    assert "still terminating after 0 s: Job train." in str(problem)
+    assert "The former Job was deleted, its successor was not created." in str(problem)
     assert problem.result.plan.changed
 
 
@@ -142,7 +152,7 @@ def test_the_result_has_the_steps_before_a_refused_one():
 def test_a_connection_error_names_the_job():
     plan = plan_job("train", "ml", "inference", [wanted("Deployment")], [])
     assert "inference train in namespace ml: cannot reach" in str(
-        failed(plan, Exchange("PATCH", DEPLOYMENT, APPLY, status=0))
+        failed(plan, Exchange("PATCH", DEPLOYMENT, APPLY, status=0), Exchange("GET", DEPLOYMENT, status=0))
     )
 
 
@@ -214,6 +224,7 @@ def test_a_blocked_plan_sends_nothing_and_needs_no_prerequisites():
 
 def test_an_unreachable_server_ends_it_in_any_case():
     plans = [service_plan("a"), service_plan("b")]
-    (unreachable, rest) = fates(plans, apply("a", status=0), keep_going=True)
+    lost = Exchange("GET", APPLIED.format("a"), status=0)
+    (unreachable, rest) = fates(plans, apply("a", status=0), lost, keep_going=True)
     assert unreachable.startswith("cannot reach the API server")
     assert rest == "not begun"

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import patch
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT, Change
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.guarded_write import guarded_patch
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Step
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, KubeError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, ConcurrentChange
 
 from ..kube.conversation import Exchange, conversation
 from .objects import live
@@ -36,7 +36,7 @@ RESUME = (Change(KEPT, "3", ABSENT), Change(("spec", "replicas"), 0, 3))
 def patched(*exchanges: Exchange, before: dict[str, Any], changes: tuple[Change, ...] = PAUSE, dry_run: bool = False):
     with conversation(*exchanges) as url:
         client = Client(Connection(url, authorization=dict, retries=0), sleep=lambda seconds: None)
-        return patch(client, Step(Action.PAUSE, {}, before, changes), dry_run=dry_run)
+        return guarded_patch(client, Step(Action.PAUSE, {}, before, changes), dry_run=dry_run)
 
 
 def sent(version: str, **more: Any) -> dict[str, Any]:
@@ -74,12 +74,12 @@ def test_the_same_change_by_someone_else_is_accepted():
 REFUSED = {
     "someone else has changed the same field": (
         (Exchange("GET", PATH, answer=deployment("2", 5)),),
-        "spec.replicas of Deployment train was changed by someone else",
+        "another run changed Deployment train at the same time",
     ),
-    "it was deleted": ((Exchange("GET", PATH, status=404, answer=DELETED),), "was deleted in the meantime"),
+    "it was deleted": ((Exchange("GET", PATH, status=404, answer=DELETED),), "another run deleted Deployment train"),
     "another has taken its name": (
         (Exchange("GET", PATH, answer={**deployment("2", 3), "metadata": {"name": "train", "uid": "other"}}),),
-        "was deleted in the meantime",
+        "Deployment train was changed by someone else at the same time",
     ),
 }
 
@@ -87,7 +87,7 @@ REFUSED = {
 @pytest.mark.parametrize(("exchanges", "message"), REFUSED.values(), ids=REFUSED)
 def test_a_concurrent_change_of_the_same_fields_is_an_error(exchanges, message):
     stale = Exchange("PATCH", PATH, QUERY, status=409, answer=STALE)
-    with pytest.raises(KubeError, match=message):
+    with pytest.raises(ConcurrentChange, match=message):
         patched(stale, *exchanges, before=deployment("1", 3))
 
 

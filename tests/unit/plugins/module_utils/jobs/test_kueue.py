@@ -14,7 +14,11 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import
 from ..kube.conversation import Exchange, conversation
 
 GROUP = "/apis/kueue.x-k8s.io"
-SERVED = {"preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2", "version": "v1beta2"}}
+SERVED = {
+    "name": "kueue.x-k8s.io",
+    "preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2", "version": "v1beta2"},
+}
+APPS = {"name": "apps", "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}}
 QUERY = {"limit": "500", "labelSelector": "kueue.x-k8s.io/job-uid"}
 JOBS = {("ml", "train"): {"metadata": {"uid": "1"}}, ("ml", "new"): {"metadata": {"uid": "2"}}}
 
@@ -31,12 +35,12 @@ def read(jobs: Any, *exchanges: Exchange) -> Any:
 def test_one_list_for_a_namespace_answers_for_all_jobs():
     found = read(
         JOBS,
-        Exchange("GET", GROUP, answer=SERVED),
+        Exchange("GET", "/apis", answer={"kind": "APIGroupList", "groups": [APPS, SERVED]}),
         Exchange(
             "GET",
             f"{GROUP}/v1beta2/namespaces/ml/workloads",
             QUERY,
-            answer={"items": [workload("1"), workload("of another job")]},
+            answer={"kind": "WorkloadList", "items": [workload("1"), workload("of another job")]},
         ),
     )
     assert found.keys() == {("ml", "train")}
@@ -49,4 +53,4 @@ def test_nothing_is_asked_when_no_job_is_in_a_queue():
 
 def test_without_kueue_the_jobs_are_named():
     with pytest.raises(KubeError, match="new in namespace ml, train in namespace ml"):
-        read(JOBS, Exchange("GET", GROUP, status=404, answer="404 page not found"))
+        read(JOBS, Exchange("GET", "/apis", answer={"kind": "APIGroupList", "groups": [APPS]}))

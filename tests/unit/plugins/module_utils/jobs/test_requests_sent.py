@@ -66,5 +66,14 @@ def test_new_jobs_cost_a_write_per_object_and_no_question_per_job(cluster: Clust
     unchanged, _said = sent(cluster, 1)
     created, said = sent(cluster, 41)
     assert said == "41 jobs: 40 create, 1 unchanged"
-    # Are the names taken by others, of each of two kinds; is the namespace open (a dry run); two objects for each job.
-    assert created == {"list": unchanged["list"] + 2, "patch": 1 + 2 * 40}
+    # Are the names taken by others, of each of two kinds; is the namespace open (a dry run); two objects for each job;
+    # has another run changed the deployments meanwhile.
+    assert created == {"list": unchanged["list"] + 3, "patch": 1 + 2 * 40}
+
+
+def test_a_new_job_costs_a_write_per_object_and_three_questions(cluster: Cluster) -> None:
+    sent(cluster, 1)  # with the PriorityClass
+    created, said = sent(cluster, 1, definition=[service(7)])
+    assert said == "1 job: 1 create"
+    # Six kinds of objects and the PriorityClasses; the two names, and whether another run has changed the deployment.
+    assert created == {"list": 7 + 3, "patch": 2}

@@ -12,25 +12,44 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import resources
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import Resource
+
 
 @dataclass
 class Exchange:
     """One expected request and its response.
 
     ``status`` 0 breaks the connection instead of responding; ``cut`` breaks it one byte before the promised end.
-    ``arrived`` is set when the request comes.
+    ``sent_bytes`` are in the body as it is sent. ``arrived`` is set when the request comes.
     """
 
     method: str
     path: str
     query: dict[str, str] = field(default_factory=dict)
     sent: Any = None
+    sent_bytes: bytes = b""
     status: int = 200
     answer: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     expect_headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False
     arrived: threading.Event = field(default_factory=threading.Event)
+
+
+def _identity(exchange: Exchange, accept: str) -> dict[str, Any]:
+    """What every answer of an API server says of itself, for the tests that leave it out: its kind, and its name."""
+    if exchange.status >= 400:
+        return {"kind": "Status"}
+    if exchange.method == "DELETE":
+        return {"kind": "Status", "status": "Success"}
+    *parents, last = exchange.path.split("/")
+    kinds = {resource.plural: resource.kind for resource in vars(resources).values() if isinstance(resource, Resource)}
+    if last in kinds and exchange.method == "GET":
+        return {"kind": "PartialObjectMetadataList" if "as=Partial" in accept else f"{kinds[last]}List"}
+    plural, name = (last, exchange.sent["metadata"]["name"]) if last in kinds else (parents[-1], last)
+    kind = "PartialObjectMetadata" if "as=Partial" in accept else kinds.get(plural, "")
+    return {"kind": kind, "metadata": {"name": name}}
 
 
 @contextmanager
@@ -45,7 +64,8 @@ def conversation(*exchanges: Exchange) -> Iterator[str]:
         def handle_any(self) -> None:
             split = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
+            data = self.rfile.read(length)
+            body = json.loads(data) if length else None
             request = (self.command, split.path, dict(parse_qsl(split.query)))
             if not pending:
                 mistakes.append(f"unexpected: {request}")
@@ -58,6 +78,8 @@ def conversation(*exchanges: Exchange) -> Iterator[str]:
                 mistakes.append(f"expected {expected}, got {request}")
             if exchange.sent is not None and body != exchange.sent:
                 mistakes.append(f"{request}: expected body {exchange.sent}, got {body}")
+            if exchange.sent_bytes not in data:
+                mistakes.append(f"{request}: expected {exchange.sent_bytes!r} in the body, got {data!r}")
             for name, value in exchange.expect_headers.items():
                 got = ", ".join(self.headers.get_all(name) or [])
                 if got != value:
@@ -66,7 +88,9 @@ def conversation(*exchanges: Exchange) -> Iterator[str]:
                 self.close_connection = True
                 self.connection.close()
                 return
-            text = exchange.answer if isinstance(exchange.answer, str) else json.dumps(exchange.answer or {})
+            text = exchange.answer
+            if not isinstance(text, str):
+                text = json.dumps({**_identity(exchange, self.headers["Accept"] or ""), **(exchange.answer or {})})
             self.send_response(exchange.status)
             for name, value in exchange.headers.items():
                 self.send_header(name, value)

@@ -9,14 +9,22 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import urllib3
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import transport
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, ConnectionProblem
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import (
+    ApiError,
+    ConnectionProblem,
+    InvalidResponse,
+    KubeError,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import DEPLOYMENT, JOB, NODE, POD
 
 from .conversation import Exchange, conversation
 
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+SUCCESS = {"kind": "Status", "status": "Success"}
 TRAIN = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "ml", "uid": "u-1"}}
 APPLY = {"fieldManager": "runwhere.gpuctl", "force": "false", "fieldValidation": "Strict"}
 
@@ -32,9 +40,12 @@ def failure(status: int, reason: str, message: str = "no", causes: list[dict[str
     return {"kind": "Status", "code": status, "reason": reason, "message": message, "details": {"causes": causes or []}}
 
 
+def listed(kind: str, *names: str, **metadata: str) -> dict:
+    return {"kind": f"{kind}List", "metadata": metadata, "items": [{"metadata": {"name": name}} for name in names]}
+
+
 def test_a_list_is_read_in_pages_and_its_items_get_their_kind():
-    first = {"metadata": {"continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
-    second = {"metadata": {}, "items": [{"metadata": {"name": "b"}}]}
+    first, second = listed("Job", "a", **{"continue": "more"}), listed("Job", "b")
     selector = "app in (a,b)"
     with conversation(
         Exchange("GET", JOBS, {"limit": "500", "labelSelector": selector}, answer=first),
@@ -49,16 +60,15 @@ def test_a_list_is_read_in_pages_and_its_items_get_their_kind():
 
 def test_the_next_page_is_requested_while_the_caller_processes_one():
     """The first page's only object waits for the request of the second page."""
-    page = {"metadata": {"continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
+    page = listed("Node", "a", **{"continue": "more"})
     first = Exchange("GET", "/api/v1/nodes", {"limit": "500"}, answer=page)
-    second = Exchange("GET", "/api/v1/nodes", {"limit": "500", "continue": "more"})
+    second = Exchange("GET", "/api/v1/nodes", {"limit": "500", "continue": "more"}, answer=listed("Node"))
     with conversation(first, second) as url:
         assert client(url).list_slim(NODE, lambda node: second.arrived.wait(10)) == [True]
 
 
 def test_a_list_whose_continue_token_expired_is_read_from_the_start():
-    page = {"metadata": {"continue": "old"}, "items": [{"metadata": {"name": "a"}}]}
-    whole = {"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
+    page, whole = listed("Node", "a", **{"continue": "old"}), listed("Node", "a", "b")
     with conversation(
         Exchange("GET", "/api/v1/nodes", {"limit": "500"}, answer=page),
         Exchange(
@@ -72,7 +82,8 @@ def test_a_list_whose_continue_token_expired_is_read_from_the_start():
 def test_metadata_only_requests_partial_objects():
     accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
     query = {"limit": "500", "fieldSelector": "metadata.name=train"}
-    with conversation(Exchange("GET", JOBS, query, expect_headers=accept)) as url:
+    answer = listed("PartialObjectMetadata")
+    with conversation(Exchange("GET", JOBS, query, answer=answer, expect_headers=accept)) as url:
         assert client(url).list_objects(JOB, "ml", fields="metadata.name=train", metadata_only=True) == []
 
 
@@ -89,7 +100,9 @@ def test_apply_is_a_patch_with_our_field_manager(dry_run):
 def test_each_impersonated_group_is_a_header_of_its_own():
     impersonation = (("Impersonate-User", "ann"), ("Impersonate-Group", "ml"), ("Impersonate-Group", "ops"))
     headers = {"Impersonate-User": "ann", "Impersonate-Group": "ml, ops"}
-    with conversation(Exchange("GET", "/api/v1/nodes", {"limit": "1"}, expect_headers=headers)) as url:
+    with conversation(
+        Exchange("GET", "/api/v1/nodes", {"limit": "1"}, answer=listed("Node"), expect_headers=headers)
+    ) as url:
         client(url, impersonation=impersonation).list_first(NODE)
 
 
@@ -114,19 +127,20 @@ def test_a_patch_of_a_node_requests_only_its_metadata_in_return():
     """A whole node is twenty times as large, mostly the list of its images."""
     accept = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
     query = {"fieldManager": "runwhere.gpuctl", "fieldValidation": "Strict"}
-    with conversation(Exchange("PATCH", "/api/v1/nodes/node-1", query, expect_headers=accept)) as url:
+    answer = {"kind": "PartialObjectMetadata", "metadata": {"name": "node-1"}}
+    with conversation(Exchange("PATCH", "/api/v1/nodes/node-1", query, answer=answer, expect_headers=accept)) as url:
         client(url).merge_patch(NODE, {"name": "node-1", "resourceVersion": "7"}, {}, metadata_only=True)
 
 
 @pytest.mark.parametrize(
     ("status", "answer", "created"),
-    [(201, TRAIN, True), (409, failure(409, "AlreadyExists"), False)],
+    [(201, TRAIN, TRAIN), (409, failure(409, "AlreadyExists"), None)],
     ids=["the name is free", "the name is taken"],
 )
 def test_a_valid_object_passes_the_dry_run_of_its_creation(status, answer, created):
     query = {"fieldManager": "runwhere.gpuctl", "fieldValidation": "Strict", "dryRun": "All"}
     with conversation(Exchange("POST", JOBS, query, sent=TRAIN, status=status, answer=answer)) as url:
-        assert client(url).create(TRAIN, dry_run=True) is created
+        assert client(url).create(TRAIN, dry_run=True) == created
 
 
 def test_deletion_names_the_uid_and_the_propagation():
@@ -137,7 +151,7 @@ def test_deletion_names_the_uid_and_the_propagation():
         "preconditions": {"uid": "u-1"},
         "gracePeriodSeconds": 0,
     }
-    with conversation(Exchange("DELETE", f"{JOBS}/train", sent=options)) as url:
+    with conversation(Exchange("DELETE", f"{JOBS}/train", sent=options, answer=SUCCESS)) as url:
         assert client(url).delete(JOB, TRAIN["metadata"], propagation="Foreground", grace_seconds=0) is True
 
 
@@ -149,7 +163,7 @@ def test_a_deletion_has_dry_run_in_the_body_where_the_server_looks():
         "preconditions": {"uid": "u-1"},
         "dryRun": ["All"],
     }
-    with conversation(Exchange("DELETE", f"{JOBS}/train", sent=options)) as url:
+    with conversation(Exchange("DELETE", f"{JOBS}/train", sent=options, answer=SUCCESS)) as url:
         client(url).delete(JOB, TRAIN["metadata"], propagation="Background", dry_run=True)
 
 
@@ -166,19 +180,105 @@ def test_deleting_a_deleted_object_is_not_an_error(status, body):
         assert client(url).delete(JOB, TRAIN["metadata"], propagation="Background") is False
 
 
-def test_get_distinguishes_a_missing_object_from_a_missing_path():
-    missing = failure(404, "NotFound")
-    with conversation(
-        Exchange("GET", f"{JOBS}/train", status=404, answer=missing),
-        Exchange("GET", f"{JOBS}/train", status=404, answer="404 page not found"),
-    ) as url:
-        api = client(url)
-        assert api.get(JOB, "ml", "train") is None
-        with pytest.raises(ApiError, match="404 page not found"):
-            api.get(JOB, "ml", "train")
+def test_get_returns_none_for_a_missing_object():
+    with conversation(Exchange("GET", f"{JOBS}/train", status=404, answer=failure(404, "NotFound"))) as url:
+        assert client(url).get(JOB, "ml", "train") is None
 
 
-# -- logs ------------------------------------------------------------------------------------------------------------
+# -- what counts as an answer ------------------------------------------------------------------------------------------
+
+LOGIN = "<html><body>Please log in</body></html>"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+NOT_ANSWERS = {
+    "a login page": ({"answer": LOGIN, "headers": HTML}, "an HTML page (HTTP 200)"),
+    "a page that claims to be JSON": ({"answer": LOGIN}, "an HTML page (HTTP 200)"),
+    "a redirect": (
+        {"status": 302, "headers": {"Location": "https://sso.example/login?next=token"}},
+        "a redirect to 'https://sso.example/login' (HTTP 302)",
+    ),
+    "nothing": ({"answer": ""}, "an empty body (HTTP 200)"),
+    "half of an object": ({"answer": '{"kind": "Job", "meta'}, "incomplete JSON (HTTP 200)"),
+    "a list": ({"answer": "[]"}, "the text '[]' (HTTP 200)"),
+    "an object of another kind": (
+        {"answer": {"kind": "Pod", "metadata": {"name": "train"}}},
+        "'Pod train' instead of Job train (HTTP 200)",
+    ),
+    "another object": (
+        {"answer": {"kind": "Job", "metadata": {"name": "other"}}},
+        "'Job other' instead of Job train (HTTP 200)",
+    ),
+    "an object without metadata": ({"answer": {"kind": "Job", "metadata": 7}}, "instead of Job train (HTTP 200)"),
+    "a load balancer's 404": ({"status": 404, "answer": "default backend - 404"}, "'default backend - 404' (HTTP 404)"),
+    "a firewall's 403": ({"status": 403, "answer": LOGIN, "headers": HTML}, "an HTML page (HTTP 403)"),
+}
+SENDS = {
+    "get": ("GET", {}, lambda api: api.get(JOB, "ml", "train")),
+    "apply": ("PATCH", APPLY, lambda api: api.apply(TRAIN)),
+    "delete": ("DELETE", {}, lambda api: api.delete(JOB, TRAIN["metadata"], propagation="Background")),
+}
+
+
+@pytest.mark.parametrize("send", SENDS.values(), ids=SENDS)
+@pytest.mark.parametrize(("response", "found"), NOT_ANSWERS.values(), ids=NOT_ANSWERS)
+def test_only_json_of_the_expected_object_is_an_answer(send, response, found):
+    method, query, call = send
+    exchange = Exchange(method, f"{JOBS}/train", query, **response)
+    with conversation(exchange) as url, pytest.raises(InvalidResponse) as caught:
+        call(client(url, retries=0))
+    assert f"{method} {JOBS}/train returned " in str(caught.value)
+    assert found in str(caught.value)
+    assert "<" not in str(caught.value)
+    assert caught.value.may_be_written is (method != "GET" and response.get("status", 200) < 400)
+
+
+def test_what_is_not_an_answer_is_asked_for_again():
+    page = Exchange("GET", f"{JOBS}/train", answer=LOGIN, headers=HTML)
+    with conversation(page, Exchange("GET", f"{JOBS}/train", answer=TRAIN)) as url:
+        assert client(url).get(JOB, "ml", "train") == TRAIN
+
+
+@pytest.mark.parametrize("answer", [{"kind": "PodList", "items": []}, {"kind": "JobList", "items": "none"}])
+def test_a_list_of_another_kind_is_not_an_empty_list(answer):
+    with conversation(Exchange("GET", JOBS, {"limit": "500"}, answer=answer)) as url, pytest.raises(InvalidResponse):
+        client(url, retries=0).list_objects(JOB, "ml")
+
+
+def test_a_log_is_not_a_login_page():
+    with (
+        conversation(Exchange("GET", "/api/v1/namespaces/ml/pods/train-x/log", answer=LOGIN, headers=HTML)) as url,
+        pytest.raises(InvalidResponse),
+    ):
+        client(url, retries=0).read_log("ml", "train-x", {}, list)
+
+
+def test_a_deletion_that_was_not_successful_is_not_an_answer():
+    refused = {"kind": "Status", "status": "Failure"}
+    with conversation(Exchange("DELETE", f"{JOBS}/train", answer=refused)) as url, pytest.raises(InvalidResponse):
+        client(url, retries=0).delete(JOB, TRAIN["metadata"], propagation="Background")
+
+
+def test_a_page_of_a_failing_load_balancer_is_not_shown():
+    down = Exchange("GET", f"{JOBS}/train", status=503, answer=LOGIN, headers=HTML)
+    with conversation(down) as url, pytest.raises(ApiError) as caught:
+        client(url, retries=0).get(JOB, "ml", "train")
+    assert str(caught.value) == f"an HTML page (HTTP 503 to GET {JOBS}/train)"
+
+
+def test_objects_are_sent_as_utf_8():
+    """The server's parser for apply patches rejects the surrogate pairs by which JSON escapes an emoji."""
+    job = {**TRAIN, "metadata": {**TRAIN["metadata"], "annotations": {"note": "\U0001f600"}}}
+    received = Exchange("PATCH", f"{JOBS}/train", APPLY, sent_bytes="\U0001f600".encode(), answer=job)
+    with conversation(received) as url:
+        client(url).apply(job)
+
+
+def test_half_of_a_surrogate_pair_is_refused():
+    job = {**TRAIN, "metadata": {**TRAIN["metadata"], "annotations": {"note": "\ud83d"}}}
+    with pytest.raises(KubeError, match=r"^not valid Unicode: '\\ud83d'"):
+        client("http://127.0.0.1:1").apply(job)
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
 
 LOG = "/api/v1/namespaces/ml/pods/train-x/log"
 
@@ -205,7 +305,8 @@ def test_a_log_that_breaks_off_is_read_from_its_start_again():
 
 def test_a_partly_read_log_does_not_disturb_the_next_request():
     with conversation(
-        Exchange("GET", LOG, answer="x" * 1_000_000), Exchange("GET", "/api/v1/nodes", {"limit": "1"})
+        Exchange("GET", LOG, answer="x" * 1_000_000),
+        Exchange("GET", "/api/v1/nodes", {"limit": "1"}, answer=listed("Node")),
     ) as url:
         api = client(url)
         assert len(api.read_log("ml", "train-x", {}, next)) == 65_536
@@ -233,8 +334,11 @@ def test_every_request_is_retried_while_the_server_fails(method, failing):
         "PATCH": lambda api: api.apply(TRAIN),
         "DELETE": lambda api: api.delete(JOB, TRAIN["metadata"], propagation="Background"),
     }[method]
+    answer = {"GET": listed("Job"), "PATCH": TRAIN, "DELETE": SUCCESS}[method]
     slept: list[float] = []
-    with conversation(Exchange(method, path, query, status=failing), Exchange(method, path, query)) as url:
+    with conversation(
+        Exchange(method, path, query, status=failing), Exchange(method, path, query, answer=answer)
+    ) as url:
         send(client(url, slept))
     assert len(slept) == 1
 
@@ -242,7 +346,7 @@ def test_every_request_is_retried_while_the_server_fails(method, failing):
 def test_retry_after_sets_the_delay():
     slept: list[float] = []
     busy = Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=429, headers={"Retry-After": "7"})
-    with conversation(busy, Exchange("GET", "/api/v1/nodes", {"limit": "1"})) as url:
+    with conversation(busy, Exchange("GET", "/api/v1/nodes", {"limit": "1"}, answer=listed("Node"))) as url:
         client(url, slept).list_first(NODE)
     assert slept == [7.0]
 
@@ -260,8 +364,8 @@ def test_a_429_holds_back_all_requests_of_the_client():
 
     with conversation(
         Exchange("GET", "/api/v1/nodes", query, status=429, headers={"Retry-After": "7"}),
-        Exchange("GET", "/api/v1/nodes", query),
-        Exchange("GET", "/api/v1/nodes", query),
+        Exchange("GET", "/api/v1/nodes", query, answer=listed("Node")),
+        Exchange("GET", "/api/v1/nodes", query, answer=listed("Node")),
     ) as url:
         api = Client(Connection(url, authorization=dict), sleep=sleep, clock=lambda: now[0])
         first = threading.Thread(target=api.list_first, args=(NODE,), name="first")
@@ -276,7 +380,8 @@ def test_a_429_holds_back_all_requests_of_the_client():
 
 def test_the_delay_doubles_until_the_last_attempt():
     slept: list[float] = []
-    broken = [Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=503) for _ in range(4)]
+    failing = failure(503, "ServiceUnavailable")
+    broken = [Exchange("GET", "/api/v1/nodes", {"limit": "1"}, status=503, answer=failing) for _ in range(4)]
     with conversation(*broken) as url, pytest.raises(ApiError):
         client(url, slept, retries=3).list_first(NODE)
     assert len(slept) == 3
@@ -317,6 +422,106 @@ def test_rejected_credentials_are_not_retried():
         pytest.raises(ConnectionProblem, match=r"^credentials rejected by the API server.*api_key"),
     ):
         client(url).list_first(NODE)
+
+
+# -- writes whose outcome is not known -------------------------------------------------------------------------------
+
+LOST = {"status": 0}
+OUTCOMES = {
+    "the response is lost": ([LOST, LOST], True),
+    "lost, then rejected": ([LOST, {"status": 422, "answer": failure(422, "Invalid")}], True),
+    "the server failed": ([{"status": 500, "answer": failure(500, "InternalError")}] * 2, True),
+    "timed out in the server": ([{"status": 504, "answer": failure(504, "Timeout")}] * 2, True),
+    "rejected": ([{"status": 422, "answer": failure(422, "Invalid")}], False),
+    "too many requests": ([{"status": 429, "answer": failure(429, "TooManyRequests")}] * 2, False),
+}
+
+
+@pytest.mark.parametrize(("responses", "may_be_written"), OUTCOMES.values(), ids=OUTCOMES)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_an_error_says_whether_the_write_may_have_been_made(responses, may_be_written, dry_run):
+    query = {**APPLY, **({"dryRun": "All"} if dry_run else {})}
+    exchanges = [Exchange("PATCH", f"{JOBS}/train", query, **response) for response in responses]
+    with conversation(*exchanges) as url, pytest.raises(KubeError) as caught:
+        client(url, retries=1).apply(TRAIN, dry_run=dry_run)
+    assert caught.value.may_be_written is (may_be_written and not dry_run)
+
+
+def test_a_read_is_never_written():
+    with conversation(Exchange("GET", JOBS, {"limit": "500"}, **LOST)) as url, pytest.raises(KubeError) as caught:
+        client(url, retries=0).list_objects(JOB, "ml")
+    assert not caught.value.may_be_written
+
+
+def test_a_server_that_was_not_reached_has_written_nothing():
+    with conversation() as url:
+        pass
+    with pytest.raises(ConnectionProblem) as caught:
+        client(url, retries=0).apply(TRAIN)
+    assert not caught.value.may_be_written
+
+
+# -- the time that a task may lose on a silent server ----------------------------------------------------------------
+
+
+class Clock:
+    """Time that passes while the client sleeps or waits for a response, and is counted in ``spent``."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+
+    def __call__(self) -> float:
+        return self.spent
+
+    def sleep(self, seconds: float) -> None:
+        self.spent += seconds
+
+
+class SilentPool:
+    """urllib3's pool on a server that answers ``answered`` requests and is silent from then on."""
+
+    def __init__(self, clock: Clock, answered: int = 0) -> None:
+        self.clock, self.answered, self.requests = clock, answered, 0
+
+    def request(self, method, url, *, timeout, **options):
+        self.requests += 1
+        if self.requests <= self.answered:
+            return urllib3.HTTPResponse(body=json.dumps(listed("Node")).encode(), status=200)
+        self.clock.sleep(timeout.read_timeout)
+        raise urllib3.exceptions.ReadTimeoutError(None, url, "Read timed out.")
+
+
+@pytest.mark.parametrize("answered", [0, 1], ids=["never reached", "reached before"])
+@pytest.mark.parametrize("retries", [0, 2, 5])
+def test_a_silent_server_costs_a_task_request_timeout_once(answered, retries, monkeypatch):
+    clock = Clock()
+    pool = SilentPool(clock, answered)
+    monkeypatch.setattr(transport, "_open_pool", lambda connection: (pool, ""))
+    api = Client(Connection("http://silent", request_timeout=60, retries=retries), clock.sleep, clock)
+    for _request in range(answered):
+        api.list_first(NODE)
+    for _request in range(3):  # The later ones are those of a rollback and of a report.
+        with pytest.raises(ConnectionProblem, match=r"no answer within 60 s|not answered for 60 s"):
+            api.list_first(NODE)
+    assert clock.spent < 61
+    api.begin_task()
+    before = pool.requests
+    with pytest.raises(ConnectionProblem):
+        api.list_first(NODE)
+    assert pool.requests > before
+
+
+def test_a_server_that_has_answered_is_waited_for():
+    """An API server takes longer to restart than five attempts do."""
+    slept: list[float] = []
+    path, query = "/api/v1/nodes", {"limit": "1"}
+    restarting = [Exchange("GET", path, query, status=0) for _attempt in range(8)]
+    first, last = (Exchange("GET", path, query, answer=listed("Node")) for _request in range(2))
+    with conversation(first, *restarting, last) as url:
+        api = client(url, slept)
+        api.list_first(NODE)
+        api.list_first(NODE)
+    assert 10 < sum(slept) < 60
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
@@ -377,13 +582,14 @@ def test_a_rejected_update(causes, immutable):
 # -- watches ---------------------------------------------------------------------------------------------------------
 
 WATCH = {"watch": "true", "resourceVersion": "7", "allowWatchBookmarks": "true", "timeoutSeconds": "60"}
-ADDED = {"type": "ADDED", "object": TRAIN}
-DELETED = {"type": "DELETED", "object": TRAIN}
+WATCHED = {**TRAIN, "metadata": {**TRAIN["metadata"], "resourceVersion": "8"}}
+ADDED = {"type": "ADDED", "object": WATCHED}
+DELETED = {"type": "DELETED", "object": WATCHED}
 
 
 def test_a_list_has_the_version_from_which_a_watch_continues():
-    first = {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
-    second = {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "b"}}]}
+    first = listed("Job", "a", **{"resourceVersion": "7", "continue": "more"})
+    second = listed("Job", "b", resourceVersion="7")
     with conversation(
         Exchange("GET", JOBS, {"limit": "500", "fieldSelector": "x=y"}, answer=first),
         Exchange("GET", JOBS, {"limit": "500", "fieldSelector": "x=y", "continue": "more"}, answer=second),
@@ -407,8 +613,21 @@ def test_a_watch_from_an_expired_version_is_an_error_in_the_stream():
         assert caught.value.status == 410
 
 
-def test_a_proxy_that_loses_the_server_ends_a_watch():
-    lines = f"{json.dumps(ADDED)}\n<html>Bad Gateway</html>\n{json.dumps(DELETED)}\n"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<html>Bad Gateway</html>",
+        '{"kind":"Status"}',
+        '{"object":{}}',
+        '{"type":"ADDED","object":null}',
+        '{"type":"ADDED","object":{"metadata":{}}}',
+        '{"type":"ERROR","object":"x"}',
+        "[]",
+        "3",
+    ],
+)
+def test_anything_but_an_event_ends_a_watch(line: str):
+    lines = f"{json.dumps(ADDED)}\n{line}\n{json.dumps(DELETED)}\n"
     with conversation(Exchange("GET", JOBS, WATCH, answer=lines)) as url:
         assert list(client(url).watch(JOB, "ml", "7", seconds=60)) == [ADDED]
 

@@ -114,26 +114,30 @@ REASONS = (
     a_list("deployments", group="/apis/apps/v1"),
     a_list("statefulsets", group="/apis/apps/v1"),
 )
+NODE = Exchange("GET", "/api/v1/nodes", {"limit": "500", "fieldSelector": "metadata.name=node-1"}, answer={"items": []})
 NOT_STARTED = {
     "being created": (
         pod(status=CREATING, nodeName="node-1"),
+        [NODE],
         "container main of pod x-1 has not started yet (ContainerCreating)",
     ),
     "no image": (
         pod(status=PULLING, nodeName="node-1"),
+        [],
         "image reg/ml:v1 of pod x-1 cannot be pulled: no such host. "
         "Check environment.image, and environment.imagePullSecret for a private registry.",
     ),
 }
 
 
-@pytest.mark.parametrize(("waiting", "error"), NOT_STARTED.values(), ids=NOT_STARTED)
-def test_a_pod_that_has_not_started_says_why(waiting, error):
+@pytest.mark.parametrize(("waiting", "nodes", "error"), NOT_STARTED.values(), ids=NOT_STARTED)
+def test_a_pod_that_has_not_started_says_why(waiting, nodes, error):
     with conversation(
         a_list("pods", waiting),
         the_log("x-1", WAITING, 400),
         *REASONS,
         a_list("events", fieldSelector="type=Warning"),
+        *nodes,
     ) as url:
         asked = task(url)
         (row,) = job_log.run(asked)["results"]
@@ -299,7 +303,11 @@ def test_a_file_is_left_alone_when_no_pod_has_a_log(tmp_path):
     dest.write_text("before")
     waiting = pod(status=CREATING, nodeName="node-1")
     with conversation(
-        a_list("pods", waiting), the_log("x-1", WAITING, 400), *REASONS, a_list("events", fieldSelector="type=Warning")
+        a_list("pods", waiting),
+        the_log("x-1", WAITING, 400),
+        *REASONS,
+        a_list("events", fieldSelector="type=Warning"),
+        NODE,
     ) as url:
         result = job_log.run(task(url, dest=str(dest)))
     assert (result["changed"], dest.read_text()) == (False, "before")

@@ -57,6 +57,18 @@ def test_python_values_become_the_text_that_yaml_has_for_them() -> None:
     assert command == ["1", "2e-05", "1.5", "true", "false", "NO", "2024-01-01", ""]
 
 
+@pytest.mark.parametrize("as_text", [False, True], ids=["data", "text"])
+def test_the_halves_of_a_character_are_joined(as_text: bool) -> None:
+    halves = "\ud83d\ude00"
+    definition = (
+        TEXT.replace("NAME", f"a, description: '{halves}'")
+        if as_text
+        else job("a", job={"name": "a", "description": halves})
+    )
+    (document,) = load(definition=definition)
+    assert document.model.job.description == "\U0001f600"  # type: ignore[union-attr]
+
+
 REJECTED: list[tuple[str, Any, list[str]]] = [
     ("an empty text", "", ["definition: no manifest found. Add one, or remove the empty source."]),
     ("an empty list", [], ["definition: no manifest found. Add one, or remove the empty source."]),
@@ -64,7 +76,8 @@ REJECTED: list[tuple[str, Any, list[str]]] = [
     (
         "a type without a form in YAML",
         job("a", storage={"workdirs": {1, 2}}),
-        ["definition, document 1: unsupported type: set. Use text, numbers, true, false, lists and maps."],
+        ["definition, document 1, storage.workdirs: unsupported type: set. "
+         "Use text, numbers, true, false, lists and maps."],
     ),
     (
         "an error in the item of a List",
@@ -85,6 +98,24 @@ REJECTED: list[tuple[str, Any, list[str]]] = [
          "Use training, inference, notebook, compute, pool or quota.",
          "definition, document 4, kind: unknown kind: \"cookie\". "
          "Use training, inference, notebook, compute, pool or quota."],
+    ),
+    (
+        "half of a character in a value",
+        [job("a"), job("b", environment={"image": "x", "env": [{"name": "TOKEN", "value": "s3cret \ud83d"}]})],
+        ["definition, document 2, environment.env[0].value: half of a character: \\ud83d. "
+         "Write the character itself, or both halves of it."],
+    ),
+    (
+        "half of a character in a key",
+        job("a", storage={"\ude00": 1}),
+        ["definition, document 1, storage: half of a character: \\ude00. "
+         "Write the character itself, or both halves of it."],
+    ),
+    (
+        "half of a character in a text",
+        "job: {name: a}\nkind: \ud83d\n",
+        ["definition, document 1, line 2, column 7: half of a character: \\ud83d. "
+         "Write the character itself, or both halves of it.\n    2 | kind: ?\n      |       ^"],
     ),
     (
         "a text too large",

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, KubeError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import (
+    ApiError,
+    ConcurrentChange,
+    KubeError,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.guarded import apply_under_lease, permission_hint
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import (
     AbandonedLease,
-    ConcurrentChange,
+    Fence,
     PoolLease,
+    Versions,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import TaskFailed
 
@@ -26,6 +31,10 @@ class Plan:
     @property
     def changed(self) -> bool:
         return self.decisions != "nothing"
+
+    @property
+    def planned_on(self) -> Versions:
+        return {}
 
 
 class ScriptedLease:
@@ -43,7 +52,7 @@ class ScriptedLease:
         self.exists = True
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, planned_on: Versions) -> Iterator[None]:
         if self.problems:
             raise self.problems.pop(0)
         self.is_held = True
@@ -70,12 +79,17 @@ def apply(lease: ScriptedLease, *plans: str | TaskFailed, create_lease: bool = T
             raise plan
         return Plan(plan)
 
-    def write(plan: Plan, check: Callable[[], None]) -> str:
-        check()
+    def write(plan: Plan, fence: Fence) -> str:
+        fence.check()
         return plan.decisions
 
     applied = apply_under_lease(
-        cast(PoolLease, lease), make_plan, write, create_lease=create_lease, warn=warnings.append
+        cast(PoolLease, lease),
+        make_plan,
+        write,
+        create_lease=create_lease,
+        warn=warnings.append,
+        sleep=lambda seconds: None,
     )
     assert left == []
     return applied, lease.is_held, warnings
@@ -106,6 +120,13 @@ def test_blockers_after_a_conflict_name_the_other_run_and_keep_the_result() -> N
     with pytest.raises(TaskFailed, match=r"^run 5 was first.\nnode n is in pool p.$") as raised:
         apply(ScriptedLease(CONFLICT), "a", TaskFailed("node n is in pool p.", results=["n"]))
     assert raised.value.result == {"results": ["n"]}
+
+
+def test_conflicts_without_end_are_given_up() -> None:
+    with pytest.raises(
+        TaskFailed, match=r"^run 5 was first. The Lease for pools could not be acquired in 20 attempts."
+    ):
+        apply(ScriptedLease(*[CONFLICT] * 30), *["a"] * 20)
 
 
 def test_a_missing_lease_is_created_and_the_plan_made_again() -> None:

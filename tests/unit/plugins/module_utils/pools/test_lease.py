@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConcurrentChange
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import LEASE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import lease as lease_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import (
     AbandonedLease,
-    ConcurrentChange,
     LeaseLost,
     LeaseTimeout,
     PoolLease,
@@ -65,22 +65,25 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def test_the_lease_is_held_during_the_block_and_released_after_it(client: Client) -> None:
-    with observed(client).held():
+    with observed(client).held({}):
         assert holder(client)
     assert holder(client) is None
 
 
 def test_the_lease_is_released_when_the_block_fails(client: Client) -> None:
-    with pytest.raises(ZeroDivisionError), observed(client).held():
+    with pytest.raises(ZeroDivisionError), observed(client).held({}):
         raise ZeroDivisionError
     assert holder(client) is None
 
 
 def test_an_outdated_observation_is_a_concurrent_change(client: Client) -> None:
     outdated = observed(client)
-    with observed(client).held():
+    with observed(client).held({}):
         pass
-    with pytest.raises(ConcurrentChange, match=r"changed the pools at the same time: process \d+ on "), outdated.held():
+    with (
+        pytest.raises(ConcurrentChange, match=r"changed the pools at the same time: process \d+ on "),
+        outdated.held({}),
+    ):
         pytest.fail("its plan is outdated")
 
 
@@ -89,7 +92,7 @@ def test_a_second_run_waits_for_the_holder(client: Client) -> None:
     first, holding, waiting = observed(client), threading.Event(), threading.Event()
 
     def hold() -> None:
-        with first.held():
+        with first.held({}):
             holding.set()
             waiting.wait(10)
             released.append("released")
@@ -103,7 +106,7 @@ def test_a_second_run_waits_for_the_holder(client: Client) -> None:
     assert holding.wait(10)
     second = PoolLease(client, sleep)
     second.observe()
-    with pytest.raises(ConcurrentChange), second.held():
+    with pytest.raises(ConcurrentChange), second.held({}):
         pytest.fail("another run holds it")
     assert waiting.is_set()
     assert released, "the second run waited until then"
@@ -116,7 +119,7 @@ def test_exactly_one_of_many_runs_acquires_the_lease(client: Client) -> None:
 
     def take(number: int) -> None:
         try:
-            with leases[number].held():
+            with leases[number].held({}):
                 acquired.append(number)
         except ConcurrentChange:
             return
@@ -139,7 +142,7 @@ def test_a_lost_answer_is_not_a_lost_lease(cluster: Cluster, client: Client, mon
         return send(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(client, "merge_patch", twice)
-    with lease.held():
+    with lease.held({}):
         monkeypatch.undo()
         assert len(calls) == 1
         assert holder(client)
@@ -149,13 +152,13 @@ def test_a_lost_answer_is_not_a_lost_lease(cluster: Cluster, client: Client, mon
 def test_the_lease_of_a_killed_run_is_released(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_module, "ABANDONED_AFTER", 0.6)
     monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 60)
-    never_left = observed(client).held()
+    never_left = observed(client).held({})
     never_left.__enter__()
     lease = observed(client)
-    with pytest.raises(AbandonedLease), lease.held():
+    with pytest.raises(AbandonedLease), lease.held({}):
         pytest.fail("it has to observe again first")
     lease.observe()
-    with lease.held():
+    with lease.held({}):
         assert holder(client)
 
 
@@ -169,10 +172,10 @@ def test_a_renewed_lease_is_not_released_by_others(client: Client, monkeypatch: 
         before = version(client)
         until(lambda: version(client) != before)
 
-    with observed(client).held():
+    with observed(client).held({}):
         second = PoolLease(client, until_renewed)
         second.observe()
-        with pytest.raises(LeaseTimeout, match="is changing the pools"), second.held():
+        with pytest.raises(LeaseTimeout, match="is changing the pools"), second.held({}):
             pytest.fail("its holder is alive")
 
 
@@ -192,7 +195,7 @@ def test_a_run_that_lost_the_lease_stops_writing(
             return True
         return False
 
-    with lease.held():
+    with lease.held({}):
         assert not is_lost()
         cluster.call(lambda: cluster.registry.modify("Lease", "gpuctl-system", "pools", hand_over))
         until(is_lost)
@@ -200,6 +203,6 @@ def test_a_run_that_lost_the_lease_stops_writing(
 
 
 def test_a_failed_release_is_not_an_error(cluster: Cluster, client: Client) -> None:
-    with observed(client).held():
+    with observed(client).held({}):
         cluster.faults.add(Fault("conflict", verb="patch", path="*/leases/*"))
     assert holder(client)

@@ -8,20 +8,9 @@ from typing import Any, cast
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import ApplyResult
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.live_quotas import concurrent_claims
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.live_quotas import LiveQuotas, concurrent_claims
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import resource_quota
-
-
-class Cluster:
-    """Lists the quotas of other tasks."""
-
-    def __init__(self, *quotas: str) -> None:
-        self.objects = [limits(name) for name in quotas]
-
-    def list_objects(self, *_what: Any, **_how: Any) -> list[dict[str, Any]]:
-        return self.objects
 
 
 def limits(quota: str) -> dict[str, Any]:
@@ -39,6 +28,7 @@ CASES = {
 @pytest.mark.parametrize(("action", "live", "errors"), CASES.values(), ids=CASES)
 def test_the_last_task_reports_the_conflict(action: Action, live: list[str], errors: list[str]) -> None:
     outcome = ApplyResult(Plan("a", "team", "quota", (Step(action, limits("a"), {}),)))
-    found = concurrent_claims(cast(Client, Cluster(*live)), [outcome])
+    namespace = {"metadata": {"name": "team"}}
+    found = concurrent_claims(LiveQuotas({"team": namespace}, {"team": [limits(name) for name in live]}), [outcome])
     assert len(found) == len(errors)
     assert all(words in sentence for words, sentence in zip(errors, found, strict=True))

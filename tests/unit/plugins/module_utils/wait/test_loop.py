@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -22,6 +22,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import 
     Goal,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import JobStatus, Wait, WaitTarget
+from chaos.faults import FAULTS
+from chaos.proxy import Plan, Proxy
 from kubesim import Cluster, Fault
 
 SOON = 20.0  # seconds; a timeout that tests of early results never reach
@@ -84,11 +86,11 @@ def quota(cluster: Cluster, gpus: str) -> None:
     create(cluster, {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata("limit"), "spec": spec})
 
 
-def client(cluster: Cluster, token: str = "") -> Client:
+def client(cluster: Cluster, token: str = "", url: str = "") -> Client:
     def authorization() -> dict[str, str]:
         return {"Authorization": f"Bearer {token or cluster.token}"}
 
-    return Client(Connection(cluster.url, authorization=authorization, retries=0))
+    return Client(Connection(url or cluster.url, authorization=authorization, retries=0))
 
 
 def wait(
@@ -98,9 +100,11 @@ def wait(
     timeout: float = SOON,
     fresh: bool = True,
     token: str = "",
+    url: str = "",
+    warn: Callable[[str], None] = pytest.fail,
     **options: Any,
 ) -> dict[str, JobStatus]:
-    waiting = Wait(client(cluster, token), goal, timeout, pytest.fail, **options)
+    waiting = Wait(client(cluster, token, url), goal, timeout, warn, **options)
     job_statuses = waiting.wait(WaitTarget(("default", name), None, fresh) for name in names)
     return {name: job_statuses["default", name] for name in names}
 
@@ -235,14 +239,14 @@ FATAL: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any], str,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "quota limit of the namespace is exhausted",
+        "quota limit of the namespace is too small for the job",
     ),
     "a quota that a service exceeds": (
         deployment,
         {},
         {"gpu": 5},
         "FailedCreate",
-        "quota limit of the namespace is exhausted",
+        "quota limit of the namespace is too small for the job",
     ),
 }
 
@@ -419,3 +423,110 @@ def test_nothing_is_final_while_the_server_is_unreachable(cluster: Cluster) -> N
     assert wait(cluster, READY, "x", timeout=1)["x"].fatal is None
     cluster.faults.remove(fault)
     assert wait(cluster, READY, "x")["x"].fatal is not None
+
+
+# -- what the watches do not bring, and what cannot be read -----------------------------------------------------------
+
+
+@pytest.fixture
+def silent_watches(cluster: Cluster) -> Iterator[str]:
+    """The address of a proxy that sends nothing of any watch."""
+    proxy = Proxy(cluster.url)
+    lane = proxy.lane()
+    lane.begin(Plan(FAULTS["watch-silent"], k=1, always=True))
+    lane.plan.strikes = lambda request: request.watch  # type: ignore[method-assign]
+    yield lane.url
+    proxy.close()
+
+
+def test_no_job_times_out_because_its_watches_are_silent(cluster: Cluster, silent_watches: str) -> None:
+    behave(cluster, "web", ready_seconds=0.3)
+    deployment(cluster, "web")
+    assert wait(cluster, READY, "web", timeout=1, url=silent_watches)["web"].reached_goal
+
+
+def test_no_job_is_fatal_because_its_watches_are_silent(cluster: Cluster, silent_watches: str) -> None:
+    """The wait ends with the reason of the first, and the second has become ready meanwhile."""
+    job(cluster, "large", gpu=9)
+    behave(cluster, "web", ready=False)
+    deployment(cluster, "web")
+
+    def make_ready(job_statuses: Mapping[JobId, JobStatus]) -> float:
+        behave(cluster, "web", ready=True)
+        return SOON
+
+    found = wait(cluster, READY, "large", "web", timeout=1.5, url=silent_watches, keep_going=True, report=make_ready)
+    assert found["large"].fatal is not None
+    assert found["web"].reached_goal
+
+
+def test_a_quota_is_read_again_before_it_is_blamed(cluster: Cluster) -> None:
+    """The refusal was seen, and the quota raised while the wait went on for another job."""
+    quota(cluster, "1")
+    job(cluster, "x", gpu=2)
+    behave(cluster, "slow", ready=False)
+    deployment(cluster, "slow")
+
+    def raise_quota() -> None:
+        modify(cluster, "ResourceQuota", "limit", lambda obj: obj["spec"]["hard"].update({f"requests.{GPU}": "2"}))
+        behave(cluster, "slow", ready=True)
+
+    in_the_background(1, raise_quota)
+    found = wait(cluster, READY, "x", "slow", timeout=2, keep_going=True)
+    assert found["x"].fatal is None, "the controller may try again any moment"
+    assert found["slow"].reached_goal
+
+
+def test_what_cannot_be_read_at_the_end_is_not_known(cluster: Cluster) -> None:
+    behave(cluster, "slow", ready=False)
+    deployment(cluster, "slow")
+    deployment(cluster, "web")
+    wait(cluster, READY, "web")
+    in_the_background(0.5, lambda: cluster.faults.add(Fault("unavailable", verb="list", count=None)))
+    found = wait(cluster, READY, "web", "slow", timeout=1)
+    assert found["web"].reached_goal
+    assert found["slow"].unreadable is not None
+    assert found["slow"].workload is not None, "as it was seen last"
+    assert not found["slow"].settled
+
+
+def test_a_server_that_cannot_be_read_at_all_is_not_known_either(cluster: Cluster) -> None:
+    cluster.faults.add(Fault("unavailable", count=None))
+    assert wait(cluster, READY, "web")["web"].unreadable is not None
+
+
+def test_a_fatal_reason_that_cannot_be_confirmed_does_not_end_the_wait(cluster: Cluster) -> None:
+    job(cluster, "train", nodeSelector={POOL: "new"})
+    reports = 0
+
+    def report(job_statuses: Mapping[JobId, JobStatus]) -> float:
+        nonlocal reports
+        reports += 1
+        if reports == 1:
+            assert job_statuses["default", "train"].fatal
+            cluster.faults.clear()
+            cluster.add_nodes(["fresh"], labels={POOL: "new"})
+        return 0.1
+
+    pods = "*/pods"
+    cluster.faults.add(Fault("unavailable", verb="list", path=pods, count=None, skip=1))
+    assert wait(cluster, READY, "train", report=report)["train"].reached_goal
+
+
+def test_a_wait_notices_that_a_node_is_lost(cluster: Cluster) -> None:
+    deployment(cluster, "web")
+    wait(cluster, READY, "web")
+    pods = cluster.call(lambda: cluster.registry.list("Pod", "default", {"app": "web"}))
+    node = pods[0]["spec"]["nodeName"]
+
+    def silence(copied: dict[str, Any]) -> None:
+        next(one for one in copied["status"]["conditions"] if one["type"] == "Ready")["status"] = "Unknown"
+
+    cluster.call(lambda: cluster.registry.modify("Node", None, node, silence, subresource="status"))
+    deadline = monotonic() + LIMIT
+    while cluster.call(lambda: cluster.registry.get("Deployment", "default", "web"))["status"].get("readyReplicas"):
+        assert monotonic() < deadline
+        sleep(0.01)
+    blocker = wait(cluster, READY, "web", timeout=0.5)["web"].blocker
+    assert blocker is not None
+    assert f"is on node {node}, which has not been ready since" in blocker.text

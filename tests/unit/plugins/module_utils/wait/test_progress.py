@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import PendingReason
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import COMPLETE, DELETED, READY, Goal
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import COMPLETION_INDEX
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import (
+    COMPLETE,
+    DELETED,
+    PAUSED,
+    READY,
+    SCHEDULED,
+    Goal,
+    after_restart,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import JobStatus
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.progress import (
     ProgressReporter,
@@ -17,14 +27,44 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.progress impo
     wait_problem,
 )
 
-from ..cluster.live_objects import pod, workload
+from ..cluster.live_objects import pod, with_container, workload
 
+POD = {"kind": "Pod", **pod()}
 UNSCHEDULED = PendingReason("pod web-1 cannot be scheduled: none is free")
 PULL = PendingReason("image x cannot be pulled", "Check environment.image", final=True)
 
 
 def deployment(ready: int = 0, **fields: Any) -> JobStatus:
     return JobStatus(workload("Deployment", status={"readyReplicas": ready}), **fields)
+
+
+def rollout(ready: int, updated: int, replicas: int, generation: int = 1) -> JobStatus:
+    """Of two pods."""
+    counts = {"readyReplicas": ready, "updatedReplicas": updated, "replicas": replicas}
+    return JobStatus(workload("Deployment", status={**counts, "observedGeneration": generation}))
+
+
+ENDING = with_container("Running", state={"terminated": {"exitCode": 0}})
+
+
+def training(
+    *pod_statuses: str | dict[str, Any], pods: int = 2, spec: dict[str, Any] | None = None, **status: Any
+) -> JobStatus:
+    """With pods of these phases or statuses, all of them on a node."""
+    statuses = [{"phase": given} if isinstance(given, str) else given for given in pod_statuses]
+    live = [{**POD, **pod(f"x-{number}", status=given, nodeName="n1")} for number, given in enumerate(statuses)]
+    return JobStatus(workload("Job", status=status, **{"parallelism": pods, "completions": pods, **(spec or {})}), live)
+
+
+def ranks(number: int, *ready: int) -> JobStatus:
+    """A distributed training of which some nodes are ready."""
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    found = training(*[status] * len(ready), pods=number, active=number, ready=len(ready))
+    assert found.workload is not None
+    found.workload["spec"]["completionMode"] = "Indexed"
+    for rank, live in zip(ready, found.pods, strict=True):
+        live["metadata"]["annotations"] = {COMPLETION_INDEX: str(rank)}
+    return found
 
 
 READY_NOW = deployment(2, reached_goal=True)
@@ -36,7 +76,7 @@ LINES: dict[str, tuple[Goal, dict[tuple[str, str], JobStatus], str]] = {
         READY,
         {("ml", "web"): WAITING},
         "0 of 1 job ready after 40 s (timeout: 600 s); "
-        "waiting for web (Partially Running: pod web-1 cannot be scheduled: none is free)",
+        "waiting for web (Partially Running, 1 of 2 pods ready: pod web-1 cannot be scheduled: none is free)",
     ),
     "no reason is known": (
         READY,
@@ -58,15 +98,94 @@ LINES: dict[str, tuple[Goal, dict[tuple[str, str], JobStatus], str]] = {
     ),
     "jobs to be deleted": (
         DELETED,
-        {("ml", "a"): JobStatus(None, [pod()]), ("ml", "b"): JobStatus(None, reached_goal=True)},
+        {("ml", "a"): JobStatus(None, [POD]), ("ml", "b"): JobStatus(None, reached_goal=True)},
         "1 of 2 jobs deleted after 40 s (timeout: 600 s); waiting for a (1 pod left)",
     ),
     "a long reason": (
         READY,
         {("ml", "a"): deployment(blocker=PendingReason("long " * 100))},
-        f"0 of 1 job ready after 40 s (timeout: 600 s); waiting for a (Pending: {('long ' * 100)[:159]}…)",
+        f"0 of 1 job ready after 40 s (timeout: 600 s); waiting for a (Pending: {('long ' * 100)[:299]}…)",
     ),
 }
+
+
+JOB_DELETED = workload("Job")
+JOB_DELETED["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+# the goal, the status of one job that has not reached it, what a line of progress says about it
+STATES: dict[str, tuple[Goal, JobStatus, str]] = {
+    "a training that runs": (
+        COMPLETE,
+        training("Running", "Running", active=2, ready=2),
+        "Running, 2 of 2 pods ready",
+    ),
+    "a training that runs after a try that failed": (
+        COMPLETE,
+        training("Failed", "Running", pods=1, active=1, ready=1, failed=1),
+        "Running, 1 of 1 pods ready, 1 failed",
+    ),
+    "a training of which one pod has ended": (
+        COMPLETE,
+        training("Succeeded", "Running", active=1, ready=1, succeeded=1),
+        "Running, 1 of 2 pods ready, 1 succeeded",
+    ),
+    "a training of which one pod has just ended": (
+        COMPLETE,
+        training(ENDING, "Running", active=2, ready=2),
+        "Running, 1 of 2 pods ready, 1 succeeded",
+    ),
+    "a training whose pods have ended and are not counted yet": (
+        COMPLETE,
+        training("Succeeded", "Succeeded", active=0, ready=0),
+        "2 of 2 pods succeeded",
+    ),
+    "a training whose containers have ended": (
+        COMPLETE,
+        training(ENDING, ENDING, active=2, ready=0),
+        "2 of 2 pods succeeded",
+    ),
+    "a training without one of its nodes": (
+        READY,
+        ranks(2, 0),
+        "Partially Running, 1 of 2 pods ready, rank 1 not ready",
+    ),
+    "a training without most of its nodes": (
+        READY,
+        ranks(16, 1, 3),
+        "Partially Running, 2 of 16 pods ready, ranks 0, 2, 4, 5, 6 and 9 others not ready",
+    ),
+    "a training that is to be scheduled": (
+        SCHEDULED,
+        training("Pending", active=1, ready=0),
+        "Pending, 1 of 2 pods placed on nodes",
+    ),
+    "a rollout": (READY, rollout(ready=2, updated=1, replicas=3), "Running, 1 of 2 pods updated, 2 old left"),
+    "a rollout whose last pod stops": (
+        after_restart(READY),
+        rollout(ready=2, updated=2, replicas=3),
+        "Running, 2 of 2 pods updated, 1 old left",
+    ),
+    "a change that no controller has seen": (
+        READY,
+        rollout(ready=2, updated=2, replicas=2, generation=0),
+        "Running, 0 of 2 pods updated",
+    ),
+    "a service that is new": (READY, rollout(ready=1, updated=2, replicas=2), "Partially Running, 1 of 2 pods ready"),
+    "a pause": (PAUSED, training("Running", "Failed", spec={"suspend": True}), "1 pod left"),
+    "a deletion in the foreground": (DELETED, JobStatus(JOB_DELETED, [POD, POD]), "Job and 2 pods left"),
+    "a deletion of what had no pods": (DELETED, JobStatus(JOB_DELETED), "Job left"),
+    "a job that was deleted by others": (
+        READY,
+        JobStatus(None, fatal=PendingReason("the job was deleted during the wait", final=True)),
+        "the job was deleted during the wait",
+    ),
+}
+
+
+@pytest.mark.parametrize(("goal", "job_status", "state"), STATES.values(), ids=STATES)
+def test_the_state_of_a_job_in_a_line(goal: Goal, job_status: JobStatus, state: str) -> None:
+    line = progress_line(goal, {("ml", "x"): job_status}, 40, 600)
+    assert line == f"0 of 1 job {goal.word} after 40 s (timeout: 600 s); waiting for x ({state})"
 
 
 @pytest.mark.parametrize(("goal", "job_statuses", "line"), LINES.values(), ids=LINES)
@@ -99,6 +218,7 @@ def unreached_goal(
     return UnreachedGoal(f"inference {name} in namespace ml", job_status, reason, log)
 
 
+GONE = ConnectionProblem("cannot reach the API server.")
 TIMED_OUT = unreached_goal("slow", WAITING, "pod web-1 cannot be scheduled: none is free.")
 FATAL = unreached_goal("fatal", deployment(fatal=PULL), PULL.sentence)
 
@@ -156,9 +276,47 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
         "inference slow in namespace ml is not ready after 600 s: Partially Running, 1 of 2 pods ready. Reason: "
         "pod web-1 cannot be scheduled: none is free.",
     ),
+    "one is not paused": (
+        PAUSED,
+        [unreached_goal("web", training("Running", "Failed", spec={"suspend": True}))],
+        1,
+        False,
+        "inference web in namespace ml is not paused after 600 s: Pod x-0 still terminating",
+    ),
+    "a large one is not deleted": (
+        DELETED,
+        [unreached_goal("web", training(*["Running"] * 64, pods=64))],
+        1,
+        False,
+        "inference web in namespace ml is not deleted after 600 s: "
+        "Pod x-0, Pod x-1, Pod x-2, Pod x-3, Pod x-4 and 59 more still terminating",
+    ),
+    "one cannot be read": (
+        READY,
+        [unreached_goal("web", deployment(1, unreadable=GONE))],
+        5,
+        False,
+        "It is not known whether inference web in namespace ml is ready: cannot reach the API server. "
+        "Last seen: Partially Running, 1 of 2 pods ready.",
+    ),
+    "none could ever be read": (
+        READY,
+        [unreached_goal("web", JobStatus(unreadable=GONE)), unreached_goal("other", JobStatus(unreadable=GONE))],
+        2,
+        False,
+        "It is not known whether 2 of 2 jobs are ready: cannot reach the API server.",
+    ),
+    "some cannot be read": (
+        READY,
+        [unreached_goal("web", deployment(1, unreadable=GONE)), unreached_goal("other", JobStatus(unreadable=GONE))],
+        5,
+        True,
+        "It is not known whether 2 of 5 jobs are ready: cannot reach the API server.\n"
+        "inference web in namespace ml: last seen Partially Running, 1 of 2 pods ready",
+    ),
     "one is not deleted": (
         DELETED,
-        [unreached_goal("web", JobStatus(None, [{"kind": "Pod", **pod()}]))],
+        [unreached_goal("web", JobStatus(None, [POD]))],
         1,
         False,
         "inference web in namespace ml is not deleted after 600 s: Pod x-1 still terminating",
@@ -186,6 +344,11 @@ ERRORS: dict[str, tuple[dict[str, UnreachedGoal], bool, dict[str, str]]] = {
         {"slow": TIMED_OUT, "fatal": FATAL},
         False,
         {"fatal": FATAL_ERROR},
+    ),
+    "the one that cannot be read": (
+        {"web": unreached_goal("web", deployment(unreadable=GONE))},
+        True,
+        {"web": "not known whether it is ready: cannot reach the API server."},
     ),
     "both": ({"slow": TIMED_OUT, "fatal": FATAL}, True, {"slow": TIMEOUT_ERROR, "fatal": FATAL_ERROR}),
 }

@@ -10,11 +10,14 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import client as kube_client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, EVENT, NODE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.watch_cache import WatchCache, WatchQuery
+from chaos.faults import FAULTS
+from chaos.proxy import Plan, Proxy
 from kubesim import Cluster, Fault
 
 HERE = WatchQuery(CONFIG_MAP, "default", labels="follow=yes")
@@ -27,11 +30,11 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def client(cluster: Cluster, token: str = "") -> Client:
+def client(cluster: Cluster, token: str = "", url: str = "") -> Client:
     def authorization() -> dict[str, str]:
         return {"Authorization": f"Bearer {token or cluster.token}"}
 
-    return Client(Connection(cluster.url, authorization=authorization, retries=0))
+    return Client(Connection(url or cluster.url, authorization=authorization, retries=0))
 
 
 def put(cluster: Cluster, name: str, *, follow: str = "yes", **data: str) -> None:
@@ -121,6 +124,57 @@ def test_an_expired_version_is_listed_again(cluster: Cluster) -> None:
         put(cluster, "c")
         until(cache, lambda: names(cache) == {"b", "c"})
     assert cluster.requests.counts() == {LIST: 2, WATCH: 2}
+
+
+BROKEN = [fault.name for fault in FAULTS.values() if fault.watch]
+
+
+@pytest.fixture
+def broken(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a proxy that does to every watch what the parameter names."""
+    proxy = Proxy(cluster.url)
+    lane = proxy.lane()
+    lane.begin(Plan(FAULTS[request.param], k=1, always=True))
+    yield lane.url
+    proxy.close()
+
+
+@pytest.mark.parametrize("broken", BROKEN, indirect=True)
+def test_a_watch_that_brings_nothing_is_followed_by_a_list(
+    cluster: Cluster, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kube_client, "READ_TIMEOUT", 0.3)
+    warned: list[str] = []
+    with WatchCache(client(cluster, url=broken), warned.append) as cache:
+        cache.add([HERE])
+        cache.watch()
+        for name in ("a", "b", "c"):
+            put(cluster, name)
+            until(cache, lambda name=name: name in names(cache))
+    assert not [text for text in warned if "HTML page" not in text]
+
+
+@pytest.mark.parametrize("broken", ["watch-end", "watch-html"], indirect=True)
+def test_watches_that_end_at_once_cause_no_storm(cluster: Cluster, broken: str) -> None:
+    with WatchCache(client(cluster, url=broken), lambda text: None) as cache:
+        cache.add([HERE])
+        cache.watch()
+        until(cache, lambda: cluster.requests.counts()[LIST] == 3)
+        began = monotonic()
+        until(cache, lambda: cluster.requests.counts()[LIST] == 5)
+        assert monotonic() - began > 0.9, "the delays grow"
+
+
+@pytest.mark.parametrize("broken", ["watch-silent"], indirect=True)
+def test_a_refresh_lists_what_the_watches_have_not_brought(cluster: Cluster, broken: str) -> None:
+    put(cluster, "a")
+    with WatchCache(client(cluster, url=broken), pytest.fail) as cache:
+        cache.add([HERE])
+        cache.watch()
+        put(cluster, "b")
+        cluster.call(lambda: cluster.registry.delete("ConfigMap", "default", "a"))
+        cache.refresh()
+        assert names(cache) == {"b"}
 
 
 @pytest.mark.parametrize("fault", ["unavailable", "busy", "reset"])

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a kubelet and a container runtime say about pods that do not start, and what helps. Pure.
+
+The messages are those of runc (libcontainer/init_linux.go, rootfs_linux.go) below containerd, and of the kubelet
+(pkg/kubelet/kuberuntime, pkg/volume/util/operationexecutor, pkg/volume/hostpath).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ..labels import APP
+
+Object = Mapping[str, Any]
+
+
+class Remedy(NamedTuple):
+    """What helps. ``needs_user``: nothing else does."""
+
+    hint: str = ""
+    needs_user: bool = False
+
+
+# What containerd and runc put before the cause: who called whom.
+_CALLERS = re.compile(
+    r"^(?:(?:Error|rpc error): |code = \S+ desc = |failed to (?:create containerd|create shim|start containerd) task: |"
+    r"failed to start sandbox \"\w*\": |OCI runtime create failed: |runc create failed: |"
+    r"container_linux\.go:\d+: |starting container process caused:? |process_linux\.go:\d+: |container init caused:? |"
+    r"unable to start container process: |error during container init: |Failed to create pod sandbox: )+"
+)
+
+
+def runtime_cause(message: str) -> str:
+    """The runtime's message from where it says what failed."""
+    message = message.strip()
+    return message[message.find("exec: ") :] if "exec: " in message else _CALLERS.sub("", message)
+
+
+_DRIVER = re.compile(r"nvidia-container|nvidia-ctk|libnvidia|unresolvable CDI devices|error running \S+ hook")
+_CHDIR = re.compile(r"\bchdir\b|Cwd must be an absolute path")
+_MKDIR = re.compile(r"^mkdir (/[^:]*): ")  # runc creates a working directory that is missing
+_MOUNT = re.compile(r'error mounting "[^"]*" to rootfs at ')
+_COMMAND = re.compile(r"\bexec: |\bexec /|executable file not found|no command specified")
+
+
+def start_remedy(message: str, container: Object, node: str | None) -> Remedy:
+    """What helps where the runtime could not start a container (its spec) of a pod."""
+    cause = runtime_cause(message)
+    made = _MKDIR.match(cause)
+    workdir = str(container.get("workingDir") or "")
+    if _CHDIR.search(cause) or (made and f"{workdir}/".startswith(f"{made[1].rstrip('/')}/")):
+        return Remedy(f"Check environment.workdir ({workdir})" if workdir else "Check environment.workdir")
+    if _DRIVER.search(cause):
+        return Remedy(f"The GPU driver or the container runtime of node {node} fails. Have it checked")
+    if _MOUNT.search(cause):
+        return Remedy("Check the paths in storage.workdirs: the image has something else there")
+    return Remedy("Check environment.command") if _COMMAND.search(cause) else Remedy()
+
+
+_MISSING = re.compile(r'\b(secret|configmap) "([^"]+)" not found', re.IGNORECASE)
+_MISSING_KEY = re.compile(r"couldn't find key (\S+) in (Secret|ConfigMap) [^/\s]+/(\S+)")
+
+
+def config_remedy(message: str, pod: Object) -> Remedy:
+    """What helps where a Secret or ConfigMap is missing, or one of its keys, that environment.env refers to."""
+    where = f"--namespace {pod['metadata']['namespace']}"
+    key = _MISSING_KEY.search(message)
+    if key:
+        field = "stringData" if key[2] == "Secret" else "data"
+        patch = f'\'{{"{field}": {{"{key[1]}": "VALUE"}}}}\''
+        command = f"kubectl patch {key[2].lower()} {key[3]} {where} --patch {patch}"
+        return Remedy(f"Add it with {command}, or correct environment.env", needs_user=True)
+    found = _MISSING.search(message)
+    if not found:
+        return Remedy("Create what is missing in the namespace, or correct environment.env")
+    kind, name = found[1].lower(), found[2]
+    values = " ".join(f"--from-literal={key}=VALUE" for key in sorted(_keys_of(pod, kind, name))) or "--from-file=FILE"
+    created = "secret generic" if kind == "secret" else kind
+    command = f"kubectl create {created} {name} {where} {values}"
+    return Remedy(f"Create it with {command}, or correct environment.env", needs_user=True)
+
+
+def _keys_of(pod: Object, kind: str, name: str) -> set[str]:
+    """The keys of a Secret or ConfigMap that the environment of a pod's containers refers to."""
+    source = "secretKeyRef" if kind == "secret" else "configMapKeyRef"
+    spec = pod["spec"]
+    return {
+        reference["key"]
+        for container in (*(spec.get("initContainers") or ()), *spec["containers"])
+        for variable in container.get("env") or ()
+        if (reference := (variable.get("valueFrom") or {}).get(source)) and reference.get("name") == name
+    }
+
+
+_UNRETRIEVED = re.compile(r"Unable to retrieve some image pull secrets \(([^)]+)\)")
+
+
+def pull_secret_remedy(messages: Iterable[str], namespace: str) -> str:
+    """The hint where the kubelet did not find the Secret for a private registry; "" where it said nothing of it."""
+    found = next((found for message in messages if (found := _UNRETRIEVED.search(message))), None)
+    if not found:
+        return ""
+    name = found[1].partition(",")[0].strip()
+    credentials = "--docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
+    command = f"kubectl create secret docker-registry {name} --namespace {namespace} {credentials}"
+    return f"Secret {name} of environment.imagePullSecret not found. Create it with {command}"
+
+
+_VOLUME = re.compile(r'for volume "([^"]+)"')
+_UNMOUNTED = re.compile(r"unmounted volumes=\[([^\]]*)\]")
+_HOST_PATH = re.compile(r"hostPath type check failed: (.+) is not (?:a |an )?(.+)")
+
+
+def concerns_template(message: str, workload: Object, pod: Object) -> bool:
+    """Whether a message is about a volume of the workload's template, as opposed to one that was added to the pod.
+
+    Admission adds a volume with the service account's token. The volume of a claim may be named as its
+    PersistentVolume, which no pod names.
+    """
+    listed = _UNMOUNTED.search(message)
+    named = set(listed[1].split()) if listed else set(_VOLUME.findall(message))
+    in_template = {volume["name"] for volume in workload["spec"]["template"]["spec"].get("volumes") or ()}
+    added = {volume["name"] for volume in pod["spec"].get("volumes") or ()} - in_template
+    return not named or not named <= added
+
+
+def volume_remedy(message: str, pod: Object) -> Remedy:
+    """What helps where a volume of a job cannot be mounted."""
+    path = _HOST_PATH.search(message)
+    node = pod["spec"].get("nodeName")
+    if path and path[2].startswith("directory"):
+        command = f"mkdir -p {shlex.quote(path[1])}"
+        return Remedy(f"Create it on node {node} with {command}, or correct storage.workdirs", needs_user=True)
+    if path:
+        return Remedy(f"Put it on node {node}, or correct path or type in storage.workdirs", needs_user=True)
+    found = _MISSING.search(message)
+    if found and found[1].lower() == "configmap":  # those of a hostfile and of DeepSpeed: manifests name none
+        job = (pod["metadata"].get("labels") or {}).get(APP) or "the job"
+        return Remedy(f"Apply the manifest of {job} again, which creates it", needs_user=True)
+    return Remedy("Check storage.workdirs")
+
+
+# Kubelet events about a pod whose sandbox, network or cgroup the node cannot create (pkg/kubelet/events/event.go).
+_NODE_FAULTS = ("FailedCreatePodSandBox", "NetworkNotReady", "FailedCreatePodContainer", "FailedPodSandBoxStatus")
+_VOLUME_FAULTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+
+
+def start_faults(pod: Object, events: Iterable[Object]) -> list[Object]:
+    """The events (those of the pod, oldest first) about what comes before its containers, while that lasts."""
+    status = pod.get("status", {})
+    if (status.get("phase") or "Pending") != "Pending" or not pod["spec"].get("nodeName"):
+        return []
+    conditions = status.get("conditions") or ()
+    # Since 1.29: its volumes are mounted, and its sandbox has a network.
+    if any((one["type"], one["status"]) == ("PodReadyToStartContainers", "True") for one in conditions):
+        return []
+    return [event for event in events if event.get("reason") in (*_NODE_FAULTS, *_VOLUME_FAULTS)]
+
+
+def is_node_fault(event: Object) -> bool:
+    return event.get("reason") in _NODE_FAULTS

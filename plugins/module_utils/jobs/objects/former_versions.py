@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What versions before this one built otherwise from the same manifest. What runs since then is left as it is."""
+
+from __future__ import annotations
+
+from ...engine.later_defaults import LaterDefault
+from ...labels import MAIN_CONTAINER
+
+_POD = ("spec", "template", "spec")
+_MAIN = (*_POD, "containers", (("name", MAIN_CONTAINER),))
+_FAILURE_RULES = [
+    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    {
+        "action": "FailJob",
+        "onExitCodes": {"containerName": MAIN_CONTAINER, "operator": "In", "values": [2, 126, 127]},
+    },
+]
+
+# Version 1.0.
+LATER_DEFAULTS = (
+    LaterDefault("StatefulSet", (*_MAIN, "readinessProbe")),
+    LaterDefault("Job", (*_POD, "topologySpreadConstraints")),
+    LaterDefault("Job", ("spec", "podFailurePolicy", "rules"), _FAILURE_RULES),
+)
