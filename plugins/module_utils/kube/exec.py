@@ -244,9 +244,10 @@ class _Conversation:
 
 def _buffered(connection: Any) -> int:
     """EVENT_READ if TLS has received data that the operating system no longer knows of."""
-    layers: tuple[Any, ...] = (connection, getattr(connection, "sslobj", None), getattr(connection, "socket", None))
-    held = any(layer.pending() for layer in layers if hasattr(layer, "pending"))  # several with TLS to a proxy
-    return selectors.EVENT_READ if held else 0
+    # A connection through a proxy that speaks TLS itself has several buffers (urllib3.util.ssltransport).
+    layers = (connection, *(getattr(connection, name, None) for name in ("incoming", "sslobj", "socket")))
+    held = (getattr(layer, "pending", 0) for layer in layers)
+    return selectors.EVENT_READ if any(pending() if callable(pending) else pending for pending in held) else 0
 
 
 def _opcodes() -> Any:
