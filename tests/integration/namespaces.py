@@ -32,7 +32,7 @@ def remove_namespaces(api: Api, *names: str) -> None:
         for kind in _RUN_PODS:
             api.call("DELETE", PATHS[kind].format(name), {"propagationPolicy": "Background"})
         api.delete("namespace", name)
-    eventually(lambda: all([_without_pods(api, name) for name in names]), 180)
+    eventually(lambda: all(_without_pods(api, name) for name in names), 180)
 
 
 def _without_pods(api: Api, namespace: str) -> bool:
