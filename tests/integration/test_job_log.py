@@ -164,7 +164,7 @@ MISSING = {
     ),
     "scaled to nothing": (
         "resting",
-        r"^job resting in namespace {namespace} is paused, and its pods and their logs are deleted",
+        r"^job resting in namespace {namespace} is paused, and its pods are deleted with their logs and files",
     ),
 }
 

@@ -57,12 +57,15 @@ def test_an_image_that_cannot_be_pulled(ansible: Ansible, api: Api, namespace: s
 
 
 @pytest.mark.parametrize("kind", [training, inference])
-def test_a_quota_that_is_exhausted(ansible: Ansible, api: Api, namespace: str, kind: Callable[..., dict[str, Any]]):
+def test_a_quota_that_is_too_small(ansible: Ansible, api: Api, namespace: str, kind: Callable[..., dict[str, Any]]):
     hard = {"requests.nvidia.com/gpu": "1"}
     api.create("resourcequota", {"metadata": {"name": "few"}, "spec": {"hard": hard}}, namespace)
     eventually(lambda: "hard" in api.get("resourcequota", "few", namespace).get("status", {}))
     result = failed_early(ansible, kind("greedy", resources={"gpu": 2}), namespace=namespace)
-    assert "quota few of the namespace is exhausted (nvidia.com/gpu: 2 requested, 0 of 1 used)" in result.message
+    assert (
+        "quota few of the namespace is too small for the job (nvidia.com/gpu: 2 requested, at most 1 allowed)"
+        in result.message
+    )
     assert api.list("pod", namespace, "app=greedy") == []
 
 

@@ -118,7 +118,7 @@ def guarded_patch(client: Client, step: Step, *, dry_run: bool) -> dict[str, Any
             return client.merge_patch(resource_of(live), live["metadata"], _merge_patch(step.changes), dry_run=dry_run)
         except KubeError as error:
             problem = error
-        is_conflict = _is_conflict(problem)
+        is_conflict = _is_conflict(problem) or (isinstance(problem, ApiError) and problem.status == 404)
         now = _look_again(client, live, problem, is_conflict, dry_run)
         if now is None or now["metadata"]["uid"] != live["metadata"]["uid"]:
             raise concurrent_change(live, now)

@@ -193,7 +193,7 @@ class LedgerStore:
         hint = " Grant get, create and patch on configmaps there." if forbidden else ""
         self._task.warn(
             f"the ledger of finished trainings in namespace {namespace} (ConfigMap {LEDGER}) is not up to date, "
-            f"so they may run again once Kubernetes has removed them: {error}.{hint}"
+            f"so they may run again once Kubernetes has removed them: {str(error).rstrip('.')}.{hint}"
         )
 
 

@@ -92,8 +92,8 @@ class RestartCopies:
         forbidden = isinstance(error, ApiError) and error.is_forbidden
         hint = " Grant list, create and deletecollection on controllerrevisions.apps there." if forbidden else ""
         self._task.warn(
-            f"copies of the trainings to restart cannot be kept in namespace {namespace}: {error}. If this task is "
-            f"interrupted, state=restarted cannot repeat it; state=present with the manifests can.{hint}"
+            f"copies of the trainings to restart cannot be kept in namespace {namespace}: {str(error).rstrip('.')}. If "
+            f"this task is interrupted, state=restarted cannot repeat it; state=present with the manifests can.{hint}"
         )
 
 

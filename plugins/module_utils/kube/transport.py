@@ -205,6 +205,32 @@ class Transport:
             headers.add(name, value)
         return headers
 
+    def connect(self, path: str, handshake: Callable[[Any, str, Any], T]) -> T:
+        """The result of ``handshake`` for a new connection: of its socket, the URL of ``path``, and headers for it.
+
+        For another protocol than HTTP. A server that does not respond in time is not asked again.
+        """
+        from urllib3.exceptions import HTTPError
+        from urllib3.exceptions import TimeoutError as Urllib3Timeout
+
+        for attempt in range(self._connection.retries + 1):
+            is_last = attempt == self._connection.retries
+            self._rate_limiter.wait()
+            if self._aborted:
+                raise ConnectionProblem(f"request not sent: GET {path}. The task had been aborted.")
+            try:
+                opened = _open_socket(self._pool, self._connection)
+                return handshake(opened, self._connection.server + path, self._headers("*/*", None))
+            except (HTTPError, OSError) as problem:
+                is_timeout = isinstance(problem, (TimeoutError, Urllib3Timeout))
+                if is_last or is_timeout or _is_certificate_problem(problem):
+                    raise ConnectionProblem(_cannot_reach(self._connection, problem)) from None
+            except ApiError as error:
+                if is_last or not _is_retryable(error, JSON):
+                    raise
+            self._sleep(_delay(attempt))
+        raise AssertionError("unreachable")  # pragma: no cover
+
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
     """UTF-8: the server's parser for apply patches rejects the surrogate pairs by which JSON escapes emoji."""
@@ -354,6 +380,21 @@ def _open_pool(connection: Connection) -> tuple[Any, str]:
         return manager, connection.server
     # Not a PoolManager, which spends a tenth of a request's time on finding its only pool.
     return urllib3.connection_from_url(connection.server, **options), urlsplit(connection.server).path
+
+
+def _open_socket(pool: Any, connection: Connection) -> Any:
+    """A socket to the server, behind proxy and TLS: that of a connection as the pool opens them for its requests."""
+    server = urlsplit(connection.server)
+    hosts = pool.connection_from_url(connection.server) if hasattr(pool, "connection_from_url") else pool
+    opened = hosts._new_conn()
+    opened.timeout = connection.request_timeout
+    if hosts.proxy is not None and server.scheme == "https":
+        hosts._prepare_proxy(opened)
+    elif hosts.proxy is not None:  # Requests go to the proxy itself; anything else needs a tunnel here as well.
+        opened.set_tunnel(server.hostname, server.port or 80, headers=dict(connection.proxy_headers))
+    if opened.sock is None:
+        opened.connect()
+    return opened.sock
 
 
 def _is_direct(connection: Connection) -> bool:

@@ -122,7 +122,7 @@ def test_a_former_job_that_cannot_be_restored_is_reported():
 def test_a_deletion_that_times_out_is_a_change():
     terminating = Exchange("GET", JOB, answer=live("Job", spec=OLD, leaving=True))
     problem = failed(recreation(), Exchange("DELETE", JOB), terminating)
-    assert "Job train is still terminating after 0 s." in str(problem)
+    assert "still terminating after 0 s: Job train." in str(problem)
     assert "The former Job was deleted, its successor was not created." in str(problem)
     assert problem.result.plan.changed
 
