@@ -169,7 +169,9 @@ def test_one_that_is_lost_ends_the_task_or_is_set_aside(ansible: Ansible, field:
     assert [name for name, job in result.jobs.items() if job["error"]] == ["lost", "slow"]
 
 
-def test_a_wait_is_one_watch_of_each_kind_and_a_list_before_and_after(ansible: Ansible, recorder: Recorder, namespace: str):
+def test_a_wait_is_one_watch_of_each_kind_and_a_list_before_and_after(
+    ansible: Ansible, recorder: Recorder, namespace: str
+):
     jobs = [compute(f"web-{number}", resources={"gpu": 4000}) for number in range(8)]
     ansible.job(definition=jobs, namespace=namespace)
     recorder.clear()
