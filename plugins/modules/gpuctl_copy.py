@@ -15,8 +15,9 @@ description:
   - Copies a file, or the content of a directory, to or from a running pod of a job. Only jobs created by this collection are
     supported.
   - Only files that differ are transferred. Files that are only at the destination stay.
-  - The destination is replaced after all files have arrived and their checksums are verified. If the transfer fails, it is left
-    unchanged. The files of a directory are replaced one after the other.
+  - The destination is replaced after all files have arrived and their checksums are verified. Until then, they are in a hidden
+    directory C(.gpuctl-copy.*) next to it. If the transfer fails, the destination is left unchanged. The files of a directory are
+    replaced one after the other.
   - Files keep their permissions. Directories get those of the source when they are created. Files in the pod belong to the user of
     the container, local files to the user that runs the module.
   - Links are copied as links if they cannot lead out of the directory. Other links, devices, sockets and pipes are not copied, and

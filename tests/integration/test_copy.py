@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -275,6 +276,37 @@ def test_a_connection_that_ends_leaves_the_destination(copies: Copies, tmp_path:
     assert dest.read_bytes() == source.read_bytes()
 
 
+@pytest.mark.parametrize("step", ["mkdtemp", "symlink_to"])
+def test_local_files_that_cannot_be_written(copies: Copies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str):
+    (copies.container() / "data").mkdir()
+    (copies.container() / "data" / "a").write_text("x")
+    (copies.container() / "data" / "link").symlink_to("a")
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise PermissionError(1, "Operation not permitted", "/some/where")
+
+    monkeypatch.setattr(tempfile if step == "mkdtemp" else Path, step, fail)
+    result = copies(local_path=str(tmp_path / "b"), remote_path="/data", state="from_pod")
+    begun = step == "symlink_to"
+    outcome = "Some files may have been copied." if begun else "Nothing was copied."
+    assert result["msg"] == f"local files cannot be copied: /some/where operation not permitted. {outcome}"
+    assert bool(result.get("changed")) == begun == (tmp_path / "b" / "a").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["b"] * begun
+
+
+def test_a_list_that_does_not_arrive(copies: Copies, tmp_path: Path):
+    with tcp_proxy(copies.cluster.url) as proxy:
+        copies.options = {**copies.options, "host": proxy.url}
+        proxy.down = 7_000  # the list of pods, but not that of files
+        (copies.container() / "data").mkdir()
+        for number in range(100):
+            (copies.container() / "data" / str(number)).write_text("x")
+        result = copies(local_path=str(tmp_path / "new"), remote_path="/data", state="from_pod")
+    assert result["msg"].startswith("lost the connection to the container: ")
+    assert result["msg"].endswith(" Nothing was copied. Run the task again.")
+    assert not (tmp_path / "new").exists()
+
+
 def test_an_answer_that_does_not_arrive_is_not_known(copies: Copies, tmp_path: Path):
     """All of stdin has been sent: the container may have put the files in place."""
     (tmp_path / "file").write_text("new")
@@ -476,9 +508,8 @@ def test_an_account_that_may_not_run_commands(copies: Copies, data: Path):
             )
         )
         result = copies(local_path=str(data), remote_path="/data", api_key=LAB_USER_TOKEN)
-        missing = "create" if verbs else "get"
         assert result["msg"].startswith("running commands in container main of pod lab-0 is forbidden: "), result
-        assert f'cannot {missing} resource "pods/exec"' in result["msg"]
+        assert ('cannot get resource "pods/exec"' in result["msg"]) == (not verbs)
         assert result["msg"].endswith(". Grant the account the verbs get and create for pods/exec.")
 
 

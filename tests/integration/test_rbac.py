@@ -173,8 +173,8 @@ def test_no_account_grants_more_than_it_holds(
 
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
-# Only sent when somebody else writes or deletes at the same moment (the object is read again) or has changed a job, or
-# after an interruption.
+# Only sent when somebody else writes, or deletes, at the same moment (the object is read again), or has changed a job,
+# or after an interruption.
 IN_RACES: set[Permission] = {
     ("get", "", "nodes"),  # engine/node_writer.py
     ("get", "", "resourcequotas"),  # quotas/quota_apply.py

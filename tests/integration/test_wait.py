@@ -169,7 +169,9 @@ def test_one_that_is_lost_ends_the_task_or_is_set_aside(ansible: Ansible, field:
     assert [name for name, job in result.jobs.items() if job["error"]] == ["lost", "slow"]
 
 
-def test_a_wait_is_one_list_and_one_watch_of_each_kind(ansible: Ansible, recorder: Recorder, namespace: str):
+def test_a_wait_is_one_watch_of_each_kind_and_a_list_before_and_after(
+    ansible: Ansible, recorder: Recorder, namespace: str
+):
     jobs = [compute(f"web-{number}", resources={"gpu": 4000}) for number in range(8)]
     ansible.job(definition=jobs, namespace=namespace)
     recorder.clear()
@@ -183,7 +185,8 @@ def test_a_wait_is_one_list_and_one_watch_of_each_kind(ansible: Ansible, recorde
     pods, events = (f"/api/v1/namespaces/{namespace}/{kind}" for kind in ("pods", "events"))
     # Pods and events are listed once in either case: they explain why the jobs are not running.
     assert {request: number for request, number in more.items() if namespace in request} == {
-        f"GET {deployments}": 1,
+        f"GET {deployments}": 2,
+        **{f"GET {path}": 1 for path in (pods, events)},
         **{f"WATCH {path}": 1 for path in (deployments, pods, events)},
     }
 

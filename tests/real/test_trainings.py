@@ -169,14 +169,23 @@ def test_force_ends_a_training_that_is_already_terminating(ansible: Ansible, api
     assert not ansible.job(name="deaf", namespace=namespace, state="absent", force=True, wait=True).changed
 
 
-def test_a_training_does_not_start_silently_beside_its_predecessor(ansible: Ansible, api: Api, namespace: str):
-    ansible.job(definition=shell("training", "deaf", STUBBORN), namespace=namespace, wait=True, wait_timeout=60)
+def test_a_training_does_not_start_beside_its_predecessor(ansible: Ansible, api: Api, namespace: str):
+    """Both would write to the same files. It waits for the old pods, or deletes them with force."""
+    manifest = shell("training", "deaf", STUBBORN)
+    ansible.job(definition=manifest, namespace=namespace, wait=True, wait_timeout=60)
     ansible.job(name="deaf", namespace=namespace, state="absent")
     eventually(lambda: all("deletionTimestamp" in pod["metadata"] for pod in pods(api, namespace, "deaf")))
-    result = ansible.job(definition=shell("training", "deaf", STUBBORN), namespace=namespace)
-    running = [pod for pod in pods(api, namespace, "deaf") if "deletionTimestamp" not in pod["metadata"]]
-    said = " ".join(result.screen.split())
-    assert not running or "terminating" in said, said
+    (former,) = pods(api, namespace, "deaf")
+    early = ansible.job(definition=manifest, namespace=namespace, wait_timeout=5)
+    assert early.failed
+    assert f"Pod {former['metadata']['name']}" in early.message
+    assert "still terminating after 5 s" in early.message
+    assert not api.get("job", "deaf", namespace)
+
+    forced = ansible.job(definition=manifest, namespace=namespace, force=True, wait=True, wait_timeout=60)
+    assert not forced.failed, forced.message
+    (pod,) = pods(api, namespace, "deaf")
+    assert pod["metadata"]["uid"] != former["metadata"]["uid"]
 
 
 def test_a_command_with_a_wrong_name_next_to_a_right_one(ansible: Ansible, namespace: str):

@@ -11,14 +11,13 @@ import asyncio
 import contextlib
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import WSMsgType, web
 
 from kubesim import errors, resources
-from kubesim.auth import User
+from kubesim.auth import Attributes, User
 from kubesim.options import Query
 from kubesim.request_info import RequestInfo
 from kubesim.subresources import container_named
@@ -35,7 +34,9 @@ PIECE = 32 * 1024  # of io.Copy in Go
 def answer(request: web.Request, cluster: Cluster, info: RequestInfo, query: Query, user: User) -> Command:
     """The command of a request; ApiError for what is refused before it runs."""
     # Since 1.35 a GET needs create as well (feature AuthorizePodWebsocketUpgradeCreatePermission).
-    cluster.authorizer.require(user, replace(info, verb="create"))
+    asked = Attributes("create", "", "pods", "exec", info.namespace, info.name)
+    if not cluster.authorizer.decide(user, asked).allowed:
+        raise errors.forbidden("", "pods", info.name, "")
     pod = cluster.registry.require(resources.by_kind("Pod"), info.namespace, info.name).obj
     container = container_named(pod, query.text("container"))
     if not pod["spec"].get("nodeName"):

@@ -12,6 +12,7 @@ from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .copy_container import Container
 from .copy_direction import DIRECTIONS, Sides
+from .copy_local import os_error_text
 from .copy_pods import pod_to_copy
 from .copy_tree import CopyPlan, facts, few, number_of, plan_copy, printable
 
@@ -43,8 +44,7 @@ def run(task: Task[CopyOptions]) -> dict[str, Any]:
         if plan.changed and not task.check_mode:
             transfer(container, sides, plan)
     except OSError as problem:
-        where = f"{printable(str(problem.filename))}: " if problem.filename else ""
-        raise TaskFailed(f"local files cannot be copied: {where}{problem.strerror or problem}.") from None
+        raise TaskFailed(f"{os_error_text(problem)}. Nothing was copied.") from None
     return {
         "changed": bool(plan.changed),
         "namespace": container.namespace,

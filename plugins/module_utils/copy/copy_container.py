@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from ..kube.exec import CommandNotStarted, ExecResult
+from ..kube.exec import CommandNotStarted, ConnectionLost, ExecResult
 from ..task import TaskFailed
 from .copy_tree import Listing, parse_listing, printable
 
@@ -41,8 +41,8 @@ class Container:
         except ApiError as error:
             if error.is_forbidden:
                 raise TaskFailed(
-                    f"running commands in {self} is forbidden: {error.message}. Grant the account the verbs get and "
-                    f"create for pods/exec."
+                    f"running commands in {self} is forbidden: {error.message.rstrip(' :.')}. Grant the account the "
+                    f"verbs get and create for pods/exec."
                 ) from None
             raise
 
@@ -57,7 +57,10 @@ class Container:
                     f"too many files in {self} to copy at once. Copy parts of the directory, or an archive."
                 )
 
-        result = self.run(command, stdin, collect)
+        try:
+            result = self.run(command, stdin, collect)
+        except ConnectionLost as problem:
+            raise TaskFailed(f"{problem} Nothing was copied. Run the task again.") from None
         try:
             listing = parse_listing(bytes(output))
         except ValueError as problem:

@@ -14,7 +14,7 @@ from ..kube.exec import ConnectionLost
 from ..task import TaskFailed
 from .copy_archive import Archive, FileChanged
 from .copy_container import Container, failure_text
-from .copy_local import Receiver, file_digest, list_directory, list_files
+from .copy_local import Receiver, file_digest, list_directory, list_files, os_error_text
 from .copy_scripts import (
     CORRUPTED,
     DIRECTORY,
@@ -172,11 +172,15 @@ def fetch_from_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
                 result = container.run(send_files(sides.source_path, len(stdin)), [stdin], receiver.write)
                 if result.exit_code:
                     raise TaskFailed(f"{container} cannot read the files: {failure_text(result)}. Nothing was copied.")
-            receiver.finish()
+            receiver.check_complete()
         except FileChanged as problem:
             raise TaskFailed(f"{problem}. Nothing was copied. {_AGAIN}") from None
         except ConnectionLost as problem:
             raise TaskFailed(f"{problem} Nothing was copied. {_AGAIN}") from None
+        try:
+            receiver.put_in_place()
+        except OSError as problem:
+            raise TaskFailed(f"{os_error_text(problem)}. Some files may have been copied.", changed=True) from None
 
 
 def _without_slash(path: str) -> str:

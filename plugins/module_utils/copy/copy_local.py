@@ -43,6 +43,12 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
+def os_error_text(problem: OSError) -> str:
+    """For a message, without its end."""
+    where = f" {printable(str(problem.filename))}" if problem.filename else ""
+    return f"local files cannot be copied:{where} {(problem.strerror or str(problem)).lower()}"
+
+
 def _names(root: Path) -> Iterator[str]:
     def fail(problem: OSError) -> None:
         raise problem
@@ -64,8 +70,8 @@ def _entry(path: Path) -> FileEntry:
 class Receiver:
     """Writes the files of a plan, whose contents arrive one after the other, next to their destination.
 
-    ``finish`` puts all of them in place. Before it, only a directory of its own is written, which does not outlive the
-    context. Raises FileChanged for content that is not what was listed, OSError where it cannot be written.
+    ``put_in_place`` moves all of them there. Before it, only a directory of its own is written, which does not outlive
+    the context. Raises FileChanged for content that is not what was listed, OSError where it cannot be written.
     """
 
     def __init__(self, root: Path, source: Tree, plan: CopyPlan) -> None:
@@ -97,9 +103,11 @@ class Receiver:
             if not self._left:
                 self._next()
 
-    def finish(self) -> None:
+    def check_complete(self) -> None:
         if self._file is not None:
             raise FileChanged(f"{printable(self._name)} changed while it was copied")
+
+    def put_in_place(self) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
         for name in self._plan.directories:
             (self._root / name).mkdir(exist_ok=True)

@@ -247,6 +247,8 @@ class Executor:
             raise _PartiallyApplied(f"{_sentence(error)} {unknown} {_RUN_AGAIN}") from error
         try:
             self._wait_until_gone(step, plan)
+        except ConcurrentChange as error:
+            raise _PartiallyApplied(str(error)) from error
         except KubeError as error:
             not_created = f"The former {kind} was deleted, its successor was not created."
             raise _PartiallyApplied(f"{_sentence(error)} {not_created} {_RUN_AGAIN}") from error
@@ -294,33 +296,37 @@ class Executor:
         """Wait until the live object of the step is gone, and former pods; new ones may have their names."""
         if not step.live and not step.former_pods:
             return
-        if step.kind in WORKLOAD_KINDS:
-            self._kill_pods(plan)
         left, progress_at = "", time.monotonic() + _PROGRESS_SECONDS
+        kills = step.kind in WORKLOAD_KINDS
 
         def is_gone() -> bool:
-            nonlocal left, progress_at
+            nonlocal left, progress_at, kills
             left = self._left(step, plan)
+            if left and kills:  # Not before it is certain that the pods are not those of another run.
+                self._kill_pods(plan)
+                kills = False
             if left and time.monotonic() > progress_at:
                 self.progress(f"{describe(plan)}: waits until its predecessor is gone: {left}")
                 progress_at += _PROGRESS_SECONDS
             return not left
 
         if not poll(is_gone, self.gone_timeout, backoff(0.1, 1.5, 2.0), sleep=self.sleep):
-            kills = step.kind in WORKLOAD_KINDS and self.grace_seconds is None
-            at_once = ", or set force=true to delete its pods at once" if kills else ""
+            may_kill = step.kind in WORKLOAD_KINDS and self.grace_seconds is None
+            at_once = ", or set force=true to delete its pods at once" if may_kill else ""
             raise KubeError(
                 f"still terminating after {self.gone_timeout:.0f} s: {left}. Raise wait_timeout, or run the task again "
                 f"once it is gone{at_once}."
             )
 
     def _left(self, step: Step, plan: Plan) -> str:
-        """What is not gone yet: the live object, else former pods and their nodes."""
-        if step.live:
-            metadata = step.live["metadata"]
-            now = self.client.get(resource_of(step.live), metadata.get("namespace"), metadata["name"])
-            if now is not None and now["metadata"]["uid"] == metadata["uid"]:
-                return f"{step.live['kind']} {metadata['name']}"
+        """What is not gone yet: the live object, else former pods and their nodes. Raises ConcurrentChange."""
+        awaited = step.live or step.desired
+        metadata = awaited["metadata"]
+        now = self.client.get(resource_of(awaited), metadata.get("namespace"), metadata["name"])
+        if now is not None:
+            if now["metadata"]["uid"] != metadata.get("uid"):  # Any pods belong to what another run has created.
+                raise concurrent_change(awaited, now)
+            return f"{awaited['kind']} {metadata['name']}"
         if not step.former_pods:
             return ""
         former = {pod["metadata"]["uid"] for pod in step.former_pods}

@@ -12,7 +12,7 @@ from ..cluster.read import JobId
 from ..engine.apply import ApplyResult
 from ..engine.plan import Plan
 from ..kube.errors import ApiError, KubeError
-from ..kube.resources import CONFIG_MAP
+from ..kube.resources import CONFIG_MAP, JOB
 from ..kube.times import now_as_text
 from ..labels import FIELD_MANAGER, LEDGER, MANAGED_BY
 from ..task import Task
@@ -21,6 +21,10 @@ from .restart_copies import RestartCopies, RestartCopy, is_restart
 
 if TYPE_CHECKING:
     from .job import JobOptions
+
+
+_ATTEMPTS = 10  # Each conflict is a write of another run; the last attempt takes any version.
+_NO_VERSION = "1"  # of no object
 
 
 class LedgerStore:
@@ -33,6 +37,8 @@ class LedgerStore:
     def __init__(self, task: Task[JobOptions]) -> None:
         self._task = task
         self._entries: dict[str, dict[str, Entry]] = {}
+        self._texts: dict[str, dict[str, str]] = {}  # by namespace, as last read or written
+        self._versions: dict[str, str] = {}
         self._missing: set[str] = set()
         self._inaccessible: set[str] = set()
         self._replaced: dict[str, dict[str, Entry]] = defaultdict(dict)  # by namespace and name, as they were before
@@ -154,10 +160,15 @@ class LedgerStore:
                 found = None
             if found is None:
                 self._missing.add(namespace)
-            entries = self._entries[namespace] = read_entries((found or {}).get("data") or {})
+            self._remember(namespace, found or {})
+            entries = self._entries[namespace] = read_entries(self._texts[namespace])
             interrupted = (name for name, entry in entries.items() if entry.is_being_replaced)
             self._may_have_copies |= {(namespace, name) for name in interrupted}
         return self._entries[namespace]
+
+    def _remember(self, namespace: str, ledger: Mapping[str, Any]) -> None:
+        self._texts[namespace] = ledger.get("data") or {}
+        self._versions[namespace] = ledger.get("metadata", {}).get("resourceVersion", _NO_VERSION)
 
     def _read_or_warn(self, namespace: str) -> dict[str, Entry]:
         """The same after jobs were applied, when nothing may fail any more."""
@@ -174,15 +185,41 @@ class LedgerStore:
             self._warn_inaccessible(namespace, error)
 
     def _send(self, namespace: str, keys: Mapping[str, str | None]) -> None:
-        """A merge patch only touches the keys that it names, so concurrent runs keep each other's entries."""
+        """Write only the keys named, so that concurrent runs keep each other's entries.
+
+        Where another run has written the same training since the ledger was read, the live Job tells which one counts.
+        """
         if not keys or namespace in self._inaccessible:
             return
         metadata = {"name": LEDGER, "namespace": namespace}
         client = self._task.client()
         created = namespace in self._missing and client.create(_new_ledger(metadata, keys))
         self._missing.discard(namespace)  # another run may have created it
-        if not created:
-            client.merge_patch(CONFIG_MAP, metadata, {"data": keys})
+        for attempt in range(_ATTEMPTS):
+            if created or not keys:
+                return
+            version = {"resourceVersion": self._versions[namespace]} if attempt < _ATTEMPTS - 1 else {}
+            try:
+                written = client.merge_patch(CONFIG_MAP, {**metadata, **version}, {"data": keys})
+                self._remember(namespace, written)
+                return
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+            before = self._texts[namespace]
+            self._remember(namespace, client.get(CONFIG_MAP, namespace, LEDGER) or {})
+            now = self._texts[namespace]
+            keys = {
+                name: text
+                for name, text in keys.items()
+                if now.get(name) in (before.get(name), text) or self._is_of_live_job(namespace, name, text)
+            }
+
+    def _is_of_live_job(self, namespace: str, name: str, text: str | None) -> bool:
+        """Whether an entry, None for a removed one, fits the Job by now; another run has written one for it as well."""
+        job = self._task.client().get(JOB, namespace, name)
+        entry = read_entries({name: text}).get(name) if text else None
+        return (job and job["metadata"]["uid"]) == (entry and entry.uid)
 
     def _discard(self, jobs: Iterable[JobId]) -> set[JobId]:
         """Before the ledger is written: once it says that a run has begun, nobody looks for copies any more.

@@ -55,6 +55,18 @@ class ConnectionLost(ConnectionProblem):
         self.may_be_written = may_be_written
 
 
+class NoWebSocket(ConnectionProblem):
+    """Something else answered than a server that speaks the protocol."""
+
+    is_transient = False
+
+    def __init__(self, url: str, answer: str) -> None:
+        super().__init__(
+            f"no WebSocket to the API server at {url.partition('?')[0]}: {answer.rstrip('.')}. A proxy or load "
+            f"balancer in between has to pass WebSockets on."
+        )
+
+
 def exec_path(path: str, container: str, command: Sequence[str]) -> str:
     """Path and query for a command (core/v1 PodExecOptions)."""
     streams = [("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
@@ -98,7 +110,7 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
         connection.close()
         status = read_json(getattr(problem, "resp_body", None) or b"") or {}
         if status.get("kind") != "Status":
-            raise ConnectionProblem(_no_websocket(url, f"HTTP {problem.status_code}")) from None
+            raise NoWebSocket(url, f"HTTP {problem.status_code}") from None
         raise ApiError("GET", urlsplit(url).path, problem.status_code, status) from None
     except WebSocketTimeoutException:
         connection.close()
@@ -108,15 +120,8 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
         raise ConnectionError(str(problem)) from None
     except WebSocketException as problem:
         connection.close()
-        raise ConnectionProblem(_no_websocket(url, str(problem))) from None
+        raise NoWebSocket(url, str(problem)) from None
     return websocket
-
-
-def _no_websocket(url: str, answer: str) -> str:
-    return (
-        f"no WebSocket to the API server at {url.partition('?')[0]}: {answer.rstrip('.')}. A proxy or load balancer in "
-        f"between has to pass WebSockets on."
-    )
 
 
 class _Conversation:
@@ -239,9 +244,10 @@ class _Conversation:
 
 def _buffered(connection: Any) -> int:
     """EVENT_READ if TLS has received data that the operating system no longer knows of."""
-    layers: tuple[Any, ...] = (connection, getattr(connection, "sslobj", None), getattr(connection, "socket", None))
-    held = any(layer.pending() for layer in layers if hasattr(layer, "pending"))  # several with TLS to a proxy
-    return selectors.EVENT_READ if held else 0
+    # A connection through a proxy that speaks TLS itself has several buffers (urllib3.util.ssltransport).
+    layers = (connection, *(getattr(connection, name, None) for name in ("incoming", "sslobj", "socket")))
+    held = (getattr(layer, "pending", 0) for layer in layers)
+    return selectors.EVENT_READ if any(pending() if callable(pending) else pending for pending in held) else 0
 
 
 def _opcodes() -> Any:

@@ -183,6 +183,19 @@ def test_half_of_two_writers():
     )
 
 
+def test_two_writers_may_take_turns_with_jobs_that_are_independent_of_each_other():
+    def job(name: str, version: int) -> dict[str, Any]:
+        made = obj("Job", name, spec={"v": version})
+        made["metadata"]["labels"] = {"app": name}
+        return made
+
+    right = [state(job("one", version), job("two", version)).contents for version in (1, 2)]
+    seen = replace(RACE, scenario=GOOD.scenario, expected=right)
+    for one, two, found in ((1, 1, set()), (1, 2, set()), (1, 3, {"mixture"})):
+        assert broken(replace(seen, after=state(job("one", one), job("two", two)))) & {"mixture"} == found
+    assert "mixture" in broken(replace(seen, after=state(job("one", 1))))
+
+
 def test_undoing_what_another_one_has_done():
     seen = replace(RACE, first=failed("lost"), rival_alone=[state(THEIRS, SERVICE).contents])
     assert broken(replace(seen, after=state(THEIRS, SERVICE))) == set()

@@ -136,9 +136,12 @@ def test_a_long_wait_for_former_pods_shows_progress(monkeypatch):
     plan = plan.with_steps([replace(plan.steps[0], former_pods=(pod,))])
     selector = {"labelSelector": "app=train,app.kubernetes.io/managed-by=runwhere.gpuctl", "limit": "500"}
     pods = {**selector, "fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+    none = Exchange("GET", JOB, status=404, answer=DELETED)
     lines: list[str] = []
     with conversation(
+        none,
         Exchange("GET", PODS, pods, answer={"items": [pod, other]}),
+        replace(none),
         Exchange("GET", PODS, pods, answer={"items": [other]}),  # of another run
         Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=NEW), "1"), answer=live("Job", spec=NEW)),
     ) as url:
@@ -148,6 +151,74 @@ def test_a_long_wait_for_former_pods_shows_progress(monkeypatch):
         )
         executor.apply_plan(plan)
     assert lines == ["training train in namespace ml: waits until its predecessor is gone: Pod train-x on node-1"]
+
+
+def test_the_pods_of_a_job_that_another_run_has_created_are_not_waited_for():
+    pod = {"metadata": {"name": "train-0", "namespace": "ml", "uid": "p"}, "spec": {}}
+    plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [])
+    plan = plan.with_steps([replace(plan.steps[0], former_pods=(pod,))])
+    problem = failed(plan, Exchange("GET", JOB, answer=live("Job", spec=OLD)))
+    assert problem.result.conflict
+    assert "another run changed Job train at the same time" in str(problem)
+
+
+def test_a_job_that_another_run_has_created_meanwhile_is_a_conflict():
+    theirs = live("Job", spec=OLD)
+    theirs["metadata"]["uid"] = "another"
+    problem = failed(recreation(), Exchange("DELETE", JOB), Exchange("GET", JOB, answer=theirs))
+    assert problem.result.conflict
+    assert problem.result.plan.changed
+    assert "another run changed Job train at the same time" in str(problem)
+    assert "was not created" not in str(problem)
+
+
+def test_a_lost_creation_is_not_followed_by_a_restoration():
+    lost = Exchange("GET", JOB, status=0)
+    gone = Exchange("GET", JOB, status=404, answer=DELETED)
+    problem = failed(recreation(), Exchange("DELETE", JOB), gone, Exchange("PATCH", JOB, APPLY, status=0), lost)
+    assert "The former Job was deleted. It is not known whether its successor was created." in str(problem)
+    assert problem.result.plan.changed
+
+
+def test_a_lost_write_that_cannot_be_looked_up_counts_as_a_change():
+    plan = plan_job("train", "ml", "inference", [wanted("Deployment")], [])
+    problem = failed(plan, Exchange("PATCH", DEPLOYMENT, APPLY, status=0), Exchange("GET", DEPLOYMENT, status=0))
+    assert str(problem).endswith("It is not known whether Deployment train was written.")
+    assert [str(step) for step in problem.result.plan.steps] == ["create Deployment train"]
+
+
+def test_a_lost_write_that_was_not_made_is_no_change():
+    plan = plan_job("train", "ml", "inference", [wanted("Deployment")], [])
+    absent = Exchange("GET", DEPLOYMENT, status=404, answer=DELETED)
+    problem = failed(plan, Exchange("PATCH", DEPLOYMENT, APPLY, status=0), absent)
+    assert "not known" not in str(problem)
+    assert not problem.result.plan.changed
+
+
+def test_what_a_former_job_owned_is_never_reused():
+    former, service = live("Job", spec=OLD), live("Service", "svc-train", spec={"clusterIP": "None"})
+    service = with_owner(service, former, former["metadata"]["uid"])
+    plan = plan_job(
+        "train", "ml", "training", [wanted("Job", spec=NEW), wanted("Service", "svc-train")], [former, service]
+    )
+    plan = plan.with_steps([replace(plan.steps[0], action=Action.RECREATE), *plan.steps[1:]])
+    successor = live("Job", spec=NEW)
+    successor["metadata"]["uid"] = "another"
+    desired = at(with_owner(wanted("Service", "svc-train"), successor, "another"), "1")
+    stale = {"kind": "Status", "code": 409, "reason": "Conflict", "message": "the object has been modified"}
+    leaving = {**service, "metadata": {**service["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    background = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+    with conversation(
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=DELETED),
+        Exchange("PATCH", JOB, APPLY, answer=successor),
+        Exchange("PATCH", SERVICE, APPLY, sent=desired, status=409, answer=stale),
+        Exchange("GET", SERVICE, answer=leaving),
+        Exchange("DELETE", SERVICE, sent={**background, "preconditions": {"uid": "uid-of-svc-train"}}),
+        Exchange("PATCH", SERVICE, APPLY, sent=desired, answer=live("Service", "svc-train")),
+    ) as url:
+        client = Client(Connection(url, authorization=dict, retries=0))
+        Executor(client, check_mode=False, gone_timeout=0, warn=pytest.fail).apply_plan(plan)
 
 
 def test_a_refused_deletion_is_not_a_change():

@@ -63,12 +63,28 @@ def holds(*exchanges: Exchange, record: list[ApplyResult], times: int = 1, check
     return warnings
 
 
-def read(**data: str) -> Exchange:
-    return Exchange("GET", LEDGER, answer={"data": data})
+def stored(version: str = "5", **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": "gpuctl-ledger", "namespace": "ml", "resourceVersion": version}, "data": data}
 
 
-def patch(data: dict[str, str | None], **answer: Any) -> Exchange:
-    return Exchange("PATCH", LEDGER, WRITE, sent={"data": data, "metadata": {}}, **answer)
+def read(version: str = "5", **data: str) -> Exchange:
+    return Exchange("GET", LEDGER, answer=stored(version, **data))
+
+
+def patch(data: dict[str, str | None], version: str = "5", **answer: Any) -> Exchange:
+    sent = {"data": data, "metadata": {"resourceVersion": version}}
+    return Exchange("PATCH", LEDGER, WRITE, sent=sent, **answer)
+
+
+def stale(data: dict[str, str | None], version: str = "5") -> Exchange:
+    return patch(data, version, status=409, answer=status(409, "Conflict"))
+
+
+def live(name: str, uid: str) -> Exchange:
+    found = job(name)
+    return Exchange(
+        "GET", f"/apis/batch/v1/namespaces/ml/jobs/{name}", answer={"metadata": {**found["metadata"], "uid": uid}}
+    )
 
 
 def test_the_first_training_of_a_namespace_creates_the_ledger():
@@ -95,13 +111,34 @@ def test_another_run_may_create_it_first():
     with conversation(
         Exchange("GET", LEDGER, status=404, answer=NOT_FOUND),
         Exchange("POST", LEDGERS, WRITE, status=409, answer=status(409, "AlreadyExists")),
-        patch(written("a"), answer={}),
-        patch(written("b"), answer={}),
+        stale(written("a"), "1"),
+        read("6", other="anything"),
+        patch(written("a"), "6", answer=stored("7", **written("a"))),
+        patch(written("b"), "7", answer=stored("8", **written("a", "b"))),
     ) as url:
         store = ledger(url, warnings)
         store.record(submitted("a"))
         store.record(submitted("b"))
     assert not warnings
+
+
+def test_the_entries_of_other_trainings_do_not_matter():
+    assert not holds(
+        read("5"),
+        stale(written("a")),
+        read("6", **written("b")),
+        patch(written("a"), "6", answer=stored("7")),
+        record=submitted("a"),
+    )
+
+
+def test_the_entry_of_another_run_stays_if_its_job_is_the_live_one():
+    theirs = str(Entry("another", "uid-of-theirs", "2026-01-01T00:00:01Z", 3600))
+    conflict = (read("5"), stale(written("a")), read("6", a=theirs))
+    assert not holds(*conflict, live("a", "uid-of-theirs"), record=submitted("a"))
+    assert not holds(
+        *conflict, live("a", "uid-of-a"), patch(written("a"), "6", answer=stored("7")), record=submitted("a")
+    )
 
 
 def test_only_new_entries_are_written():
