@@ -128,7 +128,8 @@ def _message(seen: Observation) -> Iterator[str]:
 def _deletion(seen: Observation) -> Iterator[str]:
     if not seen.first.failed or seen.scenario.deletes or seen.rivals:
         return
-    gone = [key for key in _workloads(seen.before) if key not in _workloads(seen.after)]
+    there = {_job_of(key) for key in _workloads(seen.after)}
+    gone = [key for key in _workloads(seen.before) if _job_of(key) not in there]
     if gone and not re.search(r"delet|is gone|no longer", seen.first.text):
         yield f"{gone[0]} was deleted, and the message does not say so: {_first_line(seen.first)}"
 
@@ -270,6 +271,11 @@ def is_race(case: Case) -> bool:
 
 def _workloads(state: Snapshot) -> list[str]:
     return [key for key in state.contents if key.partition(" ")[0] in WORKLOADS]
+
+
+def _job_of(key: str) -> str:
+    """The namespace and name of a workload, whose kind may have changed."""
+    return key.partition(" ")[2]
 
 
 def _work(before: Snapshot, after: Snapshot) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ class TcpProxy:
 
     target: tuple[str, int]
     port: int = 0
+    scheme: str = "http"
     up: float = float("inf")
     down: float = float("inf")
     silent: bool = False
@@ -31,10 +33,12 @@ class TcpProxy:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
-    def serve(self, client: socket.socket) -> None:
+    def serve(self, client: socket.socket, context: ssl.SSLContext | None) -> None:
         target = self.target
+        if context:
+            client = context.wrap_socket(client, server_side=True)
         if not target[0]:
             head = b""
             while not head.endswith(b"\r\n\r\n"):
@@ -65,16 +69,18 @@ class TcpProxy:
 
 
 @contextmanager
-def tcp_proxy(url: str = "") -> Iterator[TcpProxy]:
-    """In front of a server; without one, a proxy for CONNECT."""
+def tcp_proxy(url: str = "", context: ssl.SSLContext | None = None) -> Iterator[TcpProxy]:
+    """In front of a server; without one, a proxy for CONNECT, which speaks TLS with a context."""
     listener = socket.create_server(("127.0.0.1", 0))
     place = urlsplit(url)
-    proxy = TcpProxy((place.hostname or "", place.port or 0), listener.getsockname()[1])
+    scheme = "https" if context else "http"
+    proxy = TcpProxy((place.hostname or "", place.port or 0), listener.getsockname()[1], scheme)
 
     def accept() -> None:
         with suppress(OSError):
             while True:
-                threading.Thread(target=proxy.serve, args=(listener.accept()[0],), daemon=True).start()
+                client = listener.accept()[0]
+                threading.Thread(target=proxy.serve, args=(client, context), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
     yield proxy

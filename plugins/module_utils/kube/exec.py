@@ -45,6 +45,17 @@ class CommandNotStarted(KubeError):
     """The container runtime could not run the command; most often, the container does not have it."""
 
 
+class NoWebSocket(ConnectionProblem):
+    """The answer to the handshake is that of somebody else than the API server."""
+
+    def __init__(self, url: str, answer: str, *, is_transient: bool = False) -> None:
+        super().__init__(
+            f"no WebSocket to the API server at {url.partition('?')[0]}: {answer.rstrip('.')}. A proxy or load "
+            f"balancer in between has to pass WebSockets on."
+        )
+        self.is_transient = is_transient
+
+
 class ConnectionLost(ConnectionProblem):
     """The connection broke before the command's end. ``may_be_written``: it had received all of its stdin."""
 
@@ -53,18 +64,6 @@ class ConnectionLost(ConnectionProblem):
     def __init__(self, message: str, *, may_be_written: bool) -> None:
         super().__init__(message)
         self.may_be_written = may_be_written
-
-
-class NoWebSocket(ConnectionProblem):
-    """Something else answered than a server that speaks the protocol."""
-
-    is_transient = False
-
-    def __init__(self, url: str, answer: str) -> None:
-        super().__init__(
-            f"no WebSocket to the API server at {url.partition('?')[0]}: {answer.rstrip('.')}. A proxy or load "
-            f"balancer in between has to pass WebSockets on."
-        )
 
 
 def exec_path(path: str, container: str, command: Sequence[str]) -> str:
@@ -110,7 +109,7 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
         connection.close()
         status = read_json(getattr(problem, "resp_body", None) or b"") or {}
         if status.get("kind") != "Status":
-            raise NoWebSocket(url, f"HTTP {problem.status_code}") from None
+            raise NoWebSocket(url, f"HTTP {problem.status_code}", is_transient=problem.status_code >= 500) from None
         raise ApiError("GET", urlsplit(url).path, problem.status_code, status) from None
     except WebSocketTimeoutException:
         connection.close()

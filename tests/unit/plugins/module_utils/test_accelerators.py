@@ -200,7 +200,12 @@ def test_a_job_row_counts_them() -> None:
             "it needs 6 AMD GPUs on one node, but the largest node of the cluster has 4 AMD GPUs",
             "Lower resources.amd_gpu, or spread the training with resources.node_count",
         ),
-        (node(), [], "no node of the cluster has AMD GPUs", "Set resources.pool to a pool with AMD GPUs"),
+        (
+            node(),
+            [],
+            "no node of the cluster has AMD GPUs",
+            "Set resources.pool to a pool with AMD GPUs, or install the device plugin for amd.com/gpu",
+        ),
         (
             amd_node(8),
             [amd_pod(7, nodeName="n1")],

@@ -7,16 +7,24 @@ tests/integration/test_copy.py runs commands that succeed.
 from __future__ import annotations
 
 import json
+import os
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client, cached_client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, ConnectionProblem
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.exec import exec_path
+from integration.api import eventually
+from integration.cut_proxy import tcp_proxy
+from kubesim import Cluster
+
+from .test_tls import pem_files
 
 PATH = "/api/v1/namespaces/ml/pods/x/exec"
 PAGE = "<html>Sign in</html>"
@@ -105,6 +113,13 @@ def test_what_may_pass_is_tried_again(answer: bytes):
     assert len(heads) == 2
 
 
+def test_a_page_of_a_load_balancer_that_is_busy():
+    page = http("502 Bad Gateway", PAGE, "text/html")
+    with server(page, status(400, "no")) as (url, heads), pytest.raises(ApiError, match="no"):
+        run(url)
+    assert len(heads) == 2
+
+
 def test_a_server_that_stays_busy():
     with server(*[status(503, "busy")] * 3) as (url, heads), pytest.raises(ApiError, match="HTTP 503"):
         run(url)
@@ -137,6 +152,26 @@ def test_a_silent_server_is_given_up_after_request_timeout():
         pytest.raises(ConnectionProblem, match=r"no answer within 0 s \(request_timeout\)"),
     ):
         run(url, timeout=0.2)
+
+
+def test_tls_to_a_proxy(tmp_path: Path):
+    """The proxy delivers more at once than is read at once: what TLS has kept must not be waited for."""
+    certificate, key = pem_files(tmp_path, "localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with Cluster(nodes=1, tls=True, exec_root=tmp_path).running() as cluster, tcp_proxy(context=context) as proxy:
+        spec = {"nodeName": "node-1", "containers": [{"name": "main", "image": "i"}]}
+        pod = {"metadata": {"name": "x", "namespace": "default"}, "spec": spec}
+        cluster.call(lambda: cluster.registry.create("Pod", pod))
+        eventually(lambda: cluster.call(lambda: cluster.kubelet.is_running(pod, "main")))
+        kubeconfig = str(cluster.kubeconfig(tmp_path / "kubeconfig"))
+        # Less than the seconds between pings, which would bring the data that was overlooked.
+        options = {"proxy": proxy.url, "validate_certs": False, "kubeconfig": kubeconfig, "request_timeout": 4}
+        client, received = cached_client(options, {}), bytearray()
+        sent = os.urandom(2_000_000)
+        pieces = [sent[start : start + 65_536] for start in range(0, len(sent), 65_536)]
+        client.run_command("default", "x", "main", ["head", "-c", str(len(sent))], pieces, received.extend)
+    assert received == sent
 
 
 def test_no_server():
