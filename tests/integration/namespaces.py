@@ -9,11 +9,12 @@ themselves are awaited once, at the end.
 from __future__ import annotations
 
 import secrets
+import time
 
 from .api import PATHS, Api, eventually
 
 _PREFIX = "gpuctl-test-"
-_RUN_PODS = ("job", "deployment", "statefulset", "pod")
+_WORKLOADS = ("job", "deployment", "statefulset")
 
 
 def unused_namespace() -> str:
@@ -29,18 +30,24 @@ def make_namespace(api: Api) -> str:
 def remove_namespaces(api: Api, *names: str) -> None:
     """Delete those that exist; on return none of their pods is left."""
     for name in names:
-        for kind in _RUN_PODS:
+        for kind in _WORKLOADS:
             api.call("DELETE", PATHS[kind].format(name), {"propagationPolicy": "Background"})
+        _delete_pods(api, name, grace_seconds=1)  # Programs that ignore SIGTERM would use up that of their job.
         api.delete("namespace", name)
-    eventually(lambda: all(_without_pods(api, name) for name in names), 180)
+    # A kubelet that has begun to wait for the end of a pod does not heed a shorter grace period.
+    polite_until = time.monotonic() + 20
+    eventually(lambda: all(_without_pods(api, name, force=time.monotonic() > polite_until) for name in names), 180)
 
 
-def _without_pods(api: Api, namespace: str) -> bool:
-    """Whether no pod is left. Containers that ignore SIGTERM would last for the grace period of their job."""
-    if not api.list("pod", namespace):
-        return True
-    api.call("DELETE", PATHS["pod"].format(namespace), {"gracePeriodSeconds": 1})
-    return False
+def _without_pods(api: Api, namespace: str, *, force: bool) -> bool:
+    pods = api.list("pod", namespace)
+    if pods and force:
+        _delete_pods(api, namespace, grace_seconds=0)
+    return not pods
+
+
+def _delete_pods(api: Api, namespace: str, grace_seconds: int) -> None:
+    api.call("DELETE", PATHS["pod"].format(namespace), {"gracePeriodSeconds": grace_seconds})
 
 
 def wait_for_removals(api: Api) -> None:

