@@ -20,7 +20,8 @@ _QUOTED = 80  # characters of a text that is not an answer
 class Expected:
     """The kind of the object that answers a request, and its name.
 
-    ``or_status``: the server may also answer a deletion with a Status (apiserver, handlers/delete.go).
+    ``or_status``: the server may also answer a deletion with a Status that names the object (apiserver,
+    registry/generic/registry/store.go, ``finalizeDelete``).
     """
 
     kind: str
@@ -30,7 +31,7 @@ class Expected:
     def matches(self, answer: dict[str, Any]) -> bool:
         kind = answer.get("kind")
         if self.or_status and kind == "Status":
-            return answer.get("status") == "Success"
+            return answer.get("status") == "Success" and (self.name is None or _name_of(answer, "details") == self.name)
         if kind != self.kind:
             return False
         if self.kind.endswith("List"):
@@ -76,9 +77,9 @@ def described(response: Any) -> str:
     return "incomplete JSON" if text.startswith("{") else f"the text {_quoted(text)}"
 
 
-def _name_of(answer: dict[str, Any]) -> Any:
-    metadata = answer.get("metadata")
-    return metadata.get("name") if isinstance(metadata, dict) else None
+def _name_of(answer: dict[str, Any], field: str = "metadata") -> Any:
+    found = answer.get(field)
+    return found.get("name") if isinstance(found, dict) else None
 
 
 def read_json(data: bytes) -> dict[str, Any] | None:

@@ -42,7 +42,7 @@ def _identity(exchange: Exchange, accept: str) -> dict[str, Any]:
     if exchange.status >= 400:
         return {"kind": "Status"}
     if exchange.method == "DELETE":
-        return {"kind": "Status", "status": "Success"}
+        return {"kind": "Status", "status": "Success", "details": {"name": exchange.path.rpartition("/")[2]}}
     *parents, last = exchange.path.split("/")
     kinds = {resource.plural: resource.kind for resource in vars(resources).values() if isinstance(resource, Resource)}
     if last in kinds and exchange.method == "GET":

@@ -24,7 +24,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources imp
 from .conversation import Exchange, conversation
 
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
-SUCCESS = {"kind": "Status", "status": "Success"}
+SUCCESS = {"kind": "Status", "status": "Success", "details": {"name": "train"}}
 TRAIN = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "ml", "uid": "u-1"}}
 APPLY = {"fieldManager": "runwhere.gpuctl", "force": "false", "fieldValidation": "Strict"}
 
@@ -251,9 +251,10 @@ def test_a_log_is_not_a_login_page():
         client(url, retries=0).read_log("ml", "train-x", {}, list)
 
 
-def test_a_deletion_that_was_not_successful_is_not_an_answer():
-    refused = {"kind": "Status", "status": "Failure"}
-    with conversation(Exchange("DELETE", f"{JOBS}/train", answer=refused)) as url, pytest.raises(InvalidResponse):
+@pytest.mark.parametrize("other", [{"status": "Failure"}, {"details": {"name": "other"}}, {"details": None}])
+def test_the_status_of_something_else_is_no_deletion(other):
+    status = {**SUCCESS, **other}
+    with conversation(Exchange("DELETE", f"{JOBS}/train", answer=status)) as url, pytest.raises(InvalidResponse):
         client(url, retries=0).delete(JOB, TRAIN["metadata"], propagation="Background")
 
 
