@@ -126,7 +126,8 @@ def _message(seen: Observation) -> Iterator[str]:
 def _deletion(seen: Observation) -> Iterator[str]:
     if not seen.first.failed or seen.scenario.deletes or seen.rivals:
         return
-    gone = [key for key in _workloads(seen.before) if key not in _workloads(seen.after)]
+    left = {key.partition(" ")[2] for key in _workloads(seen.after)}  # of whatever kind
+    gone = [key for key in _workloads(seen.before) if key.partition(" ")[2] not in left]
     if gone and not re.search(r"delet|is gone|no longer", seen.first.text):
         yield f"{gone[0]} was deleted, and the message does not say so: {_first_line(seen.first)}"
 
