@@ -90,6 +90,10 @@ chaos: $(VENV) collections-path ## Inject faults, kill runs and let writers race
 chaos-short: $(VENV) collections-path ## A small fixed part of that, for which tests/chaos/known.yaml lists what is broken
 	$(PY) tests/chaos/run.py --short
 
+.PHONY: real
+real: $(VENV) collections-path ## Jobs on real kubelets: GPUCTL_REAL_KUBECONFIG=/path (CONTRIBUTING.md lists the other variables)
+	$(PY) -m pytest -n 0 tests/real $(ARGS)
+
 .PHONY: molecule
 molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simulated clusters (SCENARIO=quota for one of them)
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections molecule test $(if $(SCENARIO),-s '$(SCENARIO)',--all)

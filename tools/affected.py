@@ -27,6 +27,7 @@ TESTS = {
     "plugins/plugin_utils/": "test_fast_path.py",
     "plugins/inventory/": "test_inventory.py",
     "plugins/filter/": "test_status.py",
+    "plugins/lookup/": "test_playbooks.py",
     "roles/": "test_roles.py",
     "playbooks/": "test_playbooks.py",
     "awx/": "test_awx.py",

@@ -44,6 +44,11 @@ options:
       - V(restarted) replaces the pods. Services and notebooks perform a rolling restart, as with C(kubectl rollout restart). A
         training is deleted and created again from the last applied manifest, even if it has finished. Paused jobs cannot be
         restarted.
+      - If a task that restarts a training is interrupted, the next task with V(restarted) or V(present) finishes it. During a
+        restart, a ControllerRevision with the label C(runwhere.ai/restart-of) keeps what the training was. Without permission
+        to write it, the module prints a warning, and only V(present) with the manifest can create the training again.
+      - A training is created after the pods of a deleted training with the same name have ended, because both may write the
+        same files.
       - For V(absent), V(paused), V(resumed) and V(restarted), a job is identified by O(name) or by its manifest. The rest of
         the manifest is ignored.
       - For V(paused), V(resumed) and V(restarted), a missing job is an error. No job is changed, unless O(continue_on_error) is
@@ -79,6 +84,8 @@ options:
         manifest digest and the result of the last 2000 trainings. It is written when a training is submitted and when a task
         first finds it finished. O(state=absent) removes the entry. If the training was removed before a task found it
         finished, it counts as finished with an unknown result.
+      - Before a training is replaced, the ConfigMap records that as well, so that the next task creates it if this one is
+        interrupted. If the API server does not answer, nothing is deleted.
       - Without permission to write this ConfigMap, the module prints a warning and runs the training.
     type: str
     choices: [never, on_change, on_failure, always]
@@ -107,6 +114,11 @@ options:
     description:
       - Whether to delete pods immediately, without a grace period. Applies to O(state=absent), to recreated jobs and to
         restarted trainings.
+      - This includes pods that are already terminating, also those of a job that was deleted before. If a node is lost, its
+        pods terminate until somebody deletes them in this way. O(state=restarted) also deletes the pods of services and
+        notebooks that are terminating, or on nodes that are not ready.
+      - The processes of pods on a lost node may still be running. Make sure that the node is off if they write files that the
+        new pods use.
     type: bool
     default: false
   wait:
@@ -135,7 +147,9 @@ options:
     choices: [scheduled, ready, complete]
     default: ready
   wait_timeout:
-    description: Timeout in seconds for O(wait), and for the deletion of the old object when a job is recreated.
+    description:
+      - Timeout in seconds for O(wait), for the deletion of the old object when a job is recreated, and for the end of the pods
+        of a deleted training when one with the same name is created.
     type: int
     default: 600
   wait_for_nodes:

@@ -87,6 +87,10 @@ options:
         a local connection, that is the controller.
       - The logs of multiple pods are separated by C(==> pod <==) headings.
       - The directory must exist. The file is replaced after all logs have been read. It is left unchanged if no log is available.
+      - The kubelet starts a new log when one has 10 MiB, and the API server only gives access to the newest. Lines that the file
+        already has of the running container, and the API server no longer has, are kept. The task warns if lines may be
+        missing in between. This does not apply with O(since), O(grep) or O(previous), and not to a file from before the container
+        started.
     type: path
   mode:
     description:
@@ -177,6 +181,11 @@ results:
     truncated:
       description: Whether O(limit_bytes) removed part of the log.
       type: bool
+    first_timestamp:
+      description: Timestamp of the first line.
+      type: str
+      sample: "2026-01-31T07:00:00.123456789Z"
+      version_added: 1.1.0
     last_timestamp:
       description: Timestamp of the last line.
       type: str

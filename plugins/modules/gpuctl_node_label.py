@@ -124,7 +124,9 @@ failed_nodes:
       description: Name of the node.
       type: str
     error:
-      description: V(NodeNotFound), V(LabelConflict), V(Conflict), V(Forbidden), or another reason from the API server.
+      description:
+        - V(NodeNotFound), V(LabelConflict), V(Conflict), V(Forbidden), or another reason from the API server. V(NotKnown) if the
+          API server did not respond, so that the labels may have been changed.
       type: str
       sample: NodeNotFound
     message:

@@ -22,6 +22,11 @@ description:
     other pools together. If a write fails, it rolls back the changes.
   - If two tasks change the same pools or nodes at the same time, one of them changes nothing and fails with the name of the
     other, unless both want the same result.
+  - The Lease C(pools) in C(gpuctl-system) admits one task at a time. If a task is killed, the next one waits until the Lease has
+    not been renewed for 15 seconds, takes it over, and names the killed task in a warning. Each host measures that time itself,
+    so the clocks of the hosts do not have to agree.
+  - A task that is suspended while another one takes over its Lease fails, and lists what it had written before. It does not undo
+    what the other task has found.
   - A node that leaves a pool loses the pool label and the GPU type that the pool set. Running pods are not affected.
 options:
   state:

@@ -23,6 +23,8 @@ description:
   - A limit can be lower than the current usage. Running pods are not affected. The module prints a warning, and
     RV(results[].over_quota) lists the resources.
   - If a namespace is removed from the manifest, its limits are deleted and the namespace is kept.
+  - After writing, the module reads the quotas again. If another task has changed them at the same time, it applies its own limits
+    again, with a warning, so that two tasks never leave a mixture of both.
   - A namespace can belong to one quota only. The module reports unmanaged ResourceQuotas, but does not change them.
   - Requires permission to manage namespaces, resourcequotas and limitranges in the whole cluster.
 options:

@@ -17,6 +17,8 @@ description:
     C(gpuctl-administer), which the module creates or updates. A ClusterRoleBinding or RoleBindings grant them to the account.
   - The account gets exactly the level and the namespaces of the task. Permissions that an earlier task granted are revoked.
     Bindings that this module did not create are not changed.
+  - After writing, the module reads the permissions again. If another task has changed them at the same time, it applies its own
+    level again, with a warning, so that two tasks never leave a mixture of both.
   - A missing service account is created, and so is its namespace if that is C(gpuctl-system). An existing account that this
     module did not create, such as the one of an AWX container group, only gets the bindings.
   - Kubernetes only allows you to grant permissions that you have. An account with the level V(administer) can grant all levels.

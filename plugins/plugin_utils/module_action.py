@@ -62,13 +62,15 @@ def action_plugin(name: str) -> type[ActionBase]:
 
 
 def preload(module: str) -> None:
-    """Import what a task of the module needs. Manifests need pydantic, which other tasks do without."""
-    packages = ["manifest", "jobs.objects"] if "definition" in module_spec(module).options.argument_spec() else []
+    """Import what a task of the module needs. Manifests need pydantic, and copies WebSockets; others do without."""
+    options = module_spec(module).options.argument_spec()
+    packages = ["manifest", "jobs.objects"] if "definition" in options else []
     for package in packages:
         folder = import_module(f"{_PLUGINS}.module_utils.{package}")
         for found in iter_modules(folder.__path__):
             import_module(f"{folder.__name__}.{found.name}")
-    for name in ("urllib3.util.ssl_", "yaml", f"{_PLUGINS}.module_utils.kube.tls"):
+    libraries = ["urllib3.util.ssl_", "yaml", *(["websocket"] if "remote_path" in options else [])]
+    for name in (*libraries, f"{_PLUGINS}.module_utils.kube.tls"):
         import_module(name)
 
 

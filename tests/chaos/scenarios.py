@@ -193,6 +193,7 @@ def _conditions(api: Api, namespace: str) -> set[str]:
 # -- what is there afterwards
 
 LEDGER = "ConfigMap @ns/gpuctl-ledger"
+COPY = "ControllerRevision @ns/"  # of what is restarted
 TRAIN = frozenset({"Job @ns/train", LEDGER})
 DEEPSPEED = TRAIN | {"Service @ns/svc-train", "ConfigMap @ns/train-hostfile", "ConfigMap @ns/train-deepspeed"}
 SERVE = frozenset({"Deployment @ns/serve", "Service @ns/svc-serve"})

@@ -258,8 +258,9 @@ class _Others:
 
 
 def call(do: Do, place: Place, lane: Lane, *, patient: bool = True, skew: float = 0.0) -> TaskCall:
-    own = {"host": lane.url, "api_key": place.token, **({"request_timeout": _PATIENT} if patient else {})}
-    return TaskCall(do.module, {**in_place(do, place), **own}, skew)
+    options = in_place(do, place)
+    patience = {name: _PATIENT for name in ("request_timeout", "wait_timeout") if patient and name in options}
+    return TaskCall(do.module, {**options, "host": lane.url, "api_key": place.token, **patience}, skew)
 
 
 def _settled(place: Place, expected: Sequence[Mapping[str, str]]) -> Snapshot:

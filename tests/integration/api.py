@@ -55,6 +55,19 @@ class Api:
         other.pool = self._open_pool()
         return other
 
+    def connection_variables(self) -> dict[str, str]:
+        """The connection as environment variables of the modules; none without a token."""
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not token:
+            return {}
+        ca_cert = self._settings.ssl_ca_cert
+        return {
+            "K8S_AUTH_HOST": self.server,
+            "K8S_AUTH_API_KEY": token,
+            "K8S_AUTH_VERIFY_SSL": str(self._settings.verify_ssl),
+            **({"K8S_AUTH_SSL_CA_CERT": ca_cert} if ca_cert else {}),
+        }
+
     def _open_pool(self, **identity: str | None) -> urllib3.PoolManager:
         return urllib3.PoolManager(
             maxsize=16,

@@ -32,7 +32,15 @@ def remove_namespaces(api: Api, *names: str) -> None:
         for kind in _RUN_PODS:
             api.call("DELETE", PATHS[kind].format(name), {"propagationPolicy": "Background"})
         api.delete("namespace", name)
-    eventually(lambda: not any(api.list("pod", name) for name in names), 180)
+    eventually(lambda: all(_without_pods(api, name) for name in names), 180)
+
+
+def _without_pods(api: Api, namespace: str) -> bool:
+    """Whether no pod is left. Containers that ignore SIGTERM would last for the grace period of their job."""
+    if not api.list("pod", namespace):
+        return True
+    api.call("DELETE", PATHS["pod"].format(namespace), {"gracePeriodSeconds": 1})
+    return False
 
 
 def wait_for_removals(api: Api) -> None:

@@ -63,7 +63,7 @@ def here(tmp_path: Path) -> Iterator[Ansible]:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(yaml.safe_dump_all(documents))
-    with Cluster(nodes=0).running() as cluster:
+    with Cluster(nodes=0, exec_root=tmp_path / "containers").running() as cluster:
         cluster.call(lambda: cluster.add_nodes(NODES, labels={"runwhere.ai/gpu-type": "A100-100G"}))
         kubeconfig = tmp_path / "kubeconfig"
         cluster.kubeconfig(kubeconfig)
@@ -86,12 +86,28 @@ def succeed(here: Ansible, tasks: list[dict[str, Any]]) -> None:
     assert {task["name"] for task in tasks} <= {task.task for task in run.tasks}
 
 
-@pytest.mark.parametrize("module", sorted({*MODULES} - {"gpuctl_job_log"}))
+@pytest.mark.parametrize("module", sorted({*MODULES} - {"gpuctl_copy", "gpuctl_job_log"}))
 def test_the_examples_of_a_module(here: Ansible, module: str):
     if module in ("gpuctl_pool", "gpuctl_node_label"):
         pool = {"name": "training-pool", "nodes": ["gpu-node-5"]}
         assert not here.module("gpuctl_pool", **pool).failed
     succeed(here, examples(f"modules.{module}"))
+
+
+def test_the_examples_of_copies(here: Ansible):
+    jobs = [notebook("lab"), training("qwen2-7b-sft", resources={"node_count": 2})]
+    assert not here.job(definition=jobs, namespace="team-a", wait=True).failed
+    for name in ("data/train.csv", "results/loss.csv", "latest.pt"):
+        (here.directory / name).parent.mkdir(exist_ok=True)
+        (here.directory / name).write_text(name)
+    there = {"namespace": "team-a", "state": "to_pod"}
+    results = {"name": "lab", "local_path": "results", "remote_path": "/home/jovyan/work/results"}
+    checkpoint = {"name": "qwen2-7b-sft", "pod": "0", "local_path": "latest.pt", "remote_path": "/output/latest.pt"}
+    assert not any(here.module("gpuctl_copy", **there, **options).failed for options in (results, checkpoint))
+    (here.directory / "results" / "loss.csv").unlink()
+    succeed(here, examples("modules.gpuctl_copy"))
+    assert (here.directory / "results" / "loss.csv").exists()
+    assert (here.directory / "checkpoints" / "latest.pt").read_text() == "latest.pt"
 
 
 def test_the_examples_of_logs(here: Ansible):

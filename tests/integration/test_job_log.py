@@ -160,11 +160,11 @@ MISSING = {
     ),
     "no pods yet": (
         "refused",
-        r"^job refused in namespace {namespace} has no pods yet: quota none .*exhausted",
+        r"^job refused in namespace {namespace} has no pods yet: quota none .*too small",
     ),
     "scaled to nothing": (
         "resting",
-        r"^job resting in namespace {namespace} is paused, and its pods and their logs are deleted",
+        r"^job resting in namespace {namespace} is paused, and its pods are deleted with their logs and files",
     ),
 }
 

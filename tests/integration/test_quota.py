@@ -136,13 +136,13 @@ def test_a_pod_that_asks_for_nothing_starts_in_a_small_quota(ansible: Ansible, a
     assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
 
 
-def test_a_job_over_quota_says_which_quota_is_exhausted_and_by_how_much(ansible: Ansible, namespace: str, quota: str):
+def test_a_job_that_never_fits_into_its_quota_says_so(ansible: Ansible, namespace: str, quota: str):
     run(ansible, definition=manifest(quota, {namespace: {"cpu": 8, "memory": "8Gi", "gpu": 1}}))
     job = training(resources={"gpu": 2})
     ansible.job(definition=job, namespace=namespace)
     reason = eventually(lambda: ansible.job(definition=job, namespace=namespace).jobs["train"]["reason"])
     assert f"quota {quota}-{namespace}" in reason
-    assert "nvidia.com/gpu: 2 requested, 0 of 1 used" in reason
+    assert "is too small for the job (nvidia.com/gpu: 2 requested, at most 1 allowed)" in reason
 
 
 def test_a_limit_below_the_usage_is_applied_with_a_warning(ansible: Ansible, namespace: str, quota: str):

@@ -173,13 +173,15 @@ def test_no_account_grants_more_than_it_holds(
 
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
-# Only sent when somebody else writes, or deletes, at the same moment (the object is read again), or has changed a job.
+# Only sent when somebody else writes, or deletes, at the same moment (the object is read again), or has changed a job,
+# or after an interruption.
 IN_RACES: set[Permission] = {
     ("get", "", "nodes"),  # engine/node_writer.py
     ("get", "", "resourcequotas"),  # quotas/quota_apply.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
     ("get", "autoscaling", "horizontalpodautoscalers"),
     ("delete", "", "pods"),  # jobs/transitions.py, of a notebook with updateStrategy OnDelete
+    ("list", "apps", "controllerrevisions"),  # jobs/restart_copies.py
 }
 
 
@@ -302,7 +304,7 @@ def submitting(namespace: str) -> list[dict[str, Any]]:
             "failed_when": False,
         },
         job(definition=[compute(environment=other), training("stuck", environment=other)]),
-        job(name="web", state="restarted"),
+        *(job(name=name, state="restarted") for name in ("web", "wide")),
         job(name="web", state="paused"),
         job(name="web", state="resumed", wait=True, wait_timeout=60),
         job(definition=[scaled, wide, notebook(), *never], state="absent", force=True, wait=True),

@@ -57,12 +57,15 @@ def test_an_image_that_cannot_be_pulled(ansible: Ansible, api: Api, namespace: s
 
 
 @pytest.mark.parametrize("kind", [training, inference])
-def test_a_quota_that_is_exhausted(ansible: Ansible, api: Api, namespace: str, kind: Callable[..., dict[str, Any]]):
+def test_a_quota_that_is_too_small(ansible: Ansible, api: Api, namespace: str, kind: Callable[..., dict[str, Any]]):
     hard = {"requests.nvidia.com/gpu": "1"}
     api.create("resourcequota", {"metadata": {"name": "few"}, "spec": {"hard": hard}}, namespace)
     eventually(lambda: "hard" in api.get("resourcequota", "few", namespace).get("status", {}))
     result = failed_early(ansible, kind("greedy", resources={"gpu": 2}), namespace=namespace)
-    assert "quota few of the namespace is exhausted (nvidia.com/gpu: 2 requested, 0 of 1 used)" in result.message
+    assert (
+        "quota few of the namespace is too small for the job (nvidia.com/gpu: 2 requested, at most 1 allowed)"
+        in result.message
+    )
     assert api.list("pod", namespace, "app=greedy") == []
 
 
@@ -166,7 +169,9 @@ def test_one_that_is_lost_ends_the_task_or_is_set_aside(ansible: Ansible, field:
     assert [name for name, job in result.jobs.items() if job["error"]] == ["lost", "slow"]
 
 
-def test_a_wait_is_one_list_and_one_watch_of_each_kind(ansible: Ansible, recorder: Recorder, namespace: str):
+def test_a_wait_is_one_watch_of_each_kind_and_a_list_before_and_after(
+    ansible: Ansible, recorder: Recorder, namespace: str
+):
     jobs = [compute(f"web-{number}", resources={"gpu": 4000}) for number in range(8)]
     ansible.job(definition=jobs, namespace=namespace)
     recorder.clear()
@@ -180,7 +185,8 @@ def test_a_wait_is_one_list_and_one_watch_of_each_kind(ansible: Ansible, recorde
     pods, events = (f"/api/v1/namespaces/{namespace}/{kind}" for kind in ("pods", "events"))
     # Pods and events are listed once in either case: they explain why the jobs are not running.
     assert {request: number for request, number in more.items() if namespace in request} == {
-        f"GET {deployments}": 1,
+        f"GET {deployments}": 2,
+        **{f"GET {path}": 1 for path in (pods, events)},
         **{f"WATCH {path}": 1 for path in (deployments, pods, events)},
     }
 

@@ -78,7 +78,7 @@ def test_a_module_starts_without_the_heavy_libraries(module: str) -> None:
     """A module's process starts again for each task: wrong arguments shall not pay for libraries that take a second."""
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT / '.cache' / 'collections')!r}); import {PLUGINS}.modules.{module}; "
-        "print(sorted({'kubernetes', 'pydantic', 'requests', 'urllib3', 'yaml'} & set(sys.modules)))"
+        "print(sorted({'kubernetes', 'pydantic', 'requests', 'urllib3', 'websocket', 'yaml'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from kubesim import admission, bootstrap_rbac, controllers, kinds, resources, schema
 from kubesim.auth import AUTHENTICATED, MASTERS, Authenticator, Authorizer, User
 from kubesim.clock import Clock, rfc3339
+from kubesim.exec import V4, V5
 from kubesim.faults import Faults
 from kubesim.http import Server
 from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
@@ -49,7 +50,8 @@ class Cluster:
     """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
-    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" is known."""
+    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" is known. `exec_root`: run the commands of
+    exec as processes of this machine, each container in a directory of its own below this one."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class Cluster:
         tls: bool = False,
         controllers: bool = True,
         addons: Collection[str] = (),
+        exec_root: Path | None = None,
     ) -> None:
         self.clock = Clock()
         self.token = secrets.token_urlsafe(24)
@@ -72,6 +75,8 @@ class Cluster:
         self.faults = Faults()
         self.controllers: dict[str, Any] = {}
         self.addons = addons
+        self.exec_root = exec_root
+        self.exec_protocols = (V5, V4)  # servers before Kubernetes 1.30: V4 alone
         self.url = ""
         self.ca: bytes | None = None
         self._server = Server(self)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from kubesim import auth, control, discovery, errors, media, resources
+from kubesim import auth, control, discovery, errors, exec, media, resources
 from kubesim.calls import Answer, Call
 from kubesim.faults import ConnectionBroken
 from kubesim.field import go_quote
@@ -82,6 +82,8 @@ class Server:
         self._log(request, info, query, user, response.status)
         if isinstance(response, _Stream):
             return await response.send(request, self.watches)
+        if isinstance(response, exec.Command):
+            return await response.run(request)
         return response
 
     async def _dispatch(
@@ -94,6 +96,8 @@ class Server:
             if any(group == info.group for group, _ in resources.GROUP_VERSIONS):
                 raise errors.no_such_path()
             return discovery.page_not_found()
+        if resource.kind == "Pod" and info.subresource == "exec":
+            return exec.answer(request, self.cluster, info, query, user)
         form = media.negotiate(request.headers.get("Accept", ""))
         agent, kind = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")
         call = Call(info, resource, query, form, user, agent, await _read_body(request), kind)

@@ -81,6 +81,7 @@ def _core(plural: str, kind: str, **more: object) -> Resource:
 
 _POD_SUBRESOURCES = (
     Subresource("eviction", "Eviction", CREATE_ONLY, "policy", "v1"),
+    Subresource("exec", "PodExecOptions", ("create", "get")),
     Subresource("log", "Pod", ("get",)),
     STATUS,
 )

@@ -381,6 +381,7 @@ discovery.EndpointConditions ready serving terminating
 discovery.EndpointPort name protocol port appProtocol
 meta.OwnerReference controller blockOwnerDeletion
 meta.ObjectMeta deletionGracePeriodSeconds
+meta.DeleteOptions gracePeriodSeconds orphanDependents
 """
 
 #: Written even when empty, beyond the fields that the definitions call required: structs held by value, times held by

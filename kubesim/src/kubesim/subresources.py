@@ -103,7 +103,7 @@ def _log(rest: Rest, call: Call) -> Answer:
     found = _log_errors(numbers, query.text("sinceTime"))
     if found:
         raise errors.invalid("PodLogOptions", call.info.name, found)
-    container = _log_container(pod, query.text("container"))
+    container = container_named(pod, query.text("container"))
     if not pod["spec"].get("nodeName"):
         return Answer(b"", 204, content_type="text/plain")
     since = None
@@ -138,8 +138,8 @@ def _log_errors(numbers: dict[str, int | None], since_time: str) -> list[FieldEr
     return found
 
 
-def _log_container(pod: Object, wanted: str) -> str:
-    """LogLocation: the only container when none is named; ApiError 400 when the choice is not clear."""
+def container_named(pod: Object, wanted: str) -> str:
+    """validateContainer of pods: the only container when none is named; ApiError 400 when the choice is not clear."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     plain = [c["name"] for c in spec["containers"]]
     init = [c["name"] for c in spec.get("initContainers") or ()]

@@ -43,7 +43,7 @@ WORKLOADS = (JOB, DEPLOYMENT, STATEFUL_SET)
 OWNED = (*WORKLOADS, SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # Finished pods hold no resources.
 
-_NODES_BY_NAME = 3  # Of more nodes than that, all are listed.
+_READ_SINGLY = 3  # Of more nodes or namespaces than that, all are listed.
 _SOME_NODES = 5  # One of them is usually ready.
 _NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects of all jobs are read.
 
@@ -73,11 +73,11 @@ def read_pods(client: Client, jobs: Iterable[JobId]) -> ByJob:
 
 def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The warnings of the given namespaces, oldest first."""
-    return _events(client, namespaces, "type=Warning")
+    return _events(client, sorted(set(namespaces)), "type=Warning")
 
 
-def _events(client: Client, namespaces: Iterable[str], fields: str) -> list[dict[str, Any]]:
-    found = (client.list_objects(EVENT, namespace, fields=fields) for namespace in sorted(set(namespaces)))
+def _events(client: Client, namespaces: Iterable[str | None], fields: str) -> list[dict[str, Any]]:
+    found = (client.list_objects(EVENT, namespace, fields=fields) for namespace in namespaces)
     return by_time(chain.from_iterable(found))
 
 
@@ -157,7 +157,7 @@ def reasons_of(
 def _nodes_in_doubt(client: Client, pods: Iterable[Object]) -> list[Node]:
     """The nodes of those pods that may not be ready because of their node; none if listing nodes is forbidden."""
     names = nodes_in_doubt(pods)
-    if len(names) <= _NODES_BY_NAME:
+    if len(names) <= _READ_SINGLY:
         return [node for name in sorted(names) for node in read_node(client, name)]
     nodes = if_allowed(lambda: client.list_slim(NODE, slim_node), list[Node]())
     return [node for node in nodes if node.name in names]
@@ -174,7 +174,8 @@ def _preemptions(
     """Who preempted pods of the workloads, in words; ``uses`` are all unfinished pods where they were read already."""
     hit = {job: obj for job, obj in workloads.items() if may_be_preempted(obj, pods.get(job, ()))}
     namespaces = {obj["metadata"]["namespace"] for obj in hit.values()}
-    events = if_allowed(lambda: _events(client, namespaces, PREEMPTED), list[dict[str, Any]]())
+    places = namespaces if len(namespaces) <= _READ_SINGLY else {None}
+    events = if_allowed(lambda: _events(client, places, PREEMPTED), list[dict[str, Any]]())
     found = {job: event for job, obj in hit.items() if (event := last_preemption(obj, events))}
     if found and uses is None:
         uses = if_allowed(lambda: client.list_slim(POD, slim_pod, fields=UNFINISHED), list[PodUse]())

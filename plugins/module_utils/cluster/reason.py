@@ -247,8 +247,9 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
         if reason in _NOT_CREATED:
             return _not_created(pod, container, message, reason)
         loops = reason == "CrashLoopBackOff"  # The first restart follows at once: the container has ended twice.
-        if ended and (loops or ended.get("exitCode") or ended.get("reason") == "OOMKilled"):
-            what, hint = _end_of(pod, container, ended, loops)
+        again = loops or container.get("restartCount", 0) > 0
+        if ended and (again or ended.get("exitCode") or ended.get("reason") == "OOMKilled"):
+            what, hint = _end_of(pod, container, ended, again)
             text = f"the container of pod {name} {what}"
             has_log = ended.get("reason") not in _NOT_STARTED
             return PendingReason(text, hint, final=loops, log=(name, container["name"]) if has_log else None)
@@ -299,18 +300,18 @@ def _pull_event_message(events: Sequence[Object]) -> str:
     return next((text for text in messages if text.startswith("Failed to pull image")), "")
 
 
-def _end_of(pod: Object, container: Object, ended: Mapping[str, Any], loops: bool) -> tuple[str, str]:
-    """How a container ended, and the hint."""
-    restarts = _restarts(container) if loops else ""
+def _end_of(pod: Object, container: Object, ended: Mapping[str, Any], again: bool) -> tuple[str, str]:
+    """How a container ended, maybe not for the first time, and the hint."""
+    restarts = _restarts(container) if again else ""
     if ended.get("reason") == "OOMKilled":
-        return f"{'keeps running' if loops else 'ran'} out of memory (OOMKilled){restarts}", "Raise resources.memory"
+        return f"{'keeps running' if again else 'ran'} out of memory (OOMKilled){restarts}", "Raise resources.memory"
     if ended.get("reason") in _NOT_STARTED:
         message = ended.get("message") or ""
         hint = start_remedy(message, _spec_of(container, pod), pod["spec"].get("nodeName")).hint
         return f"cannot start: {_short(runtime_cause(message)) or ended['reason']}", hint
     if not ended.get("exitCode"):
         return f"keeps ending without an error{restarts}", "Set environment.command to a program that keeps running"
-    how = f"{'keeps failing' if loops else 'failed'} with exit code {ended.get('exitCode')}{restarts}"
+    how = f"{'keeps failing' if again else 'failed'} with exit code {ended.get('exitCode')}{restarts}"
     return how, "Read its logs for the cause"
 
 
@@ -403,7 +404,7 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
     for container in starting:
         ended = (container.get("lastState") or {}).get("terminated")
         if ended and container.get("restartCount"):
-            what, hint = _end_of(pod, container, ended, loops=True)
+            what, hint = _end_of(pod, container, ended, again=True)
             return PendingReason(f"{text}; its container {what}", hint)
     return PendingReason(text)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ..labels import MAIN_CONTAINER
+from ..labels import COMPLETION_INDEX, MAIN_CONTAINER
 
 Object = Mapping[str, Any]
 
@@ -40,6 +40,18 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
         },
     }
     return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
+
+
+def rank_of(pod: Object) -> int | None:
+    """The completion index of a pod of an Indexed Job: an annotation always, a label since Kubernetes 1.28."""
+    metadata = pod["metadata"]
+    rank = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(COMPLETION_INDEX)
+    return int(rank) if rank is not None else None
+
+
+def is_pod_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def has_succeeded(pod: Object) -> bool:

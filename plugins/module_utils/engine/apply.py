@@ -296,21 +296,23 @@ class Executor:
         """Wait until the live object of the step is gone, and former pods; new ones may have their names."""
         if not step.live and not step.former_pods:
             return
-        if step.kind in WORKLOAD_KINDS:
-            self._kill_pods(plan)
         left, progress_at = "", time.monotonic() + _PROGRESS_SECONDS
+        kills = step.kind in WORKLOAD_KINDS
 
         def is_gone() -> bool:
-            nonlocal left, progress_at
+            nonlocal left, progress_at, kills
             left = self._left(step, plan)
+            if left and kills:  # Not before it is certain that the pods are not those of another run.
+                self._kill_pods(plan)
+                kills = False
             if left and time.monotonic() > progress_at:
                 self.progress(f"{describe(plan)}: waits until its predecessor is gone: {left}")
                 progress_at += _PROGRESS_SECONDS
             return not left
 
         if not poll(is_gone, self.gone_timeout, backoff(0.1, 1.5, 2.0), sleep=self.sleep):
-            kills = step.kind in WORKLOAD_KINDS and self.grace_seconds is None
-            at_once = ", or set force=true to delete its pods at once" if kills else ""
+            may_kill = step.kind in WORKLOAD_KINDS and self.grace_seconds is None
+            at_once = ", or set force=true to delete its pods at once" if may_kill else ""
             raise KubeError(
                 f"still terminating after {self.gone_timeout:.0f} s: {left}. Raise wait_timeout, or run the task again "
                 f"once it is gone{at_once}."

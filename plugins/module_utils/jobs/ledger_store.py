@@ -77,6 +77,8 @@ class LedgerStore:
 
         One write per namespace, for all of ``plans``, before the first deletion. Threads may call this at once.
         """
+        if not _replaces(plan):
+            return
         if is_restart(plan):
             self._copies.save(plan)
         with self._lock:
@@ -126,7 +128,8 @@ class LedgerStore:
                     continue
                 manifest = known.manifest
             seen[plan.namespace][plan.name] = entry_of(workload, manifest)
-        self._discard(restored)
+        for namespace, name in self._discard(restored):  # The next task closes the entry, and deletes the copy.
+            seen[namespace].pop(name, None)
         for namespace, entries in seen.items():
             self._write(namespace, ledger_changes(self._read_or_warn(namespace), entries))
             self._entries[namespace].update(entries)
@@ -141,7 +144,8 @@ class LedgerStore:
                 continue
             if self._read_or_warn(plan.namespace).pop(plan.name, None):
                 removed[plan.namespace][plan.name] = None
-        self._discard((namespace, name) for namespace, names in removed.items() for name in names)
+        for namespace, name in self._discard((place, name) for place, names in removed.items() for name in names):
+            removed[namespace].pop(name)
         for namespace, keys in removed.items():
             self._write(namespace, keys)
 
@@ -217,12 +221,15 @@ class LedgerStore:
         entry = read_entries({name: text}).get(name) if text else None
         return (job and job["metadata"]["uid"]) == (entry and entry.uid)
 
-    def _discard(self, jobs: Iterable[JobId]) -> None:
-        """Before the ledger is written: once it says that a run has begun, nobody looks for copies any more."""
-        gone = self._may_have_copies & set(jobs)
-        if gone:
-            self._copies.discard(sorted(gone))
-            self._may_have_copies -= gone
+    def _discard(self, jobs: Iterable[JobId]) -> set[JobId]:
+        """Before the ledger is written: once it says that a run has begun, nobody looks for copies any more.
+
+        Returns the jobs whose copies could not be deleted.
+        """
+        wanted = self._may_have_copies & set(jobs)
+        left = self._copies.discard(sorted(wanted)) if wanted else set()
+        self._may_have_copies -= wanted - left
+        return left
 
     def _warn_inaccessible(self, namespace: str, error: KubeError) -> None:
         self._inaccessible.add(namespace)
@@ -230,7 +237,7 @@ class LedgerStore:
         hint = " Grant get, create and patch on configmaps there." if forbidden else ""
         self._task.warn(
             f"the ledger of finished trainings in namespace {namespace} (ConfigMap {LEDGER}) is not up to date, "
-            f"so they may run again once Kubernetes has removed them: {error}.{hint}"
+            f"so they may run again once Kubernetes has removed them: {str(error).rstrip('.')}.{hint}"
         )
 
 

@@ -66,19 +66,28 @@ class RestartCopies:
                     found[job].append(copy)
         return found
 
-    def discard(self, jobs: Iterable[JobId]) -> None:
-        """Delete the copies of jobs that are there again, or that nobody wants any more."""
+    def discard(self, jobs: Iterable[JobId]) -> set[JobId]:
+        """Delete the copies of jobs that are there again, or that nobody wants. Returns the jobs where that failed."""
         client = self._task.client()
 
-        def delete(job: JobId) -> None:
+        def delete(job: JobId) -> JobId | None:
             namespace, name = job
             labels = selector_text({MANAGED_BY: FIELD_MANAGER, RESTART_OF: name})
             try:
                 client.delete_collection(CONTROLLER_REVISION, namespace, labels=labels, grace_seconds=0)
             except KubeError as error:
-                self._warn(namespace, error)
+                if isinstance(error, ApiError) and error.is_forbidden:
+                    self._warn(namespace, error)
+                    return None
+                self._task.warn(
+                    f"the copy of training {name} in namespace {namespace} (a ControllerRevision) was not deleted "
+                    f"after its restart: {_sentence(error)} The next task with this training deletes it."
+                )
+                return job
+            return None
 
-        run_concurrently(delete, [job for job in jobs if job[0] not in self._refused], client.concurrency)
+        found = run_concurrently(delete, [job for job in jobs if job[0] not in self._refused], client.concurrency)
+        return {job for job in found if job}
 
     def _revisions(self, namespace: str) -> list[dict[str, Any]]:
         client, labels = self._task.client(), f"{MANAGED},{RESTART_OF}"
@@ -92,8 +101,8 @@ class RestartCopies:
         forbidden = isinstance(error, ApiError) and error.is_forbidden
         hint = " Grant list, create and deletecollection on controllerrevisions.apps there." if forbidden else ""
         self._task.warn(
-            f"copies of the trainings to restart cannot be kept in namespace {namespace}: {error}. If this task is "
-            f"interrupted, state=restarted cannot repeat it; state=present with the manifests can.{hint}"
+            f"copies of the trainings to restart cannot be kept in namespace {namespace}: {_sentence(error)} If this "
+            f"task is interrupted, state=restarted cannot repeat it; state=present with the manifests can.{hint}"
         )
 
 
@@ -137,6 +146,10 @@ def copy_in(revision: Mapping[str, Any]) -> RestartCopy | None:
         return RestartCopy(str(revision["data"]["uid"]), (workload, *dependents))
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
+
+
+def _sentence(error: KubeError) -> str:
+    return f"{str(error).rstrip('.')}."
 
 
 def _without_owner(obj: dict[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class LiveJob:
 
         All ConfigMaps in the volumes of our workloads are the job's own.
         """
-        pod = self.workload["spec"]["template"]["spec"]
+        pod = self.workload["spec"].get("template", {}).get("spec", {})
         volumes = (volume.get("configMap") for volume in pod.get("volumes") or ())
         needed = [("ConfigMap", config_map["name"]) for config_map in volumes if config_map]
         if pod.get("subdomain"):

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from .answer import Expected
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError
+from .exec import ExecResult, exec_path, run_command
 from .resources import POD, Resource, resource_of
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
 from .watch import READ_TIMEOUT, Watch
@@ -43,6 +44,7 @@ class Client:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.concurrency = connection.concurrency  # the number of requests to send at once
+        self._request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
 
     def abort(self) -> None:
@@ -164,6 +166,22 @@ class Client:
 
         path = f"{POD.path(namespace, pod)}/log"
         return self._transport.send("GET", path, read, query, accept="application/json, */*", streamed=True)
+
+    def run_command(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        command: Sequence[str],
+        stdin: Iterable[bytes] = (),
+        output: Callable[[bytes], object] = lambda data: None,
+    ) -> ExecResult:
+        """Run a command in a container to its end; ``output`` is called with what it writes to stdout.
+
+        Raises ConnectionLost if the connection breaks, and CommandNotStarted if the command cannot be run.
+        """
+        path = exec_path(f"{POD.path(namespace, pod)}/exec", container, command)
+        return run_command(self._transport, path, self._request_timeout, stdin, output)
 
     def apply(
         self, obj: dict[str, Any], *, dry_run: bool = False, force: bool = False, manager: str = FIELD_MANAGER

@@ -16,6 +16,7 @@ class KubeError(Exception):
 
     is_transient = False  # whether the same request may succeed later without any change
     may_be_written = False  # whether the failed request may have changed the cluster all the same
+    retry_after: float | None = None  # seconds, as the server asked for
 
 
 class ConnectionProblem(KubeError):

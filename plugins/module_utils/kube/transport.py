@@ -8,8 +8,7 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from itertools import count
 from threading import Lock
 from typing import Any, TypeVar
@@ -32,6 +31,10 @@ _SHORTEST_ATTEMPT = 1.0  # seconds
 _NO_TIME = 0.1
 
 T = TypeVar("T")
+
+
+class _BrokenStream(ConnectionProblem):
+    """The connection broke while a response was read in pieces."""
 
 
 class Transport:
@@ -94,6 +97,7 @@ class Transport:
         ``read_timeout`` is in seconds without data, by default what is left of the connection's ``request_timeout``.
         """
         from urllib3 import Timeout
+        from urllib3.exceptions import HTTPError
 
         parameters = urlencode({name: value for name, value in (query or {}).items() if value})
         url = self._url_prefix + quote(path) + (f"?{parameters}" if parameters else "")
@@ -101,6 +105,54 @@ class Transport:
         writes = method != "GET" and not (query or {}).get("dryRun") and not (body or {}).get("dryRun")
         # An apply that names a version would fail again.
         repeats_conflict = content_type == APPLY_PATCH and "resourceVersion" not in (body or {}).get("metadata", {})
+        headers = self._headers(accept, content_type if payload else None)
+
+        def once(timeout: float) -> T:
+            response = None
+            try:
+                response = self._pool.request(
+                    method,
+                    url,
+                    body=payload,
+                    headers=headers,
+                    redirect=False,
+                    preload_content=not streamed,
+                    timeout=Timeout(connect=timeout, read=timeout if read_timeout is None else read_timeout),
+                )
+                if 200 <= response.status < 300 and not is_page(response):
+                    return consume(response)
+                raise self._rejection(method, path, response)
+            except HTTPError as error:
+                raise self._connection_problem(error, broke_off=streamed and response is not None) from None
+
+        return self._retried(method, path, once, writes=writes, repeats_conflict=repeats_conflict)
+
+    def connect(self, path: str, handshake: Callable[[Any, str, Any], T]) -> T:
+        """The result of ``handshake`` for a new connection: of its socket, the URL of ``path``, and headers for it.
+
+        For another protocol than HTTP.
+        """
+        from urllib3.exceptions import HTTPError
+
+        def once(timeout: float) -> T:
+            try:
+                opened = _open_socket(self._pool, self._connection, timeout)
+                return handshake(opened, self._connection.server + path, self._headers("*/*", None))
+            except (HTTPError, OSError) as error:
+                raise self._connection_problem(error) from None
+
+        return self._retried("GET", path, once)
+
+    def _retried(
+        self,
+        method: str,
+        path: str,
+        once: Callable[[float], T],
+        *,
+        writes: bool = False,
+        repeats_conflict: bool = False,
+    ) -> T:
+        """The result of ``once``, which gets the seconds that it may take, and is called again after some errors."""
         may_be_written = False
         self._rate_limiter.wait()
         started = self._clock()
@@ -108,30 +160,13 @@ class Transport:
         for attempt in count():
             if self._aborted:
                 raise ConnectionProblem(f"request not sent: {method} {path}. The task had been aborted.")
-            timeout = self._outages.attempt_timeout(started)
-            headers = self._headers(accept, content_type if payload else None)
-            response = None
             try:
-                with self._connection_problems():
-                    response = self._pool.request(
-                        method,
-                        url,
-                        body=payload,
-                        headers=headers,
-                        redirect=False,
-                        preload_content=not streamed,
-                        timeout=Timeout(connect=timeout, read=timeout if read_timeout is None else read_timeout),
-                    )
-                    if 200 <= response.status < 300 and not is_page(response):
-                        result = consume(response)
-                        self._outages.answered()
-                        return result
-                    raise self._rejection(method, path, response)
+                result = once(self._outages.attempt_timeout(started))
             except KubeError as problem:
                 may_be_written |= writes and problem.may_be_written
-                delay = _delay(attempt, response)
-                if streamed and response is not None and response.status < 300:  # It broke off, however late.
-                    again = attempt < self._connection.retries and problem.is_transient
+                delay = problem.retry_after or _delay(attempt)
+                if isinstance(problem, _BrokenStream):  # However late: the server had answered.
+                    again = attempt < self._connection.retries
                 else:
                     again = self._tries_again(problem, repeats_conflict, attempt, self._clock() + delay - started)
                 if not again:
@@ -139,7 +174,11 @@ class Transport:
                         self._outages.gave_up(started)
                     problem.may_be_written = may_be_written
                     raise
-            if response is not None and response.status == 429:
+                throttled = isinstance(problem, ApiError) and problem.status == 429
+            else:
+                self._outages.answered()
+                return result
+            if throttled:
                 self._rate_limiter.hold(delay)
                 self._rate_limiter.wait()
             else:
@@ -166,18 +205,14 @@ class Transport:
                 f"{self._connection.request_timeout:.0f} s (request_timeout)."
             )
 
-    @contextmanager
-    def _connection_problems(self) -> Iterator[None]:
-        """Raise ConnectionProblem for urllib3's errors."""
-        from urllib3.exceptions import ConnectTimeoutError, HTTPError  # no connection is a ConnectTimeoutError, too
+    def _connection_problem(self, error: Exception, *, broke_off: bool = False) -> ConnectionProblem:
+        """The problem of an error of urllib3 or the operating system; ``broke_off``: in the middle of a response."""
+        from urllib3.exceptions import ConnectTimeoutError  # also the base of the error for no connection at all
 
-        try:
-            yield
-        except HTTPError as error:
-            problem = ConnectionProblem(_cannot_reach(self._connection, error))
-            problem.may_be_written = not isinstance(error, ConnectTimeoutError)
-            problem.is_transient = not _is_certificate_problem(error)
-            raise problem from None
+        problem = (_BrokenStream if broke_off else ConnectionProblem)(_cannot_reach(self._connection, error))
+        problem.may_be_written = not isinstance(error, ConnectTimeoutError)
+        problem.is_transient = not _is_certificate_problem(error)
+        return problem
 
     def _rejection(self, method: str, path: str, response: Any) -> KubeError:
         """The error of a response that is not an answer, or of one that rejects the request."""
@@ -189,10 +224,13 @@ class Transport:
         status = read_status(response) if response.status >= 400 else None
         if status is not None:
             self._outages.answered()
-            return ApiError(method, path, response.status, status)
-        if response.status in _RETRIED_STATUS:
+        elif response.status in _RETRIED_STATUS:
             # The server itself answers some in plain text (apiserver, filters/maxinflight.go).
-            return ApiError(method, path, response.status, {"message": described(response)})
+            status = {"message": described(response)}
+        if status is not None:
+            error = ApiError(method, path, response.status, status)
+            error.retry_after = _retry_after(response)
+            return error
         return InvalidResponse(f"{method} {path}", response.status, described(response))
 
     def _headers(self, accept: str, content_type: str | None) -> Any:
@@ -295,11 +333,13 @@ def _is_outage(problem: KubeError) -> bool:
     return problem.is_transient and not isinstance(problem, InvalidResponse)
 
 
-def _delay(attempt: int, response: Any) -> float:
-    """Seconds until the next attempt: the server's Retry-After, else doubling with jitter so that clients spread."""
-    retry_after = response.headers.get("Retry-After") if response is not None else None
-    if retry_after and retry_after.isdigit():
-        return min(float(retry_after), _LONGEST_HOLD)
+def _retry_after(response: Any) -> float | None:
+    text = response.headers.get("Retry-After") or ""
+    return min(float(text), _LONGEST_HOLD) if text.isdigit() else None
+
+
+def _delay(attempt: int) -> float:
+    """Seconds until the next attempt, doubling with jitter so that clients spread."""
     return min(_FIRST_DELAY * 2.0**attempt, _MAX_DELAY) * random.uniform(0.5, 1.0)
 
 
@@ -308,7 +348,8 @@ def _is_certificate_problem(problem: Exception) -> bool:
 
 
 def _cannot_reach(connection: Connection, problem: Exception) -> str:
-    from urllib3.exceptions import NewConnectionError, TimeoutError  # no connection counts as a timeout there
+    from urllib3.exceptions import NewConnectionError
+    from urllib3.exceptions import TimeoutError as Urllib3Timeout  # no connection counts as a timeout there
 
     if _is_certificate_problem(problem):
         return (
@@ -316,7 +357,7 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
             f"authority, or, for a test cluster, validate_certs to false."
         )
     via = f" through the proxy {connection.proxy}" if connection.proxy else ""
-    if isinstance(problem, TimeoutError) and not isinstance(problem, NewConnectionError):
+    if isinstance(problem, (TimeoutError, Urllib3Timeout)) and not isinstance(problem, NewConnectionError):
         cause = f"no answer within {connection.request_timeout:.0f} s (request_timeout)"
     else:
         # urllib3 wraps the message of the operating system ("Connection refused") in the names of its own objects.
@@ -354,6 +395,21 @@ def _open_pool(connection: Connection) -> tuple[Any, str]:
         return manager, connection.server
     # Not a PoolManager, which spends a tenth of a request's time on finding its only pool.
     return urllib3.connection_from_url(connection.server, **options), urlsplit(connection.server).path
+
+
+def _open_socket(pool: Any, connection: Connection, timeout: float) -> Any:
+    """A socket to the server, behind proxy and TLS: that of a connection as the pool opens them for its requests."""
+    server = urlsplit(connection.server)
+    hosts = pool.connection_from_url(connection.server) if hasattr(pool, "connection_from_url") else pool
+    opened = hosts._new_conn()
+    opened.timeout = timeout
+    if hosts.proxy is not None and server.scheme == "https":
+        hosts._prepare_proxy(opened)
+    elif hosts.proxy is not None:  # Requests go to the proxy itself; anything else needs a tunnel here as well.
+        opened.set_tunnel(server.hostname, server.port or 80, headers=dict(connection.proxy_headers))
+    if opened.sock is None:
+        opened.connect()
+    return opened.sock
 
 
 def _is_direct(connection: Connection) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Why a job has no log: the job does not exist, it has no pods, or they have not started."""
+"""Why a job has no pod to read from: the job does not exist, it has no pods, or they have not started."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def no_pods_message(client: Client, job: JobId) -> str:
     status = status_of(workloads[0])
     reason = read_reasons(client, {job: workloads[0]}).get(job)
     if status == "Paused":
-        text = "is paused, and its pods and their logs are deleted"
+        text = "is paused, and its pods are deleted with their logs and files"
     elif status in ("Succeeded", "Failed"):
-        text = f"has ended ({status}), and its pods and their logs are deleted"
+        text = f"has ended ({status}), and its pods are deleted with their logs and files"
     else:
         text = "has no pods yet"
     return f"job {name} in namespace {namespace} {text}" + (f": {reason}" if reason else ".")
@@ -50,7 +50,7 @@ def _no_job_message(client: Client, job: JobId) -> str:
         if client.get(resource, namespace, name):
             return (
                 f"{resource.kind} {name} in namespace {namespace} is not managed by this collection (label "
-                f"{MANAGED_BY} is missing). Read its logs with kubectl."
+                f"{MANAGED_BY} is missing). Use kubectl."
             )
     message = f"job {name} not found in namespace {namespace}"
     namespaces = _namespaces_with(client, name)

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .log_history import LogHistory
+
 PRIVATE = 0o600
 
 
@@ -42,6 +44,11 @@ class HostFile:
             raise ValueError(f"dest: {path} is a directory. Name a file in it.")
         if not self._path.parent.is_dir():
             raise ValueError(f"dest: {path} cannot be written. Create the directory {self._path.parent} first.")
+
+    def history(self) -> LogHistory | None:
+        """What the file has now; None if that is nothing."""
+        has_content = self._path.is_file() and self._path.stat().st_size
+        return LogHistory(self._path) if has_content else None
 
     def part(self) -> BinaryIO:
         """A file for a part of the content. It has no name, so nothing of it is left behind."""

@@ -19,6 +19,7 @@ from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .absence import no_pods_message, not_started_reasons
 from .host_file import HostFile, parse_mode
+from .log_history import ServedLog, missing_message, rotated_message, started_at
 from .log_lines import Excerpt, View, last_lines, split_log, stream_lines
 from .log_pods import choose_pods, not_started_message, sort_pods
 from .log_query import ALL, log_query
@@ -57,7 +58,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     excerpts = [log.excerpt for log in logs if log.excerpt]
     lines = sum(excerpt.count for excerpt in excerpts)
     return {
-        "changed": _write(request.file, logs, check_mode=task.check_mode),
+        "changed": _write(task, request, logs),
         "results": [log.row for log in logs],
         "msg": f"{_number(lines, 'line')} of {_number(len(excerpts), 'pod')}",
         **({"dest": task.options.dest} if request.file else {}),
@@ -78,6 +79,11 @@ class _Request:
     query: Mapping[str, str]
     pattern: re.Pattern[str] | None
     file: HostFile | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but the number of lines is limited: what is missing then was not left out by an option."""
+        return not (self.options.since or self.options.grep or self.options.previous)
 
     @property
     def streams(self) -> bool:
@@ -142,6 +148,7 @@ class _Log:
             "status": pod_status(self.pod),
             "lines": self.excerpt.lines if self.excerpt else [],
             "truncated": bool(self.excerpt and self.excerpt.truncated),
+            "first_timestamp": self.excerpt.first_timestamp if self.excerpt else None,
             "last_timestamp": self.excerpt.last_timestamp if self.excerpt else None,
             "error": self.error,
         }
@@ -193,7 +200,7 @@ def _excerpt(pieces: Iterator[bytes], request: _Request, view: View, part: Binar
         return stream_lines(lines, part.write)
     kept = last_lines(lines, request.options.tail, request.options.limit_bytes)
     part.writelines(f"{line}\n".encode() for line in kept.lines)
-    return Excerpt([], kept.count, kept.truncated, kept.last_timestamp)
+    return Excerpt([], kept.count, kept.truncated, kept.last_timestamp, kept.first_timestamp)
 
 
 def _error_message(error: ApiError, pod: str, request: _Request) -> str:
@@ -224,13 +231,30 @@ def _raise_or_warn(task: Task[JobLogOptions], logs: Sequence[_Log]) -> None:
         task.warn(str(log.error))
 
 
-def _write(file: HostFile | None, logs: Sequence[_Log], *, check_mode: bool) -> bool:
+def _write(task: Task[JobLogOptions], request: _Request, logs: Sequence[_Log]) -> bool:
     """Write the logs one after the other, several under headings as ``tail`` writes them. No log, no write."""
-    parts = [(log.name, log.part) for log in logs if log.part]
-    if file is None or not parts:
+    history = request.file.history() if request.file else None
+    read = [(_served(log, excerpt, request), log.part) for log in logs if (excerpt := log.excerpt)]
+    parts = []
+    for served, part in read:
+        whole, message = part, rotated_message(served)
+        if history and part and request.file and request.is_plain:
+            whole, missing = history.extend(served, part, request.file.part(), only=len(read) == 1)
+            kept = missing or whole is not part
+            message = missing_message(served, str(request.options.dest)) if missing else None if kept else message
+        if message and request.is_plain:
+            task.warn(message)
+        if whole:
+            parts.append((f"==> {served.pod} <==\n".encode() if len(read) > 1 else b"", whole))
+    if request.file is None or not parts:
         return False
-    headings = [f"==> {pod} <==\n".encode() if len(parts) > 1 else b"" for pod, _part in parts]
-    return file.replace(zip(headings, (part for _pod, part in parts), strict=True), check_mode=check_mode)
+    return request.file.replace(parts, check_mode=task.check_mode)
+
+
+def _served(log: _Log, excerpt: Excerpt, request: _Request) -> ServedLog:
+    size = log.part.seek(0, 2) if log.part else sum(len(line) for line in excerpt.lines)
+    complete = (request.options.tail == ALL or excerpt.count < request.options.tail) and not excerpt.truncated
+    return ServedLog(log.name, started_at(log.pod, request.options.container), excerpt.first_timestamp, complete, size)
 
 
 def _number(count: int, noun: str) -> str:

@@ -52,6 +52,7 @@ class Excerpt:
     count: int = 0
     truncated: bool = False
     last_timestamp: str | None = None
+    first_timestamp: str | None = None
 
 
 def split_log(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
@@ -87,16 +88,18 @@ def last_lines(lines: Iterable[Line], number: int, limit: int) -> Excerpt:
         len(kept),
         missing or any(line.cut for line in kept),
         kept[-1].timestamp if kept else None,
+        kept[0].timestamp if kept else None,
     )
 
 
 def stream_lines(lines: Iterable[Line], write: Callable[[bytes], object]) -> Excerpt:
     """Write each line as it arrives, and keep none."""
-    count, truncated, last_timestamp = 0, False, None
+    count, truncated, last_timestamp, first_timestamp = 0, False, None, None
     for line in lines:
         write(f"{line.text}\n".encode())
+        first_timestamp = line.timestamp if not count else first_timestamp
         count, truncated, last_timestamp = count + 1, truncated or line.cut, line.timestamp
-    return Excerpt([], count, truncated, last_timestamp)
+    return Excerpt([], count, truncated, last_timestamp, first_timestamp)
 
 
 # The kubelet writes RFC 3339 with nine digits, in the zone of the node (pkg/kubelet/kuberuntime/logs, timeFormatOut).

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..cluster.reason import pod_status
-from ..labels import COMPLETION_INDEX
+from ..cluster.related import rank_of
 
 Pod = dict[str, Any]
 
@@ -18,7 +18,7 @@ def sort_pods(pods: Sequence[Pod]) -> list[Pod]:
     """By rank where pods have one, then by age: the first attempt of a rank before the second."""
 
     def key(pod: Pod) -> tuple[int, str, str]:
-        return _rank(pod) or 0, pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
+        return rank_of(pod) or 0, pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
 
     return sorted(pods, key=key)
 
@@ -54,16 +54,9 @@ def _pods_named(pods: Sequence[Pod], wanted: str) -> list[Pod]:
     found = [pod for pod in pods if pod["metadata"]["name"] == wanted]
     if found or not wanted.isdecimal():
         return found
-    if any(_rank(pod) is not None for pod in pods):
-        return [pod for pod in pods if _rank(pod) == int(wanted)]
+    if any(rank_of(pod) is not None for pod in pods):
+        return [pod for pod in pods if rank_of(pod) == int(wanted)]
     return list(pods[int(wanted) : int(wanted) + 1])
-
-
-def _rank(pod: Pod) -> int | None:
-    """The completion index of a pod of an Indexed Job: an annotation always, a label since Kubernetes 1.28."""
-    metadata = pod["metadata"]
-    rank = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(COMPLETION_INDEX)
-    return int(rank) if rank is not None else None
 
 
 def _containers(pod: Pod) -> list[str]:

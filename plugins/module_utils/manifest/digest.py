@@ -22,7 +22,8 @@ def digest_of(manifest: Training) -> str:
     Spelling, explicit defaults, the version of the format and the block ``job`` make no difference.
     """
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
-    data = manifest.model_dump(mode="json", exclude_defaults=True, exclude={"version", "job"})
+    # Without warnings, as valueFrom is kept as the dict that Kubernetes gets, and not as its model.
+    data = manifest.model_dump(mode="json", exclude_defaults=True, exclude={"version", "job"}, warnings=False)
     shares = (row.field for row in ACCELERATORS.values() if row.unit)
     quantities = {"resources": ("cpu", "memory", *shares), "storage": ("shm",)}
     for block, fields in quantities.items():

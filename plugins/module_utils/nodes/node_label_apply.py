@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..engine.node_writer import LabelChange, NodeFailure, label_diff
 from ..engine.plan import Plan
 from ..engine.results import diffs_of
-from ..kube.errors import KubeError
+from ..kube.errors import ApiError, KubeError
 from ..pools.lease import Fence, LeaseLost
 from ..pools.pool_writer import PoolWriter
 from ..task import Task, TaskFailed
@@ -31,28 +31,35 @@ def apply_node_labels(task: Task[NodeLabelOptions], plan: NodeLabelPlan, fence: 
     if failures and not task.options.continue_on_error:
         messages = "\n".join(failure.message for failure in failures)
         raise writer.roll_back(TaskFailed(messages, **node_lists([], failures)))
+    problems = [failure.message for failure in failures]
+    declared: list[Plan] = []
     try:
-        declared = _declare(task, plan, done, writer)
+        _declare(task, plan, done, writer, declared)
         writer.require_lease()
-    except LeaseLost as lost:
-        raise writer.roll_back(lost) from lost
-    return _report(task, plan, done, failures, declared)
+    except KubeError as problem:
+        if isinstance(problem, LeaseLost) or not task.options.continue_on_error:
+            raise writer.roll_back(problem) from problem
+        problems.append(f"the labels were set, but the declaration of a pool was not updated: {problem}")
+    changed = bool(done or declared) or writer.has_written
+    return _report(task, plan, done, failures, declared, problems, changed=changed)
 
 
 def _declare(
-    task: Task[NodeLabelOptions], plan: NodeLabelPlan, done: Sequence[LabelChange], writer: PoolWriter
-) -> list[Plan]:
-    """Bring the declarations of pools in line with the labels; returns those that were written."""
-    declared = []
+    task: Task[NodeLabelOptions],
+    plan: NodeLabelPlan,
+    done: Sequence[LabelChange],
+    writer: PoolWriter,
+    declared: list[Plan],
+) -> None:
+    """Bring the declarations of pools in line with the labels; adds those that were written to ``declared``."""
     try:
         for declaration in plan.declarations([*(change.node for change in done), *plan.unchanged]):
             writer.declare(declaration)
             declared.append(declaration)
-    except LeaseLost:
-        raise
-    except KubeError as error:
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
         task.warn(f"the labels were set, but the declaration of a pool was not updated: {error}")
-    return declared
 
 
 def _report(
@@ -61,6 +68,9 @@ def _report(
     done: Sequence[LabelChange],
     failures: Sequence[NodeFailure],
     declared: Sequence[Plan],
+    problems: Sequence[str],
+    *,
+    changed: bool,
 ) -> dict[str, Any]:
     results = [
         *({"node_name": change.node, "action": "update", "labels": dict(change.labels)} for change in done),
@@ -74,7 +84,7 @@ def _report(
         f"{total} {'node' if total == 1 else 'nodes'}: {len(done)} update, {len(plan.unchanged)} unchanged{failed}"
     )
     result = {
-        "changed": bool(done or declared or any(failure.unknown for failure in failures)),
+        "changed": changed,
         "results": results,
         "diff": task.diff(
             lambda: [
@@ -84,6 +94,6 @@ def _report(
         ),
         **node_lists([str(result["node_name"]) for result in results], failures),
     }
-    if failures:
-        raise TaskFailed("\n".join([*(failure.message for failure in failures), summary]), **result)
+    if problems:
+        raise TaskFailed("\n".join([*problems, summary]), **result)
     return {**result, "msg": summary}

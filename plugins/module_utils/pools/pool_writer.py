@@ -39,6 +39,11 @@ class PoolWriter:
     _declared: list[_Declared] = field(default_factory=list)
     _labelled: list[LabelChange] = field(default_factory=list)
 
+    @property
+    def has_written(self) -> bool:
+        """Whether anything was written, or may have been."""
+        return bool(self._declared or self._labelled)
+
     def declare(self, plan: Plan) -> None:
         """Write the ConfigMap of a pool. Raises KubeError."""
         (step,) = plan.steps
@@ -229,7 +234,7 @@ def _declared_in(config_map: Mapping[str, Any] | None) -> Declaration | None:
 
 
 def _changed_by_others(name: str) -> ConcurrentChange:
-    return ConcurrentChange(f"{name} was changed by another run or person since this task read it")
+    return ConcurrentChange(f"ConfigMap {name} was changed by another run or person since this task read it.")
 
 
 def _described(declared: Sequence[_Declared], changes: Sequence[LabelChange]) -> str:

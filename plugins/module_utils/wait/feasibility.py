@@ -13,7 +13,7 @@ from ..cluster.node_loss import seems_lost
 from ..cluster.nodes import Node, slim_node
 from ..cluster.read import read_node
 from ..cluster.reason import PendingReason, Surroundings, pending_reasons, quota_refusal, refused_condition
-from ..cluster.related import own_pods, pods_of_template
+from ..cluster.related import is_pod_ready, own_pods, pods_of_template
 from ..cluster.status import is_held, is_terminating
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
@@ -93,7 +93,8 @@ class Feasibility:
         if final and final.log:
             self._crash_loops[job] = final.log[0], final
         name, seen = self._crash_loops.get(job, ("", None))
-        return seen if any(pod["metadata"]["name"] == name and _is_unready(pod) for pod in pods) else None
+        own = next((pod for pod in pods if pod["metadata"]["name"] == name), None)
+        return seen if own and not is_pod_ready(own) and not is_terminating(own) else None
 
     def _after_grace(self, job: Hashable, reason: PendingReason | None) -> PendingReason | None:
         """The reason, if the job has needed a person for as long as ``GRACE`` without a break."""
@@ -154,9 +155,3 @@ class Feasibility:
             answer = read()
             self._answers[key] = now, answer
         return cast("T", answer)
-
-
-def _is_unready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return not ready and not is_terminating(pod)

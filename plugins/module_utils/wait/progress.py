@@ -10,8 +10,9 @@ from typing import Any
 
 from ..cluster.read import JobId
 from ..cluster.reason import PendingReason
-from ..cluster.related import has_succeeded, own_pods
+from ..cluster.related import has_succeeded, is_pod_ready, own_pods, rank_of
 from ..cluster.status import is_rolled_out, is_terminating, pods_ready, pods_wanted, status_of
+from ..manifest.problems import enumerated
 from .goals import SCHEDULED, Goal, unfinished_pods
 from .loop import JobStatus
 
@@ -19,7 +20,7 @@ _MIN_INTERVAL = 2.0  # seconds between two lines, and before the first: a quick 
 _MAX_INTERVAL = 30.0
 _NAMED = 3  # jobs that a line of progress names
 _LISTED = 10  # jobs that a message lists; the results have all of them
-_NAMED_LEFT = 5  # objects of a job that a message names
+_NAMED_LEFT = 5  # objects or ranks of a job that a message names
 _LONGEST_REASON = 300
 _LOG_LINES = 5  # of a failed container, in the message
 
@@ -214,7 +215,18 @@ def _pods_of_training(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]])
         return f"{wanted} of {wanted} pods succeeded"
     ready = min(pods_ready(job), wanted - succeeded)
     others = (f", {number} {what}" for number, what in ((succeeded, "succeeded"), (failed, "failed")) if number)
-    return f"{status_of(job)}, {ready} of {wanted} pods ready{''.join(others)}"
+    return f"{status_of(job)}, {ready} of {wanted} pods ready{''.join(others)}{_missing_ranks(job, pods)}"
+
+
+def _missing_ranks(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
+    """Which nodes of a training that runs partially are missing."""
+    if job["spec"].get("completionMode") != "Indexed" or status_of(job) != "Partially Running":
+        return ""
+    there = {rank_of(pod) for pod in pods if is_pod_ready(pod) or has_succeeded(pod)}
+    missing = [str(rank) for rank in range(pods_wanted(job)) if rank not in there]
+    if len(missing) > _NAMED_LEFT:
+        missing = [*missing[:_NAMED_LEFT], f"{len(missing) - _NAMED_LEFT} others"]
+    return f", rank{'' if len(missing) == 1 else 's'} {enumerated(missing, 'and')} not ready" if missing else ""
 
 
 def _pods(number: int) -> str:

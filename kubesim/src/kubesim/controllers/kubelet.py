@@ -114,6 +114,11 @@ class Kubelet(Controller):
             lines = one.log
         return kubelet_logs.select(lines, tail, since, timestamps, limit_bytes)
 
+    def is_running(self, pod: Object, container: str) -> bool:
+        run = self._runs.get(key_of(pod))
+        one = run.containers.get(container) if run else None
+        return one is not None and one.running
+
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:

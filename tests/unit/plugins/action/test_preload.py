@@ -34,6 +34,7 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_pool", {"definition": {"kind": "pool", "pool": {"name": "p"}, "nodes": ["node-1"]}}),
     ("gpuctl_quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"default": {"cpu": 9}}}}),
     ("gpuctl_rbac", {"name": "ci", "level": "read"}),
+    ("gpuctl_copy", {"name": "running", "local_path": __file__, "remote_path": "/copied"}),
 ]
 MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
 TASKS += [(module, {}) for module in sorted(MODULES - {module for module, _options in TASKS})]
@@ -51,15 +52,16 @@ before = set(sys.modules)
 params |= options
 result = run_task(Task(spec.options.from_params(params), params, False, print, list), spec)
 assert "failed" not in result, result
-ours_or_heavy = ("ansible_collections", "pydantic", "urllib3", "yaml", "kubernetes", "ssl")
+ours_or_heavy = ("ansible_collections", "pydantic", "urllib3", "yaml", "kubernetes", "ssl", "websocket")
 print(json.dumps(sorted(name for name in set(sys.modules) - before if name.split(".")[0] in ours_or_heavy)))
 """
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with Cluster(nodes=1).running() as cluster:
+    directory = tmp_path_factory.mktemp("cluster")
+    path = directory / "kubeconfig"
+    with Cluster(nodes=1, exec_root=directory).running() as cluster:
         cluster.kubeconfig(path)
         run("gpuctl_job", {"definition": {**JOB, "job": {"name": "running"}}, "wait": True}, str(path))
         yield str(path)

@@ -147,6 +147,12 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "the container of pod x-1 keeps failing with exit code 1 (5 restarts). Read its logs for the cause.",
     ),
+    "a container that crashes again and again, just after the end": (
+        workload("Deployment"),
+        [pod(nodeName="n1", status=with_container("Running", state=EXIT_1, restartCount=2))],
+        [],
+        "the container of pod x-1 keeps failing with exit code 1 (2 restarts). Read its logs for the cause.",
+    ),
     "a container that crashes again and again, while it runs": (
         workload("Deployment"),
         [

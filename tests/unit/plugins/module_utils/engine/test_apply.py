@@ -24,6 +24,7 @@ from .objects import at, live, wanted
 JOB = "/apis/batch/v1/namespaces/ml/jobs/train"
 DEPLOYMENT = "/apis/apps/v1/namespaces/ml/deployments/train"
 SERVICE = "/api/v1/namespaces/ml/services/svc-train"
+PODS = "/api/v1/namespaces/ml/pods"
 CLASS = "/apis/scheduling.k8s.io/v1/priorityclasses/gpuctl-high"
 APPLY = {"fieldManager": "runwhere.gpuctl", "force": "false", "fieldValidation": "Strict"}
 OLD, NEW = {"template": {"image": "old"}}, {"template": {"image": "new"}}
@@ -122,9 +123,34 @@ def test_a_former_job_that_cannot_be_restored_is_reported():
 def test_a_deletion_that_times_out_is_a_change():
     terminating = Exchange("GET", JOB, answer=live("Job", spec=OLD, leaving=True))
     problem = failed(recreation(), Exchange("DELETE", JOB), terminating)
-    assert "still terminating after 0 s: Job train" in str(problem)
+    assert "still terminating after 0 s: Job train." in str(problem)
     assert "The former Job was deleted, its successor was not created." in str(problem)
     assert problem.result.plan.changed
+
+
+def test_a_long_wait_for_former_pods_shows_progress(monkeypatch):
+    monkeypatch.setattr(f"{Executor.__module__}._PROGRESS_SECONDS", -1.0)
+    pod = {"metadata": {"name": "train-x", "namespace": "ml", "uid": "p"}, "spec": {"nodeName": "node-1"}}
+    other = {"metadata": {"name": "train-y", "namespace": "ml", "uid": "q"}, "spec": {}}
+    plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [])
+    plan = plan.with_steps([replace(plan.steps[0], former_pods=(pod,))])
+    selector = {"labelSelector": "app=train,app.kubernetes.io/managed-by=runwhere.gpuctl", "limit": "500"}
+    pods = {**selector, "fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+    none = Exchange("GET", JOB, status=404, answer=DELETED)
+    lines: list[str] = []
+    with conversation(
+        none,
+        Exchange("GET", PODS, pods, answer={"items": [pod, other]}),
+        replace(none),
+        Exchange("GET", PODS, pods, answer={"items": [other]}),  # of another run
+        Exchange("PATCH", JOB, APPLY, sent=at(wanted("Job", spec=NEW), "1"), answer=live("Job", spec=NEW)),
+    ) as url:
+        client = Client(Connection(url, authorization=dict, retries=0), sleep=lambda seconds: None)
+        executor = Executor(
+            client, False, gone_timeout=60, warn=pytest.fail, progress=lines.append, sleep=lambda seconds: None
+        )
+        executor.apply_plan(plan)
+    assert lines == ["training train in namespace ml: waits until its predecessor is gone: Pod train-x on node-1"]
 
 
 def test_the_pods_of_a_job_that_another_run_has_created_are_not_waited_for():

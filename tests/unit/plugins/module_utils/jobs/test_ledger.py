@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from typing import Any
 
@@ -42,6 +43,12 @@ def job(*conditions: tuple[str, str]) -> dict[str, Any]:
         },
     }
 
+
+def leaving(live: dict[str, Any]) -> dict[str, Any]:
+    return {**live, "metadata": {**live["metadata"], "deletionTimestamp": "2026-01-01T00:20:00Z"}}
+
+
+REPLACED = ENTRY._replace(result="Succeeded", finished_at="now").being_replaced("uid-2", "2026-01-01T11:00:00Z")
 
 SEEN = {
     "running": (job(), ENTRY),
@@ -89,12 +96,29 @@ ENDINGS = {
     "it has gone before its time": (None, ENTRY._replace(submitted_at="2026-01-01T11:00:01Z"), None),
     "its time to live can have passed": (None, ENTRY, UNSEEN),
     "it has gone and had no time to live": (None, ENTRY._replace(ttl_seconds=None), None),
+    "it has gone while a task replaced it": (None, REPLACED, None),
+    "it had ended, and terminates while a task replaces it": (leaving(job(("Complete", "True"))), REPLACED, None),
+    "it has ended, and is terminating": (leaving(job(("Failed", "True"))), ENTRY, FAILED),
+    "it has ended, and was not replaced after all": (job(("Failed", "True")), REPLACED, FAILED),
 }
 
 
 @pytest.mark.parametrize(("live", "entry", "last_run"), ENDINGS.values(), ids=ENDINGS)
 def test_how_the_last_run_ended(live: dict[str, Any] | None, entry: Entry | None, last_run: RunResult | None) -> None:
     assert last_run_result(live, entry, at("12:00:00")) == last_run
+
+
+def test_version_1_0_0_reads_what_is_being_replaced_as_deleted_by_a_user():
+    """It ignores entries with other fields, and takes a missing Job for one that has ended if it had a time to live."""
+    data = json.loads(str(REPLACED))
+    assert data == {
+        "manifest": "digest",
+        "uid": "uid-2",
+        "submitted_at": "2026-01-01T00:00:00Z",
+        "finished_at": "2026-01-01T11:00:00Z",
+    }
+    assert REPLACED.is_being_replaced
+    assert not any(entry.is_being_replaced for _live, entry in SEEN.values())
 
 
 AGAIN = [

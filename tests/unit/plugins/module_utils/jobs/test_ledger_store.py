@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import ApplyResult
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import ledger_store
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry, entry_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger_store import LedgerStore
@@ -213,6 +215,45 @@ def test_a_ledger_that_cannot_be_read_before_anything_is_done_is_an_error():
         store = ledger(url, [])
         with pytest.raises(ApiError, match="no endpoints"):
             store.entry("ml", "train")
+
+
+def replacing(name: str, uid: str = "uid-of-old") -> Plan:
+    former = {**job(name), "metadata": {**job(name)["metadata"], "uid": uid}}
+    return Plan(name, "ml", "training", (Step(Action.RECREATE, job(name), former),), manifest="digest")
+
+
+def announced(*exchanges: Exchange, plans: list[Plan], warnings: list[str]) -> None:
+    with conversation(*exchanges) as url:
+        store = ledger(url, warnings)
+        for plan in plans:
+            store.before_replacing(plan, plans)
+
+
+def test_replacements_are_announced_with_one_write(monkeypatch):
+    monkeypatch.setattr(ledger_store, "now_as_text", lambda: "2026-02-01T00:00:00Z")
+    lab = dataclasses.replace(replacing("lab"), kind="notebook")
+    plans = [lab, replacing("old"), replacing("other", uid="another"), replacing("unknown"), lab]
+    announcement = {
+        "old": str(KNOWN.being_replaced("uid-of-old", "2026-02-01T00:00:00Z")),
+        "other": str(KNOWN.being_replaced("another", "2026-02-01T00:00:00Z")),
+    }
+    known = read(old=str(KNOWN), other=str(KNOWN))
+    announced(known, patch(announcement, answer={}), plans=plans, warnings=[])
+
+
+def test_without_permission_to_announce_it_warns_and_goes_on():
+    warnings: list[str] = []
+    denied = Exchange("PATCH", LEDGER, WRITE, status=403, answer=FORBIDDEN)
+    announced(read(old=str(KNOWN)), denied, plans=[replacing("old")] * 2, warnings=warnings)
+    assert len(warnings) == 1
+
+
+def test_a_replacement_that_cannot_be_announced_now_does_not_begin():
+    broken = status(503, "ServiceUnavailable", "no endpoints")
+    failing = Exchange("PATCH", LEDGER, WRITE, status=503, answer=broken)
+    with pytest.raises(ApiError, match="no endpoints") as caught:
+        announced(read(old=str(KNOWN)), failing, plans=[replacing("old")], warnings=[])
+    assert not caught.value.may_be_written
 
 
 def test_removing_entries_affects_only_recorded_trainings():

@@ -84,6 +84,7 @@ def test_one_list_and_one_request_for_each_log(options, query):
                 "status": "Running",
                 "lines": ["a"],
                 "truncated": False,
+                "first_timestamp": TIME,
                 "last_timestamp": TIME,
                 "error": None,
             }
@@ -236,11 +237,11 @@ ENDED = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
 WITHOUT_PODS = {
     "ended": (
         workload(status=ENDED),
-        "job x in namespace ml has ended (Succeeded), and its pods and their logs are deleted.",
+        "job x in namespace ml has ended (Succeeded), and its pods are deleted with their logs and files.",
     ),
     "paused": (
         workload(suspend=True),
-        "job x in namespace ml is paused, and its pods and their logs are deleted: the job is suspended "
+        "job x in namespace ml is paused, and its pods are deleted with their logs and files: the job is suspended "
         "(spec.suspend). Resume it with state=resumed.",
     ),
     "not begun": (workload(), "job x in namespace ml has no pods yet."),

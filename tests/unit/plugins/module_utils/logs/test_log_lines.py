@@ -113,18 +113,23 @@ def lines(*texts: str) -> list[Line]:
 
 
 LAST = {
-    "fewer than wanted": (lines("a", "b"), 3, 100, Excerpt(["a", "b"], 2, False, "t1")),
-    "more than wanted": (lines("a", "b", "c"), 2, 100, Excerpt(["b", "c"], 2, False, "t2")),
-    "all": (lines("a", "b", "c"), ALL, 100, Excerpt(["a", "b", "c"], 3, False, "t2")),
+    "fewer than wanted": (lines("a", "b"), 3, 100, Excerpt(["a", "b"], 2, False, "t1", "t0")),
+    "more than wanted": (lines("a", "b", "c"), 2, 100, Excerpt(["b", "c"], 2, False, "t2", "t1")),
+    "all": (lines("a", "b", "c"), ALL, 100, Excerpt(["a", "b", "c"], 3, False, "t2", "t0")),
     "none": ([], 3, 100, Excerpt([], 0, False, None)),
-    "the limit is smaller": (lines("aa", "bb", "cc"), 3, 6, Excerpt(["bb", "cc"], 2, True, "t2")),
-    "the limit is smaller than all": (lines("aa", "bb", "cc"), ALL, 6, Excerpt(["bb", "cc"], 2, True, "t2")),
-    "what the limit leaves out is not wanted": (lines("a" * 9, "b", "c"), 2, 6, Excerpt(["b", "c"], 2, False, "t2")),
-    "the limit counts bytes": (lines("\u4f60", "\u597d"), 2, 7, Excerpt(["\u597d"], 1, True, "t1")),
-    "the newest line in any case": (lines("a", "b" * 9), 2, 6, Excerpt(["b" * 9], 1, True, "t1")),
-    "a line that was cut": ([Line("a", "t0", cut=True)], 2, 6, Excerpt(["a"], 1, True, "t0")),
+    "the limit is smaller": (lines("aa", "bb", "cc"), 3, 6, Excerpt(["bb", "cc"], 2, True, "t2", "t1")),
+    "the limit is smaller than all": (lines("aa", "bb", "cc"), ALL, 6, Excerpt(["bb", "cc"], 2, True, "t2", "t1")),
+    "what the limit leaves out is not wanted": (
+        lines("a" * 9, "b", "c"),
+        2,
+        6,
+        Excerpt(["b", "c"], 2, False, "t2", "t1"),
+    ),
+    "the limit counts bytes": (lines("\u4f60", "\u597d"), 2, 7, Excerpt(["\u597d"], 1, True, "t1", "t1")),
+    "the newest line in any case": (lines("a", "b" * 9), 2, 6, Excerpt(["b" * 9], 1, True, "t1", "t1")),
+    "a line that was cut": ([Line("a", "t0", cut=True)], 2, 6, Excerpt(["a"], 1, True, "t0", "t0")),
     "a cut line that is not wanted": (
-        [Line("a", "t0", cut=True), Line("b", "t1")], 1, 6, Excerpt(["b"], 1, False, "t1"),
+        [Line("a", "t0", cut=True), Line("b", "t1")], 1, 6, Excerpt(["b"], 1, False, "t1", "t1"),
     ),
 }  # fmt: skip
 
@@ -138,7 +143,7 @@ def test_lines_are_passed_on_and_not_kept():
     written: list[bytes] = []
     excerpt = stream_lines([Line("a", "t0", cut=True), Line("\u4f60", "t1")], written.append)
     assert written == [b"a\n", b"\xe4\xbd\xa0\n"]
-    assert excerpt == Excerpt([], 2, True, "t1")
+    assert excerpt == Excerpt([], 2, True, "t1", "t0")
 
 
 GIB_OF = {

@@ -46,6 +46,12 @@ def test_the_same_run(blocks: dict[str, str]) -> None:
     assert digest(blocks) == digest({})
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_reference_to_a_secret_causes_no_warning() -> None:
+    """pydantic would print it to the screen of every task."""
+    assert digest({"environment": "{image: x, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}"})
+
+
 @pytest.mark.parametrize("blocks", OTHER.values(), ids=OTHER)
 def test_another_run(blocks: dict[str, str]) -> None:
     assert digest(blocks) != digest({})

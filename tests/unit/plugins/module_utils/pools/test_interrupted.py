@@ -233,6 +233,25 @@ def test_node_labels_that_may_be_set_are_a_change(field: Field) -> None:
     assert "It is not known whether the labels of node-2 were changed." in str(failed)
 
 
+def test_labels_without_their_declaration_are_rolled_back(field: Field) -> None:
+    field.declare({"a": ("node-1",)})
+    client = field.client()
+    client.before["pool-a"] = lambda: field.client().merge_patch(
+        CONFIG_MAP, {"name": "pool-a", "namespace": "gpuctl-system"}, {"data": {"nodes": "node-9:\n"}}
+    )
+    failed = failure(lambda: field.run(NODE_LABEL, client, nodes=["node-2"], labels={"pool": "a"}))
+    assert str(failed) == (
+        "ConfigMap pool-a was changed by another run or person since this task read it.\nNothing was changed."
+    )
+    assert field.labels() == {"node-1": "a"}
+    kept = field.client()
+    kept.fatal = {"pool-a"}
+    options: dict[str, Any] = {"nodes": ["node-2"], "labels": {"pool": "a"}, "continue_on_error": True}
+    failed = failure(lambda: field.run(NODE_LABEL, kept, **options))
+    assert "the labels were set, but the declaration of a pool was not updated: cannot reach" in str(failed)
+    assert field.labels() == {"node-1": "a", "node-2": "a"}
+
+
 def test_an_acquisition_without_a_response_is_found_out(field: Field) -> None:
     client = field.client()
     client.lost = {"pools"}

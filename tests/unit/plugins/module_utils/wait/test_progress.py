@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import PendingReason
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import COMPLETION_INDEX
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import (
     COMPLETE,
     DELETED,
@@ -53,6 +54,17 @@ def training(
     statuses = [{"phase": given} if isinstance(given, str) else given for given in pod_statuses]
     live = [{**POD, **pod(f"x-{number}", status=given, nodeName="n1")} for number, given in enumerate(statuses)]
     return JobStatus(workload("Job", status=status, **{"parallelism": pods, "completions": pods, **(spec or {})}), live)
+
+
+def ranks(number: int, *ready: int) -> JobStatus:
+    """A distributed training of which some nodes are ready."""
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    found = training(*[status] * len(ready), pods=number, active=number, ready=len(ready))
+    assert found.workload is not None
+    found.workload["spec"]["completionMode"] = "Indexed"
+    for rank, live in zip(ready, found.pods, strict=True):
+        live["metadata"]["annotations"] = {COMPLETION_INDEX: str(rank)}
+    return found
 
 
 READY_NOW = deployment(2, reached_goal=True)
@@ -131,6 +143,16 @@ STATES: dict[str, tuple[Goal, JobStatus, str]] = {
         COMPLETE,
         training(ENDING, ENDING, active=2, ready=0),
         "2 of 2 pods succeeded",
+    ),
+    "a training without one of its nodes": (
+        READY,
+        ranks(2, 0),
+        "Partially Running, 1 of 2 pods ready, rank 1 not ready",
+    ),
+    "a training without most of its nodes": (
+        READY,
+        ranks(16, 1, 3),
+        "Partially Running, 2 of 16 pods ready, ranks 0, 2, 4, 5, 6 and 9 others not ready",
     ),
     "a training that is to be scheduled": (
         SCHEDULED,

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The subresource exec of pods over a WebSocket: commands run as processes of this machine, if a cluster allows it.
+
+Each container has a directory of its own, which is its root: words of a command that are absolute paths are taken below
+it. Source: apiserver pkg/util/proxy/streamtranslator.go and websocket.go, apimachinery pkg/util/remotecommand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import WSMsgType, web
+
+from kubesim import errors, resources
+from kubesim.auth import Attributes, User
+from kubesim.options import Query
+from kubesim.request_info import RequestInfo
+from kubesim.subresources import container_named
+
+if TYPE_CHECKING:
+    from kubesim.cluster import Cluster
+
+Object = dict[str, Any]
+V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+STDIN, STDOUT, STDERR, STATUS, CLOSE = 0, 1, 2, 3, 255
+PIECE = 32 * 1024  # of io.Copy in Go
+
+
+def answer(request: web.Request, cluster: Cluster, info: RequestInfo, query: Query, user: User) -> Command:
+    """The command of a request; ApiError for what is refused before it runs."""
+    # Since 1.35 a GET needs create as well (feature AuthorizePodWebsocketUpgradeCreatePermission).
+    asked = Attributes("create", "", "pods", "exec", info.namespace, info.name)
+    if not cluster.authorizer.decide(user, asked).allowed:
+        raise errors.forbidden("", "pods", info.name, "")
+    pod = cluster.registry.require(resources.by_kind("Pod"), info.namespace, info.name).obj
+    container = container_named(pod, query.text("container"))
+    if not pod["spec"].get("nodeName"):
+        raise errors.bad_request(f"pod {info.name} does not have a host assigned")
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        raise errors.bad_request("Upgrade request required")
+    if cluster.exec_root is None:
+        raise errors.ApiError(500, "InternalError", "kubesim runs no commands: Cluster(exec_root=…) makes it")
+    words = query.pairs.get("command", []) if cluster.kubelet.is_running(pod, container) else None
+    return Command(cluster.exec_protocols, pod, container, cluster.exec_root, words)
+
+
+class Command(web.WebSocketResponse):
+    """The answer to a request for exec. `words`: None if the container does not run."""
+
+    def __init__(
+        self, protocols: tuple[str, ...], pod: Object, container: str, root: Path, words: list[str] | None
+    ) -> None:
+        super().__init__(protocols=protocols, max_msg_size=0)
+        self.pod, self.container, self.root, self.words = pod, container, root, words
+
+    async def run(self, request: web.Request) -> web.StreamResponse:
+        await self.prepare(request)
+        await self.send_bytes(bytes([STDOUT]))
+        if self.words is None:
+            status = _internal(f'unable to upgrade connection: container not found ("{self.container}")')
+        else:
+            status = await _run(self, self.pod, self.container, self.root, self.words)
+        with contextlib.suppress(ConnectionError):
+            await self.send_bytes(bytes([STATUS]) + json.dumps(status).encode())
+        await self.close()
+        return self
+
+
+async def _run(websocket: web.WebSocketResponse, pod: Object, name: str, root: Path, command: list[str]) -> Object:
+    meta = pod["metadata"]
+    spec = next(one for one in pod["spec"]["containers"] if one["name"] == name)
+    place = root / meta["uid"] / name
+    directory = place / spec.get("workingDir", "/").lstrip("/")
+    directory.mkdir(parents=True, exist_ok=True)
+    given = {one["name"]: one.get("value", "") for one in spec.get("env") or ()}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(place), **given}
+    words = [f"{place}{word}" if word.startswith("/") else word for word in command]
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    try:
+        process = await asyncio.create_subprocess_exec(*words, cwd=directory, env=environment, **pipes)
+    except OSError:
+        return _internal(
+            "error executing command in container: failed to exec in container: OCI runtime exec failed: unable to "
+            f'start container process: exec: "{command[0]}": executable file not found in $PATH'
+        )
+    assert process.stdin is not None
+    feeding = asyncio.create_task(_feed(websocket, process.stdin))
+    await asyncio.gather(_forward(websocket, STDOUT, process.stdout), _forward(websocket, STDERR, process.stderr))
+    code = await process.wait()
+    feeding.cancel()
+    return _ended(code)
+
+
+async def _feed(websocket: web.WebSocketResponse, stdin: asyncio.StreamWriter) -> None:
+    """Messages become stdin, until the client closes it or hangs up."""
+    async for message in websocket:
+        if message.type is not WSMsgType.BINARY or not message.data:
+            continue
+        channel, data = message.data[0], message.data[1:]
+        if channel == CLOSE:
+            break
+        if channel == STDIN:
+            stdin.write(data)
+            with contextlib.suppress(ConnectionError):
+                await stdin.drain()
+    with contextlib.suppress(ConnectionError):
+        stdin.close()
+    await asyncio.Event().wait()
+
+
+async def _forward(websocket: web.WebSocketResponse, channel: int, stream: asyncio.StreamReader | None) -> None:
+    while stream and (data := await stream.read(PIECE)):
+        with contextlib.suppress(ConnectionError):
+            await websocket.send_bytes(bytes([channel]) + data)
+
+
+def _ended(code: int) -> Object:
+    """codeExitToStatusError."""
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    code = 128 - code if code < 0 else code
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+def _internal(message: str) -> Object:
+    text = f"Internal error occurred: {message}"
+    details = {"causes": [{"message": message}]}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": text,
+        "reason": "InternalError",
+        "details": details,
+        "code": 500,
+    }

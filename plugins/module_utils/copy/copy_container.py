@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The container that files are copied to or from: its commands, with messages for what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..kube.exec import CommandNotStarted, ConnectionLost, ExecResult
+from ..task import TaskFailed
+from .copy_tree import Listing, parse_listing, printable
+
+_MAX_LISTING = 64 * 1024 * 1024  # bytes: some 500,000 files
+_TOOLS = "sh, tar, find, stat and xargs"
+
+
+@dataclass(frozen=True)
+class Container:
+    """A running container of a pod. Its methods raise TaskFailed."""
+
+    client: Client
+    namespace: str
+    pod: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"container {self.name} of pod {self.pod}"
+
+    def run(
+        self, command: Sequence[str], stdin: Iterable[bytes] = (), output: Callable[[bytes], object] = lambda data: None
+    ) -> ExecResult:
+        """Run a command. Raises ConnectionLost if the connection breaks meanwhile."""
+        try:
+            return self.client.run_command(self.namespace, self.pod, self.name, command, stdin, output)
+        except CommandNotStarted as problem:
+            if "executable file not found" in str(problem) or "no such file" in str(problem):
+                raise TaskFailed(f"{self} has no shell. Use an image with {_TOOLS}.") from None
+            raise TaskFailed(f"{self} cannot run commands: {problem}") from None
+        except ApiError as error:
+            if error.is_forbidden:
+                raise TaskFailed(
+                    f"running commands in {self} is forbidden: {error.message.rstrip(' :.')}. Grant the account the "
+                    f"verbs get and create for pods/exec."
+                ) from None
+            raise
+
+    def list_files(self, command: Sequence[str], stdin: Sequence[bytes] = ()) -> Listing:
+        """What a listing command of copy_scripts.py prints."""
+        output = bytearray()
+
+        def collect(data: bytes) -> None:
+            output.extend(data)
+            if len(output) > _MAX_LISTING:
+                raise TaskFailed(
+                    f"too many files in {self} to copy at once. Copy parts of the directory, or an archive."
+                )
+
+        try:
+            result = self.run(command, stdin, collect)
+        except ConnectionLost as problem:
+            raise TaskFailed(f"{problem} Nothing was copied. Run the task again.") from None
+        try:
+            listing = parse_listing(bytes(output))
+        except ValueError as problem:
+            reason = failure_text(result) if result.exit_code else printable(str(problem))
+            raise TaskFailed(f"{self} cannot list files: {reason}.") from None
+        if listing.lacks:
+            raise TaskFailed(f"{self} lacks {', '.join(map(printable, listing.lacks))}. Use an image with {_TOOLS}.")
+        if result.exit_code:
+            raise TaskFailed(f"{self} cannot list files: {failure_text(result)}.")
+        return listing
+
+
+def failure_text(result: ExecResult) -> str:
+    """What a command said when it failed, in one line."""
+    lines = [printable(line) for line in result.stderr.splitlines() if line.strip()]
+    return "; ".join(lines[-3:]).rstrip(".") or f"exit code {result.exit_code}"

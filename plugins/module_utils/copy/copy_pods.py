@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The pod of a job that files are copied to or from: one whose container is running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..cluster.read import JobId, read_pods
+from ..cluster.reason import pod_status
+from ..cluster.status import is_terminating
+from ..kube.client import Client
+from ..logs.absence import no_pods_message, not_started_reasons
+from ..logs.log_pods import choose_pods, sort_pods
+
+Pod = dict[str, Any]
+
+
+def pod_to_copy(client: Client, job: JobId, wanted: str | None, container: str) -> str:
+    """The name of the pod. Raises ValueError with a message for the user if there is not exactly one."""
+    pods = sort_pods(read_pods(client, [job])[job])
+    if not pods:
+        raise ValueError(no_pods_message(client, job))
+    where = f"job {job[1]} in namespace {job[0]}"
+    try:
+        chosen = choose_pods(pods, wanted or None, container)
+    except ValueError as problem:
+        raise ValueError(f"{where}: {problem}") from None
+    running = [pod for pod in chosen if is_running(pod, container)]
+    if not running:
+        raise ValueError(f"{where}: {_not_running(client, job, chosen, container)}")
+    if len(running) > 1:
+        names = ", ".join(pod["metadata"]["name"] for pod in running[:5])
+        raise ValueError(f"{where}: {len(running)} pods are running. Set pod to one of them, such as {names}.")
+    return str(running[0]["metadata"]["name"])
+
+
+def is_running(pod: Mapping[str, Any], container: str) -> bool:
+    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    states = [each.get("state") or {} for each in statuses if each["name"] == container]
+    return any("running" in state for state in states) and not is_terminating(pod)
+
+
+def _not_running(client: Client, job: JobId, pods: Sequence[Pod], container: str) -> str:
+    newest = pods[-1]
+    name, status = newest["metadata"]["name"], pod_status(newest)
+    if status in ("Succeeded", "Failed", "Completed"):
+        return f"pod {name} has ended ({status}). Files can only be copied while its container runs."
+    reason = not_started_reasons(client, job, [newest]).get(name)
+    return f"container {container} of pod {name} is not running ({status}). {reason or 'Wait until it is ready.'}"
