@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from integration.ansible import Ansible, TaskResult
-from integration.api import eventually
+from integration.api import PATHS, Api, eventually
 
+from .jobs import pods
 from .programs import python
 
 LINES = 120_000  # of 100 bytes, and what the runtime adds to each: more than 10 MiB
@@ -16,6 +17,8 @@ TALKER = f"""
 import signal, sys, time
 
 signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
+print("the beginning", flush=True)
+time.sleep(30)
 sys.stdout.write("".join(f"line {{number:06}} " + "x" * 87 + "\\n" for number in range({LINES})))
 while True:
     print("still here", flush=True)
@@ -29,19 +32,26 @@ def read(ansible: Ansible, namespace: str, dest: Path) -> TaskResult:
     return result
 
 
+def served(api: Api, namespace: str) -> bytes:
+    """The first bytes of what the kubelet serves."""
+    (pod,) = pods(api, namespace, "talk")
+    path = f"{PATHS['pod'].format(namespace)}/{pod['metadata']['name']}/log?limitBytes=13"
+    return bytes(api.pool.request("GET", api.server + path, headers=api.headers).data)
+
+
 @pytest.mark.timeout(600)
-def test_lines_that_rotation_has_removed_are_told(ansible: Ansible, namespace: str, tmp_path: Path):
+def test_a_file_keeps_the_lines_that_rotation_removes(ansible: Ansible, api: Api, namespace: str, tmp_path: Path):
     manifest = python("compute", "talk", TALKER, resources={"cpu": "500m"})
     result = ansible.job(definition=manifest, namespace=namespace, wait=True)
     assert not result.failed, result.message
     dest = tmp_path / "talk.log"
+    eventually(lambda: served(api, namespace))
+    read(ansible, namespace, dest)
+    assert dest.read_text() == "the beginning\n"
 
-    def rotated() -> bool:
-        """The kubelet looks every ten seconds."""
-        read(ansible, namespace, dest)
-        text = dest.read_text()
-        return text.endswith("still here\n") and not text.startswith("line 000000")
-
-    eventually(rotated, 120)
+    eventually(lambda: served(api, namespace) not in (b"", b"the beginning"), 150)  # The kubelet looks every 10 s.
     result = read(ansible, namespace, dest)
-    assert "rotat" in result.screen, result.screen
+    text = dest.read_text()
+    assert text.startswith("the beginning\n")
+    assert text.endswith("still here\n")
+    assert "rotated away" in " ".join(result.screen.split())
