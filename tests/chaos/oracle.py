@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What holds of every run, whatever went wrong. Pure: from what was there, was said and was sent to verdicts.
 
-Each rule has a name, by which violations are counted and known.yaml lists them, and a sentence in PROMISES, which
+Each rule has a name, by which violations are counted, and a sentence in PROMISES, which
 docs/reliability.md prints.
 """
 

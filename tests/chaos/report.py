@@ -1,50 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a run of chaos shows: figures, violations, and how they compare with known.yaml. Pure, but for the page."""
+"""What a run of chaos shows: figures and violations. Pure, but for the page."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from .faults import Case, Group
 from .stage import Verdict
-
-Known = Mapping[str, Mapping[str, Sequence[str]]]  # cause -> scenario/fault -> oracles
-
-
-@dataclass
-class Report:
-    """``new``: violations that known.yaml does not list. ``cured``: what it lists and does not happen any more."""
-
-    verdicts: Sequence[Verdict]
-    new: list[tuple[str, str, str]] = field(default_factory=list)
-    listed: list[tuple[str, str, str]] = field(default_factory=list)
-    cured: list[str] = field(default_factory=list)
-    broken: list[Verdict] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        return not (self.new or self.cured or self.broken)
-
-
-def assess(verdicts: Iterable[Verdict], known: Known) -> Report:
-    verdicts = list(verdicts)
-    report = Report(verdicts, broken=[verdict for verdict in verdicts if verdict.broken])
-    listed = {(row, oracle) for rows in known.values() for row, oracles in rows.items() for oracle in oracles}
-    played, happened = set(), set()
-    for verdict in verdicts:
-        row = Case.parse(verdict.case).row
-        if verdict.reached:
-            played.add(row)
-        for violation in verdict.violations:
-            happened.add((row, violation.oracle))
-            kind = report.listed if (row, violation.oracle) in listed else report.new
-            kind.append((verdict.case, violation.oracle, violation.text))
-    report.cured = sorted(f"{row}: {oracle}" for row, oracle in listed - happened if row in played)
-    return report
 
 
 def figures(verdicts: Sequence[Verdict]) -> list[tuple[str, int, int]]:
@@ -102,11 +66,3 @@ def details(verdict: Verdict) -> str:
     if verdict.broken:
         lines.append(verdict.broken)
     return "\n".join(lines)
-
-
-def as_yaml(rows: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """Violations as known.yaml lists them."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for case, oracle, _text in rows:
-        found[Case.parse(case).row].add(oracle)
-    return {row: sorted(oracles) for row, oracles in sorted(found.items())}

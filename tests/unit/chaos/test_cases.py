@@ -12,7 +12,7 @@ import yaml
 from chaos.cases import all_cases, sample
 from chaos.faults import FAULTS, Case, Group
 from chaos.oracle import PROMISES, Violation
-from chaos.report import assess, figures, table, write_page
+from chaos.report import figures, table, write_page
 from chaos.runner import Runner, TaskCall
 from chaos.scenarios import BY_NAME, SCENARIOS
 from chaos.stage import Reference, Verdict
@@ -95,31 +95,11 @@ def test_figures_replace_those_of_the_same_command_on_such_a_cluster(tmp_path: P
     ]
 
 
-def test_a_violation_is_new_unless_it_is_listed():
-    report = assess(VERDICTS, {"B2": {"training-new/500": ["heals"]}})
-    assert [(case, oracle) for case, oracle, _text in report.new] == [("training-new/kill/1", "exit")]
-    assert [(case, oracle) for case, oracle, _text in report.listed] == [("training-new/500/2", "heals")]
-    assert report.cured == []
-    assert not report.ok
-
-
-def test_a_listed_violation_that_does_not_happen_any_more_has_to_go():
-    known = {"B2": {"training-new/500": ["heals", "stable"], "training-new/kill": ["exit"], "other/500": ["exit"]}}
-    assert assess(VERDICTS, known).cured == ["training-new/500: stable"]
-
-
-def test_the_short_run_has_neither_races_nor_concurrent_jobs_and_all_known_violations():
-    directory = ROOT / "tests" / "chaos"
-    cases = [Case.parse(text) for text in yaml.safe_load((directory / "short.yaml").read_text())]
-    assert [str(case) for case in cases if case.kind.group is Group.RACE or case.scenario.startswith("batch")] == []
-    known = yaml.safe_load((directory / "known.yaml").read_text())
-    assert {row for rows in known.values() for row in rows} <= {case.row for case in cases}
-
-
-def test_causes_of_known_violations_are_on_the_page_on_reliability():
-    page = (ROOT / "docs" / "reliability.md").read_text()
-    known = yaml.safe_load((ROOT / "tests" / "chaos" / "known.yaml").read_text())
-    assert [cause for cause in known if f"**{cause}" not in page.replace("`", "")] == []
+def test_the_short_run_applies_no_jobs_concurrently():
+    """The order of their requests is another one in every run."""
+    cases = [Case.parse(text) for text in yaml.safe_load((ROOT / "tests" / "chaos" / "short.yaml").read_text())]
+    assert [str(case) for case in cases if case.scenario.startswith("batch")] == []
+    assert {case.kind.group for case in cases} == set(Group)
 
 
 def test_scenarios_are_named_once_and_begin_where_they_keep_something():
