@@ -32,7 +32,7 @@ PROMISES = {
     "keeps": "What can be changed in place is not replaced.",
     "unmanaged": "Objects and labels of others are not touched.",
     "orphans": "Nothing is left behind without its owner: no pod, Service or ConfigMap, and no held Lease.",
-    "mixture": "If two concurrent runs both succeed, the result is that of one of them, not a mixture.",
+    "mixture": "If two concurrent runs both succeed, each job is as one of them wants it, not a mixture.",
     "stands": "A run that fails does not undo the work of one that succeeded.",
     "rival": "A run that fails because of a concurrent one says so, and not that a field is immutable.",
     "lease": "A run that takes over the Lease of a killed one names it.",
@@ -144,7 +144,7 @@ def _survives(seen: Observation) -> Iterator[str]:
 def _prompt(seen: Observation) -> Iterator[str]:
     if not seen.case.fault.startswith("silent"):
         return
-    limit = seen.usual_seconds + COMMON["request_timeout"] * (1 if seen.case.always else 2) + _SLACK_SECONDS
+    limit = seen.usual_seconds + COMMON["request_timeout"] + _SLACK_SECONDS
     if seen.first.seconds > limit:
         yield f"it took {seen.first.seconds:.0f} s with a request_timeout of {COMMON['request_timeout']} s"
 
