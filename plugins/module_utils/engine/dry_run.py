@@ -52,8 +52,9 @@ def validate_by_dry_run(
     plans = list(plans)
     blockers = _unmanaged_objects(plans, client)
     # Not needed in check mode, which sends every write as a dry run, nor if each job may fail by itself. The first
-    # write of a single job says the same.
-    if len(plans) > 1 and not check_mode and not keep_going:
+    # write of a single job says the same, unless it is that of a prerequisite, which has no namespace.
+    prerequisites = any(step.action is not Action.UNCHANGED for plan in plans for step in plan.prerequisites)
+    if (len(plans) > 1 or prerequisites) and not check_mode and not keep_going:
         taken = {(plan.namespace, plan.name) for plan, _text in blockers}
         blockers += _closed_namespaces((plan for plan in plans if (plan.namespace, plan.name) not in taken), client)
     settled = run_concurrently(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
