@@ -263,6 +263,7 @@ class Executor:
 
     def _restore(self, live: dict[str, Any], plan: Plan) -> str:
         """Create the former workload again, and what it owned: the garbage collector has deleted that as well."""
+        former: dict[str, Any] | None = None
         try:
             # A pause is not part of what was applied.
             former = guarded_apply(self.client, stay_paused(applied_by(FIELD_MANAGER, live), live), sleep=self.sleep)
@@ -274,9 +275,14 @@ class Executor:
         except ConcurrentChange as error:
             return str(error)
         except KubeError as error:
+            outcome = "it was not restored either"
+            if former:
+                outcome = "it was restored without all that it owned"
+            elif error.may_be_written:
+                outcome = "it is not known whether it was restored"
             return (
-                f"The former {live['kind']} was deleted, its successor was not created, and it was not restored "
-                f"either: {_sentence(error)} {_RUN_AGAIN}"
+                f"The former {live['kind']} was deleted, its successor was not created, and {outcome}: "
+                f"{_sentence(error)} {_RUN_AGAIN}"
             )
         return f"The former {live['kind']} was restored."
 
@@ -284,7 +290,11 @@ class Executor:
         grace = self.grace_seconds
         guarded_delete(self.client, step.live, propagation="Background", grace_seconds=grace, dry_run=self.check_mode)
         if step.kind in WORKLOAD_KINDS and not self.check_mode:
-            self._kill_pods(plan)
+            try:
+                self._kill_pods(plan)
+            except KubeError as error:
+                left = f"{step.kind} {step.name} was deleted, but its pods may take their grace period to end."
+                raise _PartiallyApplied(f"{_sentence(error)} {left}") from error
 
     def _kill_pods(self, plan: Plan) -> None:
         """Deleted by the garbage collector, they would keep their own grace period."""
@@ -349,7 +359,14 @@ class Executor:
             if change.path == ("spec", "replicas") and change.after is ABSENT and not self.check_mode:
                 held = {**identity_of(step.live), "spec": {"replicas": change.before}}
                 held["metadata"]["uid"] = step.live["metadata"]["uid"]
-                live = self.client.apply(held, manager=HANDOVER_MANAGER)
+                try:
+                    live = self.client.apply(held, manager=HANDOVER_MANAGER)
+                except ApiError as error:
+                    if error.status != 409 or error.is_field_conflict:
+                        raise
+                    metadata = held["metadata"]
+                    now = self.client.get(resource_of(held), metadata["namespace"], metadata["name"])
+                    raise concurrent_change(step.live, now) from error
                 if not is_as_applied(step.live, live):
                     raise concurrent_change(step.live, live)
                 return replace(step, live=live)
