@@ -13,7 +13,7 @@ from ..cluster.read import UNFINISHED, selector_of
 from ..cluster.status import is_terminating, stay_paused
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
-from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError
+from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError, as_sentence
 from ..kube.resources import POD, Resource, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from ..wait.polling import backoff, poll
@@ -167,7 +167,7 @@ class Executor:
                 if error.may_be_written:
                     verb = "deleted" if step.action is Action.DELETE else "written"
                     result.error = (
-                        f"{_sentence(result.error)} It is not known whether {step.kind} {step.name} was {verb}."
+                        f"{as_sentence(result.error)} It is not known whether {step.kind} {step.name} was {verb}."
                     )
                 result.server_unreachable = isinstance(cause, ConnectionProblem)
                 result.conflict = isinstance(cause, ConcurrentChange)
@@ -244,14 +244,14 @@ class Executor:
             if not error.may_be_written:
                 raise
             unknown = f"It is not known whether {kind} {plan.name} was deleted, to be created again."
-            raise _PartiallyApplied(f"{_sentence(error)} {unknown} {_RUN_AGAIN}") from error
+            raise _PartiallyApplied(f"{as_sentence(error)} {unknown} {_RUN_AGAIN}") from error
         try:
             self._wait_until_gone(step, plan)
         except ConcurrentChange as error:
             raise _PartiallyApplied(str(error)) from error
         except KubeError as error:
             not_created = f"The former {kind} was deleted, its successor was not created."
-            raise _PartiallyApplied(f"{_sentence(error)} {not_created} {_RUN_AGAIN}") from error
+            raise _PartiallyApplied(f"{as_sentence(error)} {not_created} {_RUN_AGAIN}") from error
         try:
             return self._write(replace(step, live={}), plan, result)
         except ConcurrentChange as error:  # Another run has created it.
@@ -259,7 +259,7 @@ class Executor:
         except KubeError as error:
             unknown = f"The former {kind} was deleted. It is not known whether its successor was created. {_RUN_AGAIN}"
             outcome = unknown if error.may_be_written else self._restore(step.live, plan)
-            raise _PartiallyApplied(f"{_sentence(error)} {outcome}") from error
+            raise _PartiallyApplied(f"{as_sentence(error)} {outcome}") from error
 
     def _restore(self, live: dict[str, Any], plan: Plan) -> str:
         """Create the former workload again, and what it owned: the garbage collector has deleted that as well."""
@@ -282,7 +282,7 @@ class Executor:
                 outcome = "it is not known whether it was restored"
             return (
                 f"The former {live['kind']} was deleted, its successor was not created, and {outcome}: "
-                f"{_sentence(error)} {_RUN_AGAIN}"
+                f"{as_sentence(error)} {_RUN_AGAIN}"
             )
         return f"The former {live['kind']} was restored."
 
@@ -294,7 +294,7 @@ class Executor:
                 self._kill_pods(plan)
             except KubeError as error:
                 left = f"{step.kind} {step.name} was deleted, but its pods may take their grace period to end."
-                raise _PartiallyApplied(f"{_sentence(error)} {left}") from error
+                raise _PartiallyApplied(f"{as_sentence(error)} {left}") from error
 
     def _kill_pods(self, plan: Plan) -> None:
         """Deleted by the garbage collector, they would keep their own grace period."""
@@ -386,10 +386,6 @@ def _is_leftover(live: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
 
 
 _RUN_AGAIN = "Run the task again, or submit the manifest with state=present."
-
-
-def _sentence(text: object) -> str:
-    return f"{str(text).rstrip('.')}."
 
 
 def _is_own_conflict(error: ApiError, plan: Plan) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.read import JobId
 from ..engine.apply import ApplyResult
 from ..engine.plan import Plan
-from ..kube.errors import ApiError, KubeError
+from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import CONFIG_MAP, JOB
 from ..kube.times import now_as_text
 from ..labels import FIELD_MANAGER, LEDGER, MANAGED_BY
@@ -246,7 +246,7 @@ class LedgerStore:
         hint = " Grant get, create and patch on configmaps there." if forbidden else ""
         self._task.warn(
             f"the ledger of finished trainings in namespace {namespace} (ConfigMap {LEDGER}) is not up to date, "
-            f"so they may run again once Kubernetes has removed them: {str(error).rstrip('.')}.{hint}"
+            f"so they may run again once Kubernetes has removed them: {as_sentence(error)}{hint}"
         )
 
 
