@@ -37,9 +37,10 @@ attributes:
     details:
       - Shows size, permissions and checksum of the files that change, but not their content.
   idempotent:
-    support: full
+    support: partial
     details:
       - Files are compared by their SHA-256 checksums, which are calculated on both sides.
+      - If the image lacks C(sha256sum), files that are not empty are copied every time.
 options:
   name:
     description: Name of the job.

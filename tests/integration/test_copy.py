@@ -378,6 +378,29 @@ def test_a_container_cannot_name_files_elsewhere(copies: Copies, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+LISTS = {
+    "another file as well": ("s 81a4 1 ./file\\ns 81a4 5 ./.bashrc", "not the file that was asked for: '.bashrc'"),
+    "another file": ("s 81a4 5 ./.bashrc", "not the file that was asked for: '.bashrc'"),
+    "a directory of that name": ("s 41ed 0 ./file", "'file' is missing or no file"),
+    "nothing": ("", "'file' is missing or no file"),
+}
+
+
+@pytest.mark.parametrize(("listed", "message"), LISTS.values(), ids=LISTS)
+def test_a_container_cannot_send_another_file_than_the_one_asked_for(
+    copies: Copies, tmp_path: Path, listed: str, message: str
+):
+    tools = _tools(copies)
+    (tools / "stat").unlink()
+    (tools / "stat").write_text(f"#!/bin/sh\nprintf '{listed}\\n'\n")
+    (tools / "stat").chmod(0o755)
+    copies.submit(_with_path("beside", tools))
+    (copies.container(_pod(copies, "beside")) / "file").write_text("1")
+    result = copies(name="beside", local_path=str(tmp_path), remote_path="/file", state="from_pod")
+    assert f"cannot list files: {message}." in result["msg"]
+    assert list(tmp_path.iterdir()) == []
+
+
 # -- containers ------------------------------------------------------------------------------------------------------
 
 

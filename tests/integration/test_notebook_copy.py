@@ -68,8 +68,12 @@ def test_a_missing_notebook(ansible: Ansible):
 
 @pytest.mark.parametrize(
     ("variables", "words"),
-    [({"remote": ""}, "gpuctl_remote to a path in the notebook"), ({"direction": "sideways"}, "or from_notebook")],
-    ids=["nowhere", "sideways"],
+    [
+        ({"remote": ""}, "gpuctl_remote to a path in the notebook"),
+        ({"direction": "sideways"}, "or from_notebook"),
+        ({"namspace": "team-a"}, "Unknown variable: gpuctl_namspace. Did you mean gpuctl_namespace?"),
+    ],
+    ids=["nowhere", "sideways", "misspelled"],
 )
 def test_what_cannot_be_meant(ansible: Ansible, variables: dict[str, str], words: str):
     said = copy(ansible, **variables)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..manifest.problems import enumerated
 from .nodes import FAULTY, Node
+from .related import is_pod_ready, is_unfinished
 from .status import is_terminating
 
 Object = Mapping[str, Any]
@@ -95,8 +96,4 @@ def _has_cause(pod: Object) -> bool:
 
 
 def _is_unfinished_and_unready(pod: Object) -> bool:
-    status = pod.get("status", {})
-    if status.get("phase") in ("Succeeded", "Failed"):
-        return False
-    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
-    return is_terminating(pod) or conditions.get("Ready") != "True"
+    return is_unfinished(pod) and (is_terminating(pod) or not is_pod_ready(pod))

@@ -322,7 +322,7 @@ def _restarts(container: Object) -> str:
 
 # The part of the scheduler's message about evicting others (and, since 1.34, about resource claims) does not help here.
 _PREEMPTION = re.compile(r"\s*(no new claims to deallocate, )?preemption:.*", re.DOTALL)
-_NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
+_NO_CLAIM = re.compile(r'persistentvolumeclaim "([-.a-z0-9]+)" not found')
 _DEFAULT_SCHEDULER = "default-scheduler"
 # No node has the labels (pkg/scheduler/framework/plugins/nodeaffinity): all we learn without permission to list nodes.
 _NO_NODE_MATCHES = re.compile(r"^0/(\d+) nodes are available: \1 node\(s\) didn't match Pod's node affinity/selector")
@@ -433,6 +433,7 @@ class QuotaRefusal:
         hard, used = quota["spec"].get("hard") or {}, (quota.get("status") or {}).get("used") or {}
         return any(
             resource in hard
+            and resource in self.limited
             and parse(hard[resource]) == parse(self.limited[resource])
             and parse(used.get(resource, "0")).value + parse(requested).value > parse(hard[resource]).value
             for resource, requested in self.requested.items()
@@ -448,8 +449,18 @@ def quota_refusal(message: str) -> QuotaRefusal | None:
     found = _QUOTA.search(message)
     if not found:
         return None
-    amounts = [dict(part.split("=", 1) for part in text.split(",")) for text in found.groups()[1:]]
-    return QuotaRefusal(found[1], *amounts)
+    try:
+        return QuotaRefusal(found[1], *map(_amounts, found.groups()[1:]))
+    except ValueError:  # Whoever may create events can write anything there.
+        return None
+
+
+def _amounts(text: str) -> dict[str, str]:
+    """``cpu=2,memory=1Gi`` by resource. Raises ValueError for anything else."""
+    amounts = dict(part.split("=", 1) for part in text.split(","))
+    for amount in amounts.values():
+        parse(amount)
+    return amounts
 
 
 def _refused(message: str, workload: Object) -> PendingReason:

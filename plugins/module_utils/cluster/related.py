@@ -46,7 +46,7 @@ def rank_of(pod: Object) -> int | None:
     """The completion index of a pod of an Indexed Job: an annotation always, a label since Kubernetes 1.28."""
     metadata = pod["metadata"]
     rank = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(COMPLETION_INDEX)
-    return int(rank) if rank is not None else None
+    return int(rank) if rank is not None and rank.isdecimal() else None
 
 
 def is_pod_ready(pod: Object) -> bool:

@@ -60,8 +60,9 @@ def start_remedy(message: str, container: Object, node: str | None) -> Remedy:
     return Remedy("Check environment.command") if _COMMAND.search(cause) else Remedy()
 
 
-_MISSING = re.compile(r'\b(secret|configmap) "([^"]+)" not found', re.IGNORECASE)
-_MISSING_KEY = re.compile(r"couldn't find key (\S+) in (Secret|ConfigMap) [^/\s]+/(\S+)")
+# Only what can be a name and a key: they become part of a command for a shell, and the messages are not trusted.
+_MISSING = re.compile(r'\b(secret|configmap) "([-.A-Za-z0-9]+)" not found', re.IGNORECASE)
+_MISSING_KEY = re.compile(r"couldn't find key ([-._A-Za-z0-9]+) in (Secret|ConfigMap) [^/\s]+/([-.a-z0-9]+)(?!\S)")
 
 
 def config_remedy(message: str, pod: Object) -> Remedy:
@@ -95,7 +96,7 @@ def _keys_of(pod: Object, kind: str, name: str) -> set[str]:
     }
 
 
-_UNRETRIEVED = re.compile(r"Unable to retrieve some image pull secrets \(([^)]+)\)")
+_UNRETRIEVED = re.compile(r"Unable to retrieve some image pull secrets \(([-.a-z0-9]+)[,)]")
 
 
 def pull_secret_remedy(messages: Iterable[str], namespace: str) -> str:
@@ -103,10 +104,9 @@ def pull_secret_remedy(messages: Iterable[str], namespace: str) -> str:
     found = next((found for message in messages if (found := _UNRETRIEVED.search(message))), None)
     if not found:
         return ""
-    name = found[1].partition(",")[0].strip()
     credentials = "--docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
-    command = f"kubectl create secret docker-registry {name} --namespace {namespace} {credentials}"
-    return f"Secret {name} of environment.imagePullSecret not found. Create it with {command}"
+    command = f"kubectl create secret docker-registry {found[1]} --namespace {namespace} {credentials}"
+    return f"Secret {found[1]} of environment.imagePullSecret not found. Create it with {command}"
 
 
 _VOLUME = re.compile(r'for volume "([^"]+)"')

@@ -29,7 +29,19 @@ from .copy_scripts import (
     receive_files,
     send_files,
 )
-from .copy_tree import LINK, ROOT, CopyPlan, FileEntry, Listing, Tree, can_copy, check_parents, printable, with_digests
+from .copy_tree import (
+    LINK,
+    ROOT,
+    CopyPlan,
+    FileEntry,
+    Listing,
+    Tree,
+    can_copy,
+    check_only_file,
+    check_parents,
+    printable,
+    with_digests,
+)
 
 _AGAIN = "Run the task again."
 
@@ -143,13 +155,16 @@ def sides_from_pod(container: Container, local_path: str, remote_path: str) -> S
         what = "not found" if listing.kind == MISSING else "is neither a file nor a directory"
         raise TaskFailed(f"remote_path {what} in {container}: {printable(remote_path)}.")
     source: Tree = listing.entries
+    directory, remote_name = posixpath.split(remote)
     try:
         check_parents(source)
+        if listing.kind == FILE:
+            check_only_file(source, remote_name)
     except ValueError as problem:
         raise TaskFailed(f"{container} cannot list files: {printable(str(problem))}.") from None
     local, names = Path(local_path), dict[str, str]()
     if listing.kind == FILE:
-        remote, remote_name = posixpath.split(remote)
+        remote = directory
         if not (local_path.endswith("/") or local.is_dir()):
             names = {local.name: remote_name}
             source, local = {local.name: source[remote_name]}, local.parent

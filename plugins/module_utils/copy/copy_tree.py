@@ -213,6 +213,15 @@ def check_parents(tree: Tree) -> None:
             raise ValueError(f"{name!r} is not in a directory")
 
 
+def check_only_file(tree: Tree, name: str) -> None:
+    """Raises ValueError if the list of a single file has another one: it would be written beside the wanted one."""
+    other = next((listed for listed in tree if listed != name), None)
+    if other is not None:
+        raise ValueError(f"not the file that was asked for: {other!r}")
+    if name not in tree or tree[name].kind != FILE:
+        raise ValueError(f"{name!r} is missing or no file")
+
+
 # -- for people ------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from ..cluster.read import UNFINISHED, selector_of
 from ..cluster.status import is_terminating, stay_paused
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
-from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError
+from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError, as_sentence
 from ..kube.resources import POD, Resource, resource_of
 from ..labels import FIELD_MANAGER, pods_of
 from ..wait.polling import backoff, poll
@@ -167,7 +167,7 @@ class Executor:
                 if error.may_be_written:
                     verb = "deleted" if step.action is Action.DELETE else "written"
                     result.error = (
-                        f"{_sentence(result.error)} It is not known whether {step.kind} {step.name} was {verb}."
+                        f"{as_sentence(result.error)} It is not known whether {step.kind} {step.name} was {verb}."
                     )
                 result.server_unreachable = isinstance(cause, ConnectionProblem)
                 result.conflict = isinstance(cause, ConcurrentChange)
@@ -244,14 +244,14 @@ class Executor:
             if not error.may_be_written:
                 raise
             unknown = f"It is not known whether {kind} {plan.name} was deleted, to be created again."
-            raise _PartiallyApplied(f"{_sentence(error)} {unknown} {_RUN_AGAIN}") from error
+            raise _PartiallyApplied(f"{as_sentence(error)} {unknown} {_RUN_AGAIN}") from error
         try:
             self._wait_until_gone(step, plan)
         except ConcurrentChange as error:
             raise _PartiallyApplied(str(error)) from error
         except KubeError as error:
             not_created = f"The former {kind} was deleted, its successor was not created."
-            raise _PartiallyApplied(f"{_sentence(error)} {not_created} {_RUN_AGAIN}") from error
+            raise _PartiallyApplied(f"{as_sentence(error)} {not_created} {_RUN_AGAIN}") from error
         try:
             return self._write(replace(step, live={}), plan, result)
         except ConcurrentChange as error:  # Another run has created it.
@@ -259,10 +259,11 @@ class Executor:
         except KubeError as error:
             unknown = f"The former {kind} was deleted. It is not known whether its successor was created. {_RUN_AGAIN}"
             outcome = unknown if error.may_be_written else self._restore(step.live, plan)
-            raise _PartiallyApplied(f"{_sentence(error)} {outcome}") from error
+            raise _PartiallyApplied(f"{as_sentence(error)} {outcome}") from error
 
     def _restore(self, live: dict[str, Any], plan: Plan) -> str:
         """Create the former workload again, and what it owned: the garbage collector has deleted that as well."""
+        former: dict[str, Any] | None = None
         try:
             # A pause is not part of what was applied.
             former = guarded_apply(self.client, stay_paused(applied_by(FIELD_MANAGER, live), live), sleep=self.sleep)
@@ -274,9 +275,14 @@ class Executor:
         except ConcurrentChange as error:
             return str(error)
         except KubeError as error:
+            outcome = "it was not restored either"
+            if former:
+                outcome = "it was restored without all that it owned"
+            elif error.may_be_written:
+                outcome = "it is not known whether it was restored"
             return (
-                f"The former {live['kind']} was deleted, its successor was not created, and it was not restored "
-                f"either: {_sentence(error)} {_RUN_AGAIN}"
+                f"The former {live['kind']} was deleted, its successor was not created, and {outcome}: "
+                f"{as_sentence(error)} {_RUN_AGAIN}"
             )
         return f"The former {live['kind']} was restored."
 
@@ -284,7 +290,11 @@ class Executor:
         grace = self.grace_seconds
         guarded_delete(self.client, step.live, propagation="Background", grace_seconds=grace, dry_run=self.check_mode)
         if step.kind in WORKLOAD_KINDS and not self.check_mode:
-            self._kill_pods(plan)
+            try:
+                self._kill_pods(plan)
+            except KubeError as error:
+                left = f"{step.kind} {step.name} was deleted, but its pods may take their grace period to end."
+                raise _PartiallyApplied(f"{as_sentence(error)} {left}") from error
 
     def _kill_pods(self, plan: Plan) -> None:
         """Deleted by the garbage collector, they would keep their own grace period."""
@@ -349,7 +359,14 @@ class Executor:
             if change.path == ("spec", "replicas") and change.after is ABSENT and not self.check_mode:
                 held = {**identity_of(step.live), "spec": {"replicas": change.before}}
                 held["metadata"]["uid"] = step.live["metadata"]["uid"]
-                live = self.client.apply(held, manager=HANDOVER_MANAGER)
+                try:
+                    live = self.client.apply(held, manager=HANDOVER_MANAGER)
+                except ApiError as error:
+                    if error.status != 409 or error.is_field_conflict:
+                        raise
+                    metadata = held["metadata"]
+                    now = self.client.get(resource_of(held), metadata["namespace"], metadata["name"])
+                    raise concurrent_change(step.live, now) from error
                 if not is_as_applied(step.live, live):
                     raise concurrent_change(step.live, live)
                 return replace(step, live=live)
@@ -369,10 +386,6 @@ def _is_leftover(live: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
 
 
 _RUN_AGAIN = "Run the task again, or submit the manifest with state=present."
-
-
-def _sentence(text: object) -> str:
-    return f"{str(text).rstrip('.')}."
 
 
 def _is_own_conflict(error: ApiError, plan: Plan) -> bool:

@@ -153,7 +153,7 @@ def concurrent_change(obj: Mapping[str, Any], now: Mapping[str, Any] | None) -> 
     """The error for an object that is another one ``now`` than the plan was made from; names who changed it."""
     what = f"{obj['kind']} {obj['metadata']['name']}"
     if now is None or is_terminating(now):
-        return ConcurrentChange(f"another run deleted {what} at the same time. Run the task again.")
+        return ConcurrentChange(f"{what} was deleted at the same time. Run the task again.")
     manager, moment = _last_writer(now)
     if not manager:
         return ConcurrentChange(f"{what} was changed by someone else at the same time. Run the task again.")

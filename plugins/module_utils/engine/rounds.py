@@ -58,7 +58,7 @@ def apply_in_rounds(
         if again is None:
             return
         if not conflict and not last_conflict:
-            warn(f"another run changed {subject} at the same time; this run has changed it back")
+            warn(f"another run or person changed {subject} at the same time; this run changes it back")
         plan = again
     raise conflict or ConcurrentChange(f"another run changes {subject} at the same time. Run the task again.")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.read import JobId
 from ..engine.apply import ApplyResult
 from ..engine.plan import Plan
-from ..kube.errors import ApiError, KubeError
+from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import CONFIG_MAP, JOB
 from ..kube.times import now_as_text
 from ..labels import FIELD_MANAGER, LEDGER, MANAGED_BY
@@ -106,11 +106,12 @@ class LedgerStore:
             self._replaced[plan.namespace].update(known)
             entries.update(open_entries)
 
-    def record(self, results: Iterable[ApplyResult]) -> None:
+    def record(self, results: Sequence[ApplyResult]) -> None:
         """Write the trainings that are live: at most one write per namespace, none for entries that are up to date."""
         seen: dict[str, dict[str, Entry]] = defaultdict(dict)
+        begun = self._begun - self._untouched(results)
         for namespace, former in self._replaced.items():  # After a failure, some plans are not begun.
-            seen[namespace] |= {name: entry for name, entry in former.items() if (namespace, name) not in self._begun}
+            seen[namespace] |= {name: entry for name, entry in former.items() if (namespace, name) not in begun}
         restored: set[JobId] = set()
         for result in results:
             plan, workload = result.plan, result.workload
@@ -148,6 +149,11 @@ class LedgerStore:
             removed[namespace].pop(name)
         for namespace, keys in removed.items():
             self._write(namespace, keys)
+
+    def _untouched(self, results: Iterable[ApplyResult]) -> set[JobId]:
+        """The jobs that the server did not let be replaced. Those with a copy may lack what only that has."""
+        refused = (result.plan for result in results if result.error and not result.conflict)
+        return {(plan.namespace, plan.name) for plan in refused if not plan.steps} - self._may_have_copies
 
     def _read(self, namespace: str) -> dict[str, Entry]:
         if namespace not in self._entries:
@@ -193,10 +199,13 @@ class LedgerStore:
             return
         metadata = {"name": LEDGER, "namespace": namespace}
         client = self._task.client()
-        created = namespace in self._missing and client.create(_new_ledger(metadata, keys))
-        self._missing.discard(namespace)  # another run may have created it
+        if namespace in self._missing:
+            self._missing.discard(namespace)  # another run may have created it
+            if created := client.create(_new_ledger(metadata, keys)):
+                self._remember(namespace, created)
+                return
         for attempt in range(_ATTEMPTS):
-            if created or not keys:
+            if not keys:
                 return
             version = {"resourceVersion": self._versions[namespace]} if attempt < _ATTEMPTS - 1 else {}
             try:
@@ -237,7 +246,7 @@ class LedgerStore:
         hint = " Grant get, create and patch on configmaps there." if forbidden else ""
         self._task.warn(
             f"the ledger of finished trainings in namespace {namespace} (ConfigMap {LEDGER}) is not up to date, "
-            f"so they may run again once Kubernetes has removed them: {str(error).rstrip('.')}.{hint}"
+            f"so they may run again once Kubernetes has removed them: {as_sentence(error)}{hint}"
         )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..cluster.read import JobId
 from ..engine.plan import Action, Plan
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, KubeError, if_allowed
+from ..kube.errors import ApiError, KubeError, as_sentence, if_allowed
 from ..kube.resources import CONTROLLER_REVISION
 from ..labels import FIELD_MANAGER, MANAGED, MANAGED_BY, RESTART_OF, pod_selector, selector_text
 from ..task import Task
@@ -81,7 +81,7 @@ class RestartCopies:
                     return None
                 self._task.warn(
                     f"the copy of training {name} in namespace {namespace} (a ControllerRevision) was not deleted "
-                    f"after its restart: {_sentence(error)} The next task with this training deletes it."
+                    f"after its restart: {as_sentence(error)} The next task with this training deletes it."
                 )
                 return job
             return None
@@ -101,7 +101,7 @@ class RestartCopies:
         forbidden = isinstance(error, ApiError) and error.is_forbidden
         hint = " Grant list, create and deletecollection on controllerrevisions.apps there." if forbidden else ""
         self._task.warn(
-            f"copies of the trainings to restart cannot be kept in namespace {namespace}: {_sentence(error)} If this "
+            f"copies of the trainings to restart cannot be kept in namespace {namespace}: {as_sentence(error)} If this "
             f"task is interrupted, state=restarted cannot repeat it; state=present with the manifests can.{hint}"
         )
 
@@ -146,10 +146,6 @@ def copy_in(revision: Mapping[str, Any]) -> RestartCopy | None:
         return RestartCopy(str(revision["data"]["uid"]), (workload, *dependents))
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-
-
-def _sentence(error: KubeError) -> str:
-    return f"{str(error).rstrip('.')}."
 
 
 def _without_owner(obj: dict[str, Any]) -> dict[str, Any]:

@@ -103,6 +103,11 @@ class ConcurrentChange(KubeError):
     """Another run or person has changed what this run planned its writes on."""
 
 
+def as_sentence(text: object) -> str:
+    """A message with its full stop, so that another sentence can follow."""
+    return f"{str(text).rstrip('.')}."
+
+
 def if_allowed(read: Callable[[], T], otherwise: T) -> T:
     """What ``read`` returns, or ``otherwise`` if the server forbids it."""
     try:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from .answer import read_json
-from .errors import ApiError, ConnectionProblem, KubeError
+from .errors import ApiError, ConnectionProblem, KubeError, as_sentence
 from .transport import Transport
 
 # Version 5 can close stdin, version 4 (servers before Kubernetes 1.30) cannot. With both, commands are told the size of
@@ -50,7 +50,7 @@ class NoWebSocket(ConnectionProblem):
 
     def __init__(self, url: str, answer: str, *, is_transient: bool = False) -> None:
         super().__init__(
-            f"no WebSocket to the API server at {url.partition('?')[0]}: {answer.rstrip('.')}. A proxy or load "
+            f"no WebSocket to the API server at {url.partition('?')[0]}: {as_sentence(answer)} A proxy or load "
             f"balancer in between has to pass WebSockets on."
         )
         self.is_transient = is_transient
@@ -158,10 +158,10 @@ class _Conversation:
                     self._outgoing = self._message(_opcodes().OPCODE_PING, b"")
                 if ready & selectors.EVENT_READ:
                     self._receive()
-                    if (result := self._result()) is not None:
-                        return result
                 elif ready & selectors.EVENT_WRITE:
                     self._send()
+                if (result := self._result()) is not None:
+                    return result
 
     # -- sending
 
@@ -207,6 +207,10 @@ class _Conversation:
             if not data:
                 return
             self._channel, data = data[0], data[1:]
+        elif frame.opcode == codes.OPCODE_PING:
+            # Of a proxy in between, which may hang up without an answer (RFC 6455, 5.5.2).
+            self._outgoing = memoryview(bytes(self._outgoing) + self._message(codes.OPCODE_PONG, data))
+            return
         elif frame.opcode != codes.OPCODE_CONT:
             return  # a pong
         if self._channel == _STDOUT and data:
@@ -237,8 +241,9 @@ class _Conversation:
 
     def _lost(self, why: str) -> ConnectionLost:
         said = f" The container reported: {self._text()}" if self._stderr else ""
-        text = f"lost the connection to the container: {why.rstrip('.')}.{said}"
-        return ConnectionLost(text, may_be_written=self._stdin_ended and not self._outgoing)
+        text = f"lost the connection to the container: {as_sentence(why)}{said}"
+        # Its end is only noticed once all of it was sent; what is outgoing then is a ping.
+        return ConnectionLost(text, may_be_written=self._stdin_ended)
 
 
 def _buffered(connection: Any) -> int:

@@ -26,6 +26,8 @@ _SILENCE = timedelta(minutes=1)  # Programs that load models or buffer their out
 _ROTATED_SIZE = 64 * 1024  # bytes: one rotated log in 160 has less
 _CHUNK = 1024 * 1024
 _HEADING = re.compile(rb"^==> (\S+) <==\n", re.MULTILINE)
+_PAGE = 4096
+_MOST_COMPARED = 1024 * _CHUNK  # bytes: in a log of equal lines, each of them may be the one to continue from
 _LINE = 64 * 1024  # bytes of a line that are compared
 _TIMESTAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
@@ -143,21 +145,28 @@ def _sections(content: mmap.mmap) -> list[tuple[str, tuple[int, int]]]:
 
 
 def _overlap(old: mmap.mmap, start: int, end: int, new: mmap.mmap) -> int | None:
-    """Where those lines of a section begin that ``new`` begins with too; None if there are none."""
+    """Where those lines of a section begin that ``new`` begins with too; None if there are none, or too many to try."""
     first = _line_at(new, 0, len(new))
-    position = max(start, end - len(new))
-    while (position := old.find(first, position, end)) != -1:
-        if (position == start or old[position - 1 : position] == b"\n") and _same(old, position, end, new):
-            return position
+    position, left = max(start, end - len(new)), _MOST_COMPARED
+    while left > 0 and (position := old.find(first, position, end)) != -1:
+        if position == start or old[position - 1 : position] == b"\n":
+            same = _number_of_same_bytes(old, position, end, new)
+            if same == end - position:
+                return position
+            left -= same + _PAGE
         position += 1
     return None
 
 
-def _same(old: mmap.mmap, start: int, end: int, new: mmap.mmap) -> bool:
-    return all(
-        old[position : min(position + _CHUNK, end)] == new[position - start : min(position + _CHUNK, end) - start]
-        for position in range(start, end, _CHUNK)
-    )
+def _number_of_same_bytes(old: mmap.mmap, start: int, end: int, new: mmap.mmap) -> int:
+    """In whole pieces, which grow: most places differ at once."""
+    position, size = start, _PAGE
+    while position < end:
+        stop = min(position + size, end)
+        if old[position:stop] != new[position - start : stop - start]:
+            break
+        position, size = stop, min(2 * size, _CHUNK)
+    return position - start
 
 
 def _line_at(content: mmap.mmap, start: int, end: int) -> bytes:

@@ -246,10 +246,17 @@ class PoolLease(Fence):
         return LeaseLost(f"{_described(_last_holder_of(lease))} has taken over the Lease for pools; {suspended}.")
 
     def _release(self) -> None:
-        """Best effort: the next run releases a Lease that this one could not."""
-        if not self._loss:
-            with suppress(KubeError):
+        """Best effort: the next run releases a Lease that this one could not, and has to take this one for killed."""
+        if self._loss:
+            return
+        with suppress(KubeError):
+            try:
                 self._patch(self._lease or {}, holder=None)
+            except ApiError as error:
+                now = self._read() or {}
+                # The response to a renewal was lost, or that to the release.
+                if error.status == 409 and _holder_of(now) == self._holder:
+                    self._patch(now, holder=None)
 
     def _read_quietly(self) -> dict[str, Any]:
         with suppress(KubeError):

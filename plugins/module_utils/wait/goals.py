@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from ..cluster.read import JobId
-from ..cluster.related import own_pods
+from ..cluster.related import is_unfinished, own_pods
 from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
 
 Object = Mapping[str, Any]
@@ -42,7 +42,7 @@ def _is_paused(workload: Object | None, pods: Sequence[Object]) -> bool:
 
 def unfinished_pods(pods: Sequence[Object]) -> list[Object]:
     """The pods that may still hold resources."""
-    return [pod for pod in pods if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
+    return [pod for pod in pods if is_unfinished(pod)]
 
 
 SCHEDULED = Goal("scheduled", _is_scheduled)

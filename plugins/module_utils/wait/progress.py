@@ -12,6 +12,7 @@ from ..cluster.read import JobId
 from ..cluster.reason import PendingReason
 from ..cluster.related import has_succeeded, is_pod_ready, own_pods, rank_of
 from ..cluster.status import is_rolled_out, is_terminating, pods_ready, pods_wanted, status_of
+from ..kube.errors import as_sentence
 from ..manifest.problems import enumerated
 from .goals import SCHEDULED, Goal, unfinished_pods
 from .loop import JobStatus
@@ -107,7 +108,7 @@ def wait_errors(
     """The error of each job that failed. In a wait that a fatal job has cut short, the others have not timed out."""
     errors = {id: _fatal_error(goal, job) for id, job in unreached.items() if job.job_status.fatal}
     errors |= {
-        id: f"not known whether it is {goal.word}: {_sentence(error)}"
+        id: f"not known whether it is {goal.word}: {as_sentence(error)}"
         for id, job in unreached.items()
         if (error := job.job_status.unreadable)
     }
@@ -126,20 +127,16 @@ def _timeout_error(goal: Goal, job: UnreachedGoal, timeout: float) -> str:
 
 def _unreadable_problem(goal: Goal, unreached: Sequence[UnreachedGoal], jobs: int) -> str:
     """The message of a wait that could not read the cluster at its end."""
-    error = _sentence(unreached[0].job_status.unreadable)
+    error = as_sentence(unreached[0].job_status.unreadable)
     seen = [job for job in unreached if job.job_status.workload or job.job_status.pods]
     if len(unreached) == 1:
-        last = f" Last seen: {_sentence(_last_state(goal, seen[0]))}" if seen else ""
+        last = f" Last seen: {as_sentence(_last_state(goal, seen[0]))}" if seen else ""
         return f"It is not known whether {unreached[0].title} is {goal.word}: {error}{last}"
     lines = [f"It is not known whether {len(unreached)} of {jobs} jobs are {goal.word}: {error}"]
     lines += [f"{job.title}: last seen {_last_state(goal, job)}" for job in seen[:_LISTED]]
     if len(seen) > _LISTED:
         lines.append(f"{len(seen) - _LISTED} more jobs; see results.")
     return "\n".join(lines)
-
-
-def _sentence(text: object) -> str:
-    return f"{text}".rstrip(".") + "."
 
 
 # -- the state of a job ------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, ConnectionProblem, KubeError, if_allowed
+from ..kube.errors import ApiError, ConnectionProblem, KubeError, as_sentence, if_allowed
 from ..kube.resources import Resource
 from ..kube.watch import Watch
 from .polling import backoff
@@ -218,7 +218,7 @@ class _Watcher(Thread):
             self._watches = False
             objects = f"{query.resource.plural} in namespace {query.namespace}"
             hint = "Grant the verb watch" if error.is_forbidden else "Let watch requests pass"
-            text = f"{objects} cannot be watched and are polled instead: {str(error).rstrip('.')}."
+            text = f"{objects} cannot be watched and are polled instead: {as_sentence(error)}"
             self._warn("refused", f"{text} {hint} to save requests.")
             return False
         watch = self._watch

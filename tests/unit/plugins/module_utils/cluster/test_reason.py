@@ -734,6 +734,25 @@ def test_pods_on_lost_nodes(obj: dict[str, Any], pods: list[dict[str, Any]], sen
     assert reason_for(obj, pods, [], Surroundings(None, nodes)) == sentence
 
 
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        "requested: cpu, used: cpu=1, limited: cpu=2",
+        "requested: cpu=many, used: cpu=1, limited: cpu=2",
+        "requested: cpu=2, used: , limited: cpu=2",
+    ],
+)
+def test_an_event_that_only_looks_like_the_refusal_of_a_quota(amounts: str) -> None:
+    """Whoever may create events writes what they want."""
+    assert quota_refusal(f"exceeded quota: q, {amounts}") is None
+
+
+def test_a_quota_that_limits_something_else_now_refuses_nothing() -> None:
+    refusal = quota_refusal("exceeded quota: q, requested: cpu=2, used: cpu=1, limited: memory=2Gi")
+    assert refusal is not None
+    assert not refusal.still_holds({"spec": {"hard": {"cpu": "1"}}})
+
+
 def test_a_quota_is_not_to_blame_for_a_pod_that_is_still_being_stopped() -> None:
     refusal = event("FailedCreate", f"Error creating: {QUOTA}", "Job", "x")
     found = reason_for(workload(), [pod(deleted=True)], [refusal])

@@ -215,3 +215,22 @@ def test_whether_a_message_is_about_a_volume_of_the_job(message: str, ours: bool
     job["spec"]["template"]["spec"] = {**job["spec"]["template"]["spec"], "volumes": [{"name": "workdir-0"}]}
     own = pod(nodeName="n1", volumes=[{"name": "workdir-0"}, {"name": "kube-api-access-x7k2p"}])
     assert concerns_template(message, job, own) is ours
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'secret "x;reboot;" not found',
+        'secret "$(reboot)" not found',
+        "couldn't find key '$(reboot)' in Secret default/x",
+        "couldn't find key x in Secret default/x;reboot",
+        "couldn't find key x in Secret default/$(reboot)",
+    ],
+)
+def test_what_can_be_no_name_is_not_put_into_a_command(message: str) -> None:
+    assert config_remedy(message, pod()).hint == "Create what is missing in the namespace, or correct environment.env"
+
+
+def test_what_can_be_no_secret_is_not_put_into_a_command() -> None:
+    message = "Unable to retrieve some image pull secrets (x;reboot); attempting to pull the image may not succeed."
+    assert not pull_secret_remedy([message], "default")

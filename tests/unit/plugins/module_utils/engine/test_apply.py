@@ -11,6 +11,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply impor
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import (
     Action,
     Plan,
+    plan_deletion,
     plan_job,
     step_for,
     with_owner,
@@ -118,6 +119,69 @@ def test_a_former_job_that_cannot_be_restored_is_reported():
         "the namespace is terminating"
     ) in str(problem)
     assert problem.result.plan.changed
+
+
+@pytest.mark.parametrize(
+    ("lost", "outcome"),
+    [
+        (Exchange("GET", JOB, status=0), "it is not known whether it was restored: cannot reach"),
+        (Exchange("GET", JOB, status=404, answer=DELETED), "it was not restored either: cannot reach"),
+    ],
+)
+def test_a_restoration_without_an_answer_is_looked_up(lost, outcome):
+    problem = failed(
+        recreation(),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=DELETED),
+        Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, status=0),
+        lost,
+    )
+    assert outcome in str(problem)
+
+
+def test_a_restoration_that_ends_halfway_says_so():
+    former, service = live("Job", spec=OLD), live("Service", "svc-train", spec={"clusterIP": "None"})
+    service = with_owner(service, former, former["metadata"]["uid"])
+    plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [former, service])
+    problem = failed(
+        plan.with_steps([replace(plan.steps[0], action=Action.RECREATE), *plan.steps[1:]]),
+        Exchange("DELETE", JOB),
+        Exchange("GET", JOB, status=404, answer=DELETED),
+        Exchange("PATCH", JOB, APPLY, status=403, answer=refusal("exceeded quota")),
+        Exchange("PATCH", JOB, APPLY, answer=live("Job", spec=OLD)),
+        Exchange("PATCH", SERVICE, APPLY, status=403, answer=refusal("exceeded quota: services")),
+    )
+    assert "it was restored without all that it owned: exceeded quota: services" in str(problem)
+
+
+def test_a_deletion_whose_pods_may_not_be_deleted_is_a_change():
+    plan = plan_deletion("train", "ml", "training", [live("Job", spec=OLD)])
+    selector = {"labelSelector": "app=train,app.kubernetes.io/managed-by=runwhere.gpuctl"}
+    with conversation(
+        Exchange("DELETE", JOB), Exchange("DELETE", PODS, selector, status=403, answer=refusal("not your pods"))
+    ) as url:
+        client = Client(Connection(url, authorization=dict, retries=0))
+        executor = Executor(client, check_mode=False, gone_timeout=0, warn=pytest.fail, grace_seconds=0)
+        with pytest.raises(ApplyFailed) as caught:
+            executor.apply_plan(plan)
+    assert "not your pods" in str(caught.value)
+    assert "Job train was deleted, but its pods may take their grace period to end." in str(caught.value)
+    assert [str(step) for step in caught.value.result.plan.steps] == ["delete Job train"]
+
+
+def test_a_deployment_that_disappears_before_an_autoscaler_takes_over_is_a_conflict():
+    found = live("Deployment", spec={"replicas": 2})
+    plan = plan_job("train", "ml", "inference", [wanted("Deployment", spec={})], [found])
+    gone = {"kind": "Status", "code": 409, "reason": "Conflict", "message": "uid mismatch"}
+    handover = {**APPLY, "fieldManager": "runwhere.gpuctl-handover"}
+    problem = failed(
+        plan,
+        Exchange("PATCH", DEPLOYMENT, handover, status=409, answer=gone),
+        Exchange("GET", DEPLOYMENT, status=404, answer=DELETED),
+    )
+    assert problem.result.conflict
+    assert "Deployment train was deleted at the same time" in str(problem)
 
 
 def test_a_deletion_that_times_out_is_a_change():

@@ -113,8 +113,8 @@ CONFLICTS = {
         seen(spec=OTHER, manager="kube-controller-manager", subresource="status", time="2026-01-02T10:00:00Z"),
         "field manager runwhere.gpuctl",
     ),
-    "it was deleted": (FOUND, absent(), "another run deleted Deployment train at the same time"),
-    "it is being deleted": (FOUND, seen(leaving=True), "another run deleted Deployment train"),
+    "it was deleted": (FOUND, absent(), "Deployment train was deleted at the same time"),
+    "it is being deleted": (FOUND, seen(leaving=True), "Deployment train was deleted"),
     "it was replaced": (FOUND, seen(uid="another"), "another run changed Deployment train"),
     "another run has created it": (None, seen(spec=OTHER), "another run changed Deployment train"),
     "it may not be read": (

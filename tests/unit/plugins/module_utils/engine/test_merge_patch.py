@@ -76,7 +76,7 @@ REFUSED = {
         (Exchange("GET", PATH, answer=deployment("2", 5)),),
         "another run changed Deployment train at the same time",
     ),
-    "it was deleted": ((Exchange("GET", PATH, status=404, answer=DELETED),), "another run deleted Deployment train"),
+    "it was deleted": ((Exchange("GET", PATH, status=404, answer=DELETED),), "Deployment train was deleted"),
     "another has taken its name": (
         (Exchange("GET", PATH, answer={**deployment("2", 3), "metadata": {"name": "train", "uid": "other"}}),),
         "Deployment train was changed by someone else at the same time",

@@ -167,5 +167,5 @@ def test_a_job_that_disappears_is_reported_after_a_new_look(monkeypatch: pytest.
         pytest.raises(TaskFailed) as caught,
     ):
         run(cluster, pause)
-    assert "another run deleted Deployment serve at the same time" in str(caught.value)
+    assert "Deployment serve was deleted at the same time" in str(caught.value)
     assert "job not found" in str(caught.value)

@@ -87,8 +87,8 @@ def live(name: str, uid: str) -> Exchange:
     )
 
 
-def test_the_first_training_of_a_namespace_creates_the_ledger():
-    ledger = {
+def new_ledger(*names: str) -> dict[str, Any]:
+    return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
@@ -96,14 +96,33 @@ def test_the_first_training_of_a_namespace_creates_the_ledger():
             "namespace": "ml",
             "labels": {"app.kubernetes.io/managed-by": "runwhere.gpuctl"},
         },
-        "data": written("a", "b"),
+        "data": written(*names),
     }
+
+
+def test_the_first_training_of_a_namespace_creates_the_ledger():
+    ledger = new_ledger("a", "b")
     assert not holds(
         Exchange("GET", LEDGER, status=404, answer=NOT_FOUND),
         Exchange("POST", LEDGERS, WRITE, sent=ledger, status=201, answer=ledger),
         record=submitted("a", "b"),
         times=2,
     )
+
+
+def test_what_was_created_is_the_version_to_write_next():
+    """The end of a short training may only be recorded once its Job is gone: nothing tells then that it counts."""
+    warnings: list[str] = []
+    created = new_ledger("a")
+    with conversation(
+        Exchange("GET", LEDGER, status=404, answer=NOT_FOUND),
+        Exchange("POST", LEDGERS, WRITE, sent=created, status=201, answer=stored("3", **written("a"))),
+        patch(written("b"), "3", answer=stored("4", **written("a", "b"))),
+    ) as url:
+        store = ledger(url, warnings)
+        store.record(submitted("a"))
+        store.record(submitted("b"))
+    assert not warnings
 
 
 def test_another_run_may_create_it_first():

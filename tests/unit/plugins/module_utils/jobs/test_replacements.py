@@ -221,6 +221,16 @@ def test_what_was_not_begun_stays_as_it_was_in_the_ledger(cluster: Cluster) -> N
     assert ledger(cluster)["train-2"] == before["train-2"]
 
 
+def test_a_training_that_may_not_be_deleted_stays_as_it_was_in_the_ledger(cluster: Cluster) -> None:
+    """Else it would run again once Kubernetes has removed it, because its end was not seen."""
+    run(cluster, definition=training())
+    before = ledger(cluster)
+    cluster.faults.add(Fault("error", verb="delete", path=JOB, count=None))
+    with pytest.raises(TaskFailed, match="HTTP 500 to DELETE"):
+        run(cluster, definition=training(priority="high"))
+    assert ledger(cluster) == before
+
+
 # -- pods that take their time
 
 

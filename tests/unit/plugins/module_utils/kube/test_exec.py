@@ -6,16 +6,20 @@ tests/integration/test_copy.py runs commands that succeed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import socket
 import ssl
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import exec
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client, cached_client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, ConnectionProblem
@@ -152,6 +156,74 @@ def test_a_silent_server_is_given_up_after_request_timeout():
         pytest.raises(ConnectionProblem, match=r"no answer within 0 s \(request_timeout\)"),
     ):
         run(url, timeout=0.2)
+
+
+SUCCESS = b'{"status": "Success"}'
+
+
+def frame(opcode: int, data: bytes) -> bytes:
+    """Of a server: unmasked (RFC 6455, 5.2); less than 126 bytes."""
+    return bytes([0x80 | opcode, len(data)]) + data
+
+
+def received(connection: socket.socket) -> tuple[int, bytes]:
+    """Opcode and data of a frame of the client: masked, and less than 126 bytes."""
+    with connection.makefile("rb", buffering=0) as stream:
+        opcode, length = stream.read(1)[0] & 0xF, stream.read(1)[0] & 0x7F
+        mask = stream.read(4)
+        return opcode, bytes(byte ^ mask[number % 4] for number, byte in enumerate(stream.read(length)))
+
+
+def test_a_ping_is_answered():
+    answers: list[tuple[int, bytes]] = []
+
+    def serve() -> None:
+        connection, _address = listener.accept()
+        with connection:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += connection.recv(1)
+            (key,) = re.findall(rb"(?i)sec-websocket-key: (\S+)", head)
+            accept = b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+            connection.sendall(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\nSec-WebSocket-Accept: " + accept + b"\r\n\r\n"
+            )
+            connection.sendall(frame(0x9, b"hello"))
+            answers.append(received(connection))
+            connection.sendall(frame(0x2, b"\x03" + SUCCESS))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        run(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        thread.join()
+    assert answers == [(0xA, b"hello")]
+
+
+def test_the_end_of_a_command_counts_although_its_stdin_was_not_wanted():
+    from websocket import ABNF
+
+    class HungUp:
+        """A socket that takes nothing; the status of the command has arrived before."""
+
+        def __init__(self, connection: socket.socket) -> None:
+            self.sock = self
+            self.fileno = connection.fileno
+            self.frames = [ABNF.create_frame(b"\x03" + SUCCESS, ABNF.OPCODE_BINARY)]
+
+        def send(self, data: bytes) -> int:
+            raise BrokenPipeError("hung up")
+
+        def recv_frame(self) -> ABNF:
+            if not self.frames:
+                raise ConnectionResetError("closed")
+            return self.frames.pop()
+
+    near, far = socket.socketpair()
+    with near, far:
+        result = exec._Conversation(HungUp(near), 0.0, iter([b"unwanted"]), pytest.fail).run()
+    assert result == exec.ExecResult(0, "")
 
 
 def test_tls_to_a_proxy(tmp_path: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import job_log
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import job_log, log_history
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_history import _moment
 
 from ..cluster.live_objects import with_container
@@ -121,6 +121,24 @@ def test_the_logs_of_several_pods(tmp_path):
     assert warned == [EMPTY.format(dest=dest).replace("x-0", "x-1")]
     _result, warned = read(dest, lines("cd"))
     assert dest.read_text() == lines("abcd")
+
+
+def test_a_log_of_equal_lines_is_not_compared_for_ever(tmp_path, monkeypatch):
+    compared: list[int] = []
+    number_of_same_bytes = log_history._number_of_same_bytes
+
+    def count(*arguments: Any) -> int:
+        compared.append(number_of_same_bytes(*arguments))
+        return compared[-1]
+
+    monkeypatch.setattr(log_history, "_number_of_same_bytes", count)
+    monkeypatch.setattr(log_history, "_MOST_COMPARED", 10_000_000)
+    dest, equal = tmp_path / "x.log", "waiting\n" * 5_000
+    dest.write_text(f"{equal}a\n")
+    os.utime(dest, (AFTER, AFTER))
+    read(dest, f"{equal}b\n")
+    assert sum(compared) < 10_100_000
+    assert dest.read_text() == f"{equal}b\n"
 
 
 LONG = lines("x" * 12_000)

@@ -202,7 +202,16 @@ def test_a_run_that_lost_the_lease_stops_writing(
     assert holder(client) == "elsewhere/1/x", "another run's lease is not released"
 
 
+def test_a_lease_whose_renewal_had_no_answer_is_released(cluster: Cluster, client: Client) -> None:
+    def renew(obj: dict[str, Any]) -> None:
+        obj["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z"
+
+    with observed(client).held({}):
+        cluster.call(lambda: cluster.registry.modify("Lease", "gpuctl-system", "pools", renew))
+    assert holder(client) is None
+
+
 def test_a_failed_release_is_not_an_error(cluster: Cluster, client: Client) -> None:
     with observed(client).held({}):
-        cluster.faults.add(Fault("conflict", verb="patch", path="*/leases/*"))
+        cluster.faults.add(Fault("conflict", verb="patch", path="*/leases/*", count=None))
     assert holder(client)

@@ -65,7 +65,7 @@ def test_the_other_run_is_mentioned(cluster: Cluster) -> None:
     client.before["gpuctl-submit"] = lambda: grant(BreakingClient(cluster), **READ)
     result = grant(client, warnings, **SUBMIT)
     subject = "the access of account ci in namespace gpuctl-system"
-    assert warnings == [f"another run changed {subject} at the same time; this run has changed it back"]
+    assert warnings == [f"another run or person changed {subject} at the same time; this run changes it back"]
     bindings = [each for each in result["results"][0]["resources"] if each["kind"] == "RoleBinding"]
     assert {(each["name"].partition(":")[0], each["action"]) for each in bindings} == {
         ("gpuctl-submit", "create"),
