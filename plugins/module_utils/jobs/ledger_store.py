@@ -38,6 +38,7 @@ class LedgerStore:
         self._task = task
         self._entries: dict[str, dict[str, Entry]] = {}
         self._texts: dict[str, dict[str, str]] = {}  # by namespace, as last read or written
+        self._known: dict[str, dict[str, str | None]] = {}  # … and as first read, with what this run has written
         self._versions: dict[str, str] = {}
         self._missing: set[str] = set()
         self._inaccessible: set[str] = set()
@@ -174,6 +175,7 @@ class LedgerStore:
 
     def _remember(self, namespace: str, ledger: Mapping[str, Any]) -> None:
         self._texts[namespace] = ledger.get("data") or {}
+        self._known.setdefault(namespace, dict(self._texts[namespace]))
         self._versions[namespace] = ledger.get("metadata", {}).get("resourceVersion", _NO_VERSION)
 
     def _read_or_warn(self, namespace: str) -> dict[str, Entry]:
@@ -193,7 +195,8 @@ class LedgerStore:
     def _send(self, namespace: str, keys: Mapping[str, str | None]) -> None:
         """Write only the keys named, so that concurrent runs keep each other's entries.
 
-        Where another run has written the same training since the ledger was read, the live Job tells which one counts.
+        Where another run has written the same training since this one first read the ledger, the live Job tells which
+        one counts.
         """
         if not keys or namespace in self._inaccessible:
             return
@@ -203,26 +206,26 @@ class LedgerStore:
             self._missing.discard(namespace)  # another run may have created it
             if created := client.create(_new_ledger(metadata, keys)):
                 self._remember(namespace, created)
+                self._known[namespace].update(keys)
                 return
         for attempt in range(_ATTEMPTS):
+            now, known = self._texts[namespace], self._known[namespace]
+            keys = {
+                name: text
+                for name, text in keys.items()
+                if now.get(name) in (known.get(name), text) or self._is_of_live_job(namespace, name, text)
+            }
             if not keys:
                 return
             version = {"resourceVersion": self._versions[namespace]} if attempt < _ATTEMPTS - 1 else {}
             try:
-                written = client.merge_patch(CONFIG_MAP, {**metadata, **version}, {"data": keys})
-                self._remember(namespace, written)
+                self._remember(namespace, client.merge_patch(CONFIG_MAP, {**metadata, **version}, {"data": keys}))
+                known.update(keys)
                 return
             except ApiError as error:
                 if error.status != 409:
                     raise
-            before = self._texts[namespace]
             self._remember(namespace, client.get(CONFIG_MAP, namespace, LEDGER) or {})
-            now = self._texts[namespace]
-            keys = {
-                name: text
-                for name, text in keys.items()
-                if now.get(name) in (before.get(name), text) or self._is_of_live_job(namespace, name, text)
-            }
 
     def _is_of_live_job(self, namespace: str, name: str, text: str | None) -> bool:
         """Whether an entry, None for a removed one, fits the Job by now; another run has written one for it as well."""

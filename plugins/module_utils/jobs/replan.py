@@ -90,7 +90,8 @@ def _random_delays() -> Iterator[float]:
 
 
 def _add_problem(result: ApplyResult | None, problem: KubeError, job: SelectedJob) -> None:
-    assert result is not None
+    if result is None:
+        return
     texts = problem.texts.get(job.id) if isinstance(problem, PlansRejected) else [str(problem)]
     if texts:
         result.error = " ".join([f"{result.error} It was planned again:", *texts])

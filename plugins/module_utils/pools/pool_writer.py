@@ -63,7 +63,7 @@ class PoolWriter:
     def require_lease(self) -> None:
         """Raise LeaseLost if the Lease was lost: another run may not have seen the last writes."""
         if lost := self.fence.loss():
-            raise lost
+            raise lost  # pylint: disable=raising-bad-type
 
     def roll_back(self, problem: KubeError | TaskFailed) -> TaskFailed:
         """Undo what was written, and return the error to raise, which says what is left."""

@@ -160,6 +160,18 @@ def test_the_entry_of_another_run_stays_if_its_job_is_the_live_one():
     )
 
 
+def test_an_entry_that_appeared_before_planning_again_stays_as_well():
+    """Another job was in conflict, so the ledger was read again, and its version does not tell."""
+    theirs = str(Entry("another", "uid-of-theirs", "2026-01-01T00:00:01Z", 3600))
+    warnings: list[str] = []
+    with conversation(read("5"), read("6", a=theirs), live("a", "uid-of-theirs")) as url:
+        store = ledger(url, warnings)
+        assert store.entry("ml", "a") is None
+        store.forget()
+        store.record(submitted("a"))
+    assert not warnings
+
+
 def test_only_new_entries_are_written():
     assert not holds(
         read(**written("a"), other="anything"), patch(written("b"), answer={}), record=submitted("a", "b"), times=2
