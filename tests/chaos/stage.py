@@ -29,6 +29,7 @@ _SHOWN = 200  # requests of a case; one that hangs may send a hundred thousand
 _HELD, _HELD_WITH_LEASE = 12.0, 2.5
 _PATIENT = 30  # seconds; for all runs but the one that is to be impatient with what is broken
 _SETTLING = 3.0  # seconds that controllers get to bring a state about
+_COLLECTING = 20.0  # … and the garbage collector, which has a queue
 _QUIET = 1.5  # … and to come to rest, where it is not known which state that is
 _LOOK_AGAIN = 0.03
 _SKEW = 3600.0
@@ -272,7 +273,7 @@ def _without_orphans(place: Place) -> Snapshot:
         owned = [obj["metadata"].get("ownerReferences") or () for obj in state.objects.values()]
         return all(not each or any(owner["uid"] in state.live_uids for owner in each) for each in owned)
 
-    return _until(place, clean, _SETTLING)
+    return _until(place, clean, _COLLECTING)
 
 
 def _until(place: Place, holds: Callable[[Snapshot], bool], seconds: float) -> Snapshot:
