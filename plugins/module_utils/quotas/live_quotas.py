@@ -58,7 +58,7 @@ def read_live_quotas(client: Client) -> LiveQuotas:
             raise
         raise TaskFailed(
             f"{error}. Managing quotas requires permission to list and write namespaces, resourcequotas and "
-            f"limitranges in the whole cluster (a ClusterRole). Nothing was changed."
+            f"limitranges in the whole cluster (a ClusterRole)."
         ) from error
     objects: dict[str, list[Object]] = defaultdict(list)
     for obj in (*quotas, *limits):

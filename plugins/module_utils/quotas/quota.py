@@ -62,7 +62,10 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
             quotas, options.name, options.namespaces, live, delete_namespaces=options.delete_namespaces
         )
 
-    planned = plan(read_live_quotas(task.client()))
+    try:
+        planned = plan(read_live_quotas(task.client()))
+    except TaskFailed as problem:
+        raise TaskFailed(f"{problem} Nothing was changed.") from problem
     blockers = list(planned.blockers)
     if not options.force:
         blockers += contents_lost(task.client(), deleted_namespaces(planned.plans), options.ignore_jobs or ())
