@@ -83,8 +83,7 @@ def wait_problem(goal: Goal, unreached: Sequence[UnreachedGoal], jobs: int, time
     timed_out = [job for job in unreached if not job.job_status.fatal]
     lines: list[str] = []
     for job in fatal[:_LISTED]:
-        log = (f"  {line}" for line in job.log[-_LOG_LINES:])
-        lines += [f"{job.title} {_fatal_error(goal, job)}", *(("The log ends with:", *log) if job.log else ())]
+        lines += [f"{job.title} {_fatal_error(goal, job)}", *_end_of_log(job)]
     if len(fatal) > _LISTED:
         lines.append(f"{len(fatal) - _LISTED} more jobs failed as well; see results.")
     if fatal and not keep_going:
@@ -92,13 +91,17 @@ def wait_problem(goal: Goal, unreached: Sequence[UnreachedGoal], jobs: int, time
             lines.append(f"Other jobs: {jobs - len(unreached)} {goal.word}, {len(timed_out)} not {goal.word} yet.")
         return "\n".join(lines)
     if len(timed_out) == 1:
-        lines.append(f"{timed_out[0].title} is {_timeout_error(goal, timed_out[0], timeout)}")
+        lines += [f"{timed_out[0].title} is {_timeout_error(goal, timed_out[0], timeout)}", *_end_of_log(timed_out[0])]
     elif timed_out:
         lines.append(f"{len(timed_out)} of {jobs} jobs are not {goal.word} after {timeout:.0f} s:")
         lines += [f"{job.title}: {_last_state(goal, job)}" for job in timed_out[:_LISTED]]
         if len(timed_out) > _LISTED:
             lines.append(f"{len(timed_out) - _LISTED} more jobs are not {goal.word}; see results.")
     return "\n".join(lines)
+
+
+def _end_of_log(job: UnreachedGoal) -> list[str]:
+    return ["The log ends with:", *(f"  {line}" for line in job.log[-_LOG_LINES:])] if job.log else []
 
 
 def wait_errors(

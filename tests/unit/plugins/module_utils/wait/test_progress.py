@@ -232,6 +232,14 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
         "inference slow in namespace ml is not ready after 600 s: Partially Running, 1 of 2 pods ready. Reason: "
         "pod web-1 cannot be scheduled: none is free.",
     ),
+    "one timed out, with a log": (
+        READY,
+        [unreached_goal("slow", deployment(), "it failed.", ("1", "2", "3", "4", "5", "6"))],
+        1,
+        False,
+        "inference slow in namespace ml is not ready after 600 s: Pending, 0 of 2 pods ready. Reason: it failed.\n"
+        "The log ends with:\n  2\n  3\n  4\n  5\n  6",
+    ),
     "some timed out": (
         READY,
         [TIMED_OUT, unreached_goal("other", deployment())],
