@@ -183,11 +183,13 @@ def _left(job_status: JobStatus) -> list[Mapping[str, Any]]:
 
 
 def _pods_left(job_status: JobStatus) -> str:
-    """``Job and 2 pods left``."""
+    """``Job and 2 pods left, until 2026-01-01T00:02:00Z at the latest``."""
     left = _left(job_status)
     owners = [obj["kind"] for obj in left if obj["kind"] != "Pod"]
     pods = [_pods(len(left) - len(owners))] if len(left) > len(owners) or not owners else []
-    return f"{' and '.join([*owners, *pods])} left"
+    ends = [obj["metadata"]["deletionTimestamp"] for obj in left if obj["kind"] == "Pod" and is_terminating(obj)]
+    until = f", until {max(ends)} at the latest" if ends else ""
+    return f"{' and '.join([*owners, *pods])} left{until}"
 
 
 def _pods_of_goal(goal: Goal, workload: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
