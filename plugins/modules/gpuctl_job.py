@@ -141,7 +141,8 @@ options:
   wait_for:
     description:
       - V(scheduled) means that all pods are assigned to nodes.
-      - V(ready) means that all pods are running and ready.
+      - V(ready) means that all pods are running and ready. A training has no readiness check, so that one which fails a moment
+        after its start counts as ready if the task saw it running.
       - V(complete) means that the training has succeeded. For other kinds, it is the same as V(ready).
     type: str
     choices: [scheduled, ready, complete]

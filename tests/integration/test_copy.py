@@ -289,7 +289,7 @@ def test_local_files_that_cannot_be_written(copies: Copies, tmp_path: Path, monk
     result = copies(local_path=str(tmp_path / "b"), remote_path="/data", state="from_pod")
     begun = step == "symlink_to"
     outcome = "Some files may have been copied." if begun else "Nothing was copied."
-    assert result["msg"] == f"local files cannot be copied: /some/where operation not permitted. {outcome}"
+    assert result["msg"] == f"local files cannot be copied: /some/where: Operation not permitted. {outcome}"
     assert bool(result.get("changed")) == begun == (tmp_path / "b" / "a").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["b"] * begun
 
@@ -510,6 +510,14 @@ def test_a_container_that_is_not_running(copies: Copies, data: Path):
     message = copies(**options)["msg"]
     assert message.startswith("job stuck in namespace default: container main of pod stuck-")
     assert message.endswith(" is not running (Pending). Wait until it is ready.")
+
+
+def test_a_container_whose_image_cannot_be_pulled(copies: Copies, data: Path):
+    copies.cluster.call(lambda: copies.cluster.kubelet.behave(labels={"app": "pulls"}, pull_error="no such tag"))
+    copies.run(JOB_MODULE, {"definition": compute("pulls"), "namespace": "default", "wait": True, "wait_timeout": 20})
+    message = copies(name="pulls", local_path=str(data), remote_path="/data")["msg"]
+    assert " is not running: image " in message
+    assert "cannot be pulled: no such tag. Check environment.image" in message
 
 
 def test_an_account_that_may_not_run_commands(copies: Copies, data: Path):

@@ -63,7 +63,7 @@ def test_a_directory_to_a_notebook_and_back(ansible: Ansible, home: Path, tmp_pa
 def test_a_missing_notebook(ansible: Ansible):
     (ansible.directory / "data").mkdir()
     said = copy(ansible, name="nobody")
-    assert said.message.startswith("job nobody not found in namespace default.")
+    assert said.message.startswith("job nobody not found in namespace default. gpuctl_job_info lists the jobs. ")
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,9 @@ def test_what_cannot_be_meant(ansible: Ansible, variables: dict[str, str], words
     said = copy(ansible, **variables)
     assert said.failed, said.screen
     assert words in said.message
+
+
+def test_a_misspelled_direction_copies_nothing(ansible: Ansible):
+    said = copy(ansible, dirction="from_notebook")
+    assert said.failed, said.screen
+    assert said.message == "Unknown variable: gpuctl_dirction. Did you mean gpuctl_direction?"

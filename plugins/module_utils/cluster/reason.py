@@ -82,8 +82,11 @@ def pending_reasons(
 
     The order: pods on lost nodes, containers that do not run, the end of the workload, pods that are not scheduled or
     not ready, pods that were not created at all (a quota), pods that failed earlier, and pods that are being stopped.
-    ``events`` are warnings, oldest first.
+    None of them matters to a workload that is being deleted. ``events`` are warnings, oldest first.
     """
+    if is_terminating(workload):
+        yield _being_deleted(_Pods.of(workload, pods, around), around)
+        return
     if status_of(workload) == "Paused":
         yield _paused(workload)
         return
@@ -155,11 +158,23 @@ def _preempted(reason: PendingReason, around: Surroundings) -> PendingReason:
 def _stopping(workload: Object, found: _Pods, around: Surroundings) -> Iterator[PendingReason]:
     """Pods whose end is being waited for; between the end of a preempted pod and the next one, who preempted it."""
     for pod in found.stopping:
-        until = pod["metadata"]["deletionTimestamp"]
-        text = f"pod {pod['metadata']['name']} is being stopped, and has until {until} to end"
-        yield _preempted(PendingReason(text, "Another pod starts in its place after that"), around)
+        yield _preempted(PendingReason(_stopping_text(pod), "Another pod starts in its place after that"), around)
     if around.preemption and found.number < pods_wanted(workload):
         yield PendingReason(around.preemption)
+
+
+def _stopping_text(pod: Object) -> str:
+    until = pod["metadata"]["deletionTimestamp"]
+    return f"pod {pod['metadata']['name']} is being stopped, and has until {until} to end"
+
+
+def _being_deleted(found: _Pods, around: Surroundings) -> PendingReason:
+    """A deleted workload stays until its pods have ended, and starts no others."""
+    if lost := [*found.lost, *found.lost_and_replaced]:
+        text = f"the job is being deleted, but {loss_text(lost, around.pod_nodes)}"
+        return PendingReason(text, "Run state=absent with force=true, which no longer waits for the node")
+    pods = f": {_stopping_text(found.stopping[0])}" if found.stopping else ""
+    return PendingReason(f"the job is being deleted{pods}", "To run it again, apply its manifest with state=present")
 
 
 def pod_status(pod: Object) -> str:
@@ -291,7 +306,7 @@ def _spec_of(container: Object, pod: Object) -> Object:
 def _pull_cause(message: str) -> str:
     """The kubelet's message without its start, which only repeats the image."""
     start = r'^(Back-off pulling image|Failed to pull image) ("[^"]*"|\S+?)(: (ErrImagePull: )?|$)'
-    return _short(re.sub(start, "", message))
+    return _short(re.sub(r"^rpc error: code = \w+ desc = ", "", re.sub(start, "", message)))
 
 
 def _pull_event_message(events: Sequence[Object]) -> str:

@@ -45,8 +45,8 @@ def file_digest(path: Path) -> str:
 
 def os_error_text(problem: OSError) -> str:
     """For a message, without its end."""
-    where = f" {printable(str(problem.filename))}" if problem.filename else ""
-    return f"local files cannot be copied:{where} {(problem.strerror or str(problem)).lower()}"
+    where = f"{printable(str(problem.filename))}: " if problem.filename else ""
+    return f"local files cannot be copied: {where}{problem.strerror or problem}"
 
 
 def _names(root: Path) -> Iterator[str]:

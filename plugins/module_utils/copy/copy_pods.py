@@ -47,4 +47,5 @@ def _not_running(client: Client, job: JobId, pods: Sequence[Pod], container: str
     if status in ("Succeeded", "Failed", "Completed"):
         return f"pod {name} has ended ({status}). Files can only be copied while its container runs."
     reason = not_started_reasons(client, job, [newest]).get(name)
-    return f"container {container} of pod {name} is not running ({status}). {reason or 'Wait until it is ready.'}"
+    why = f": {reason}" if reason else f" ({status}). Wait until it is ready."
+    return f"container {container} of pod {name} is not running{why}"

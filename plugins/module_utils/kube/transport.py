@@ -30,6 +30,11 @@ _LONGEST_HOLD = 30.0  # seconds of a Retry-After
 _SHORTEST_ATTEMPT = 1.0  # seconds
 _NO_TIME = 0.1
 
+# What OpenSSL says to an answer that is not TLS; the second one since 3.2.
+_NO_TLS = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE")
+_WRAPPER = re.compile(r"^(?:<[^>]*>|\w+\(host=.*?, port=\d+\)): ")
+_ERRNO = re.compile(r"\[Errno -?\d+\] ([^()]+)")
+
 T = TypeVar("T")
 
 
@@ -74,7 +79,7 @@ class Transport:
         """Send a request and return the decoded response. Query parameters without a value are left out."""
 
         def consume(response: Any) -> dict[str, Any]:
-            return read_answer(f"{method} {path}", response, expected)
+            return read_answer(f"{method} {self._connection.server}{path}", response, expected)
 
         return self.send(method, path, consume, query, body, content_type=content_type, accept=accept)
 
@@ -231,7 +236,7 @@ class Transport:
             error = ApiError(method, path, response.status, status)
             error.retry_after = _retry_after(response)
             return error
-        return InvalidResponse(f"{method} {path}", response.status, described(response))
+        return InvalidResponse(f"{method} {self._connection.server}{path}", response.status, described(response))
 
     def _headers(self, accept: str, content_type: str | None) -> Any:
         from urllib3 import HTTPHeaderDict  # keeps several headers of one name
@@ -359,14 +364,28 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
     via = f" through the proxy {connection.proxy}" if connection.proxy else ""
     if isinstance(problem, (TimeoutError, Urllib3Timeout)) and not isinstance(problem, NewConnectionError):
         cause = f"no answer within {connection.request_timeout:.0f} s (request_timeout)"
+    elif _NO_TLS.search(str(problem)):
+        return (
+            f"cannot reach the API server {connection.server}{via}: no TLS on this port. Check the port, and whether "
+            f"the URL must start with http://."
+        )
     else:
-        # urllib3 wraps the message of the operating system ("Connection refused") in the names of its own objects.
-        text = str(problem)
-        cause = text.rpartition("]: ")[2] if "]: " in text else text.rpartition(">: ")[2] or text
+        cause = _system_message(problem)
     return (
         f"cannot reach the API server {connection.server}{via}: {cause}. Check that the cluster is up and that host or "
         f"context is right."
     )
+
+
+def _system_message(problem: Exception) -> str:
+    """``Connection refused``: urllib3 wraps the message of the operating system in the names of its own objects."""
+    wrapped = problem.args[-1] if problem.args else None
+    if isinstance(wrapped, Exception):
+        step = problem.args[0]
+        return f"{step.rstrip('.')}: {_system_message(wrapped)}" if isinstance(step, str) else _system_message(wrapped)
+    text = _WRAPPER.sub("", str(problem))
+    system = _ERRNO.search(text)
+    return system[1] if system else text
 
 
 # -- connections -------------------------------------------------------------------------------------------------------

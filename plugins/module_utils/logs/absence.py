@@ -56,7 +56,7 @@ def _no_job_message(client: Client, job: JobId) -> str:
     namespaces = _namespaces_with(client, name)
     if namespaces:
         return f"{message}. It exists in {' and '.join(namespaces)}: set namespace."
-    return f"{message}. A finished training is removed after a day, and its logs with it."
+    return f"{message}. gpuctl_job_info lists the jobs. A finished training is removed after a day, with its logs."
 
 
 def _namespaces_with(client: Client, name: str) -> list[str]:

@@ -75,11 +75,14 @@ def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[Jo
 
 
 def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
-    """The last lines of the containers whose end is fatal, with secrets masked."""
+    """The last lines of the containers that have ended and keep their jobs from the goal, with secrets masked."""
     found: dict[JobId, list[str]] = {}
     ended = [
-        (job, status, status.fatal.log) for job, status in job_statuses.items() if status.fatal and status.fatal.log
+        (job, status, reason.log)
+        for job, status in job_statuses.items()
+        if (reason := status.fatal or status.blocker) and reason.log and not status.reached_goal
     ]
+    ended.sort(key=lambda each: each[1].fatal is None)
     for job, status, (pod, container) in ended[:_LOG_REQUESTS]:
         task.mask(live_secret_values(status.workload or {}))  # Without a manifest, they are not known before.
         lines = _end_of_log(task, job[0], pod, container, previous=_is_running(status.pods, pod, container))

@@ -84,8 +84,7 @@ def wait_problem(goal: Goal, unreached: Sequence[UnreachedGoal], jobs: int, time
     timed_out = [job for job in unreached if not job.job_status.fatal]
     lines: list[str] = []
     for job in fatal[:_LISTED]:
-        log = (f"  {line}" for line in job.log[-_LOG_LINES:])
-        lines += [f"{job.title} {_fatal_error(goal, job)}", *(("The log ends with:", *log) if job.log else ())]
+        lines += [f"{job.title} {_fatal_error(goal, job)}", *_end_of_log(job)]
     if len(fatal) > _LISTED:
         lines.append(f"{len(fatal) - _LISTED} more jobs failed as well; see results.")
     if fatal and not keep_going:
@@ -93,13 +92,17 @@ def wait_problem(goal: Goal, unreached: Sequence[UnreachedGoal], jobs: int, time
             lines.append(f"Other jobs: {jobs - len(unreached)} {goal.word}, {len(timed_out)} not {goal.word} yet.")
         return "\n".join(lines)
     if len(timed_out) == 1:
-        lines.append(f"{timed_out[0].title} is {_timeout_error(goal, timed_out[0], timeout)}")
+        lines += [f"{timed_out[0].title} is {_timeout_error(goal, timed_out[0], timeout)}", *_end_of_log(timed_out[0])]
     elif timed_out:
         lines.append(f"{len(timed_out)} of {jobs} jobs are not {goal.word} after {timeout:.0f} s:")
         lines += [f"{job.title}: {_last_state(goal, job)}" for job in timed_out[:_LISTED]]
         if len(timed_out) > _LISTED:
             lines.append(f"{len(timed_out) - _LISTED} more jobs are not {goal.word}; see results.")
     return "\n".join(lines)
+
+
+def _end_of_log(job: UnreachedGoal) -> list[str]:
+    return ["The log ends with:", *(f"  {line}" for line in job.log[-_LOG_LINES:])] if job.log else []
 
 
 def wait_errors(
@@ -177,11 +180,13 @@ def _left(job_status: JobStatus) -> list[Mapping[str, Any]]:
 
 
 def _pods_left(job_status: JobStatus) -> str:
-    """``Job and 2 pods left``."""
+    """``Job and 2 pods left, until 2026-01-01T00:02:00Z at the latest``."""
     left = _left(job_status)
     owners = [obj["kind"] for obj in left if obj["kind"] != "Pod"]
     pods = [_pods(len(left) - len(owners))] if len(left) > len(owners) or not owners else []
-    return f"{' and '.join([*owners, *pods])} left"
+    ends = [obj["metadata"]["deletionTimestamp"] for obj in left if obj["kind"] == "Pod" and is_terminating(obj)]
+    until = f", until {max(ends)} at the latest" if ends else ""
+    return f"{' and '.join([*owners, *pods])} left{until}"
 
 
 def _pods_of_goal(goal: Goal, workload: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:

@@ -55,6 +55,10 @@ def older(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": {**obj["metadata"], "creationTimestamp": "2025-12-31T00:00:00Z"}}
 
 
+def being_deleted(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": "2026-01-01T00:00:01Z"}}
+
+
 # the workload, its pods, events, the sentence
 CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], str | None]] = {
     "nothing is known yet": (workload(), [], [], None),
@@ -90,7 +94,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "image reg/ml:v1 of pod x-1 cannot be pulled: rpc error: code = NotFound desc = reg/ml:v1: not found. "
+        "image reg/ml:v1 of pod x-1 cannot be pulled: reg/ml:v1: not found. "
         "Check environment.image, and environment.imagePullSecret for a private registry.",
     ),
     "an image without a cause": (
@@ -319,6 +323,19 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "pod x-1 is being stopped, and has until 2026-01-01T00:00:01Z to end. Another pod starts in its place after "
         "that.",
+    ),
+    "a job that is deleted, whose pod has not ended": (
+        being_deleted(workload()),
+        [pod(deleted=True)],
+        [],
+        "the job is being deleted: pod x-1 is being stopped, and has until 2026-01-01T00:00:01Z to end. To run it "
+        "again, apply its manifest with state=present.",
+    ),
+    "a paused service that is deleted": (
+        being_deleted(workload("Deployment", replicas=0)),
+        [],
+        [],
+        "the job is being deleted. To run it again, apply its manifest with state=present.",
     ),
     "a pod whose end a service does not wait for": (
         workload("Deployment"),
@@ -718,6 +735,12 @@ LOSSES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str | None]] = {
         workload("Deployment"),
         [lost("x-1", nodeName="n1", deleted=True), pod("x-2", status=unscheduled("0/3 nodes are available: no"))],
         "pod x-2 cannot be scheduled: 0/3 nodes are available: no.",
+    ),
+    "a training that is deleted": (
+        being_deleted(workload()),
+        [lost("x-1", nodeName="n1", deleted=True)],
+        f"the job is being deleted, but pod x-1 is on node n1, which has not been ready {SINCE}. Run state=absent with "
+        f"force=true, which no longer waits for the node.",
     ),
     "a node that is well": (workload(), [lost("x-1", nodeName="n3")], None),
     "a training that has failed": (

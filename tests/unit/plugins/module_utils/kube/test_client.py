@@ -225,7 +225,7 @@ def test_only_json_of_the_expected_object_is_an_answer(send, response, found):
     exchange = Exchange(method, f"{JOBS}/train", query, **response)
     with conversation(exchange) as url, pytest.raises(InvalidResponse) as caught:
         call(client(url, retries=0))
-    assert f"{method} {JOBS}/train returned " in str(caught.value)
+    assert f"{method} {url}{JOBS}/train returned " in str(caught.value)
     assert found in str(caught.value)
     assert "<" not in str(caught.value)
     assert caught.value.may_be_written is (method != "GET" and response.get("status", 200) < 400)
@@ -541,8 +541,28 @@ def test_an_error_has_the_servers_message_and_the_request():
 def test_an_unreachable_server():
     with conversation() as url:
         pass
-    with pytest.raises(ConnectionProblem, match=r"^cannot reach the API server http://127.*Connection refused"):
+    with pytest.raises(ConnectionProblem) as caught:
         client(url, retries=0).list_objects(DEPLOYMENT)
+    assert str(caught.value) == (
+        f"cannot reach the API server {url}: Connection refused. Check that the cluster is up and that host or context "
+        f"is right."
+    )
+
+
+def test_an_unreachable_proxy():
+    with conversation() as proxy:
+        pass
+    with pytest.raises(ConnectionProblem) as caught:
+        client("http://api.invalid", retries=0, proxy=proxy).list_objects(DEPLOYMENT)
+    assert f"http://api.invalid through the proxy {proxy}: Unable to connect to proxy: Connection refused. " in str(
+        caught.value
+    )
+
+
+def test_a_port_that_does_not_speak_tls():
+    with conversation() as url, pytest.raises(ConnectionProblem) as caught:
+        client(url.replace("http", "https"), retries=0).list_objects(DEPLOYMENT)
+    assert "no TLS on this port. Check the port, and whether the URL must start with http://." in str(caught.value)
 
 
 AS_JSON = '{"containers":[{"env":[{"name":"TOKEN","value":"hunter2"}]}]}'

@@ -40,10 +40,20 @@ def deployment(cluster: Cluster, name: str, **orders: Any) -> None:
     cluster.call(lambda: cluster.registry.create("Deployment", obj))
 
 
-def wait(cluster: Cluster, *names: str, timeout: float = 20) -> WaitResult:
+def training(cluster: Cluster, name: str, **orders: Any) -> None:
+    labels = pod_selector(name)
+    pod = {"containers": [{"name": "main", "image": "reg/ml:v1"}], "restartPolicy": "Never"}
+    spec = {"backoffLimit": 3, "template": {"metadata": {"labels": labels}, "spec": pod}}
+    metadata = {"name": name, "namespace": "default", "labels": labels}
+    cluster.call(lambda: cluster.kubelet.behave(labels={"app": name}, **orders))
+    obj = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    cluster.call(lambda: cluster.registry.create("Job", obj))
+
+
+def wait(cluster: Cluster, *names: str, kind: str = "Deployment", timeout: float = 20) -> WaitResult:
     connection = Connection(cluster.url, authorization=lambda: {"Authorization": f"Bearer {cluster.token}"}, retries=0)
     task = Task(None, {}, False, pytest.fail, list, _client=Client(connection))  # type: ignore[type-var]
-    targets = [WaitTarget(("default", name), "Deployment", True, f"inference {name}") for name in names]
+    targets = [WaitTarget(("default", name), kind, True, f"inference {name}") for name in names]
     return wait_for_jobs(task, READY, targets, timeout=timeout, keep_going=True, new_nodes=False)
 
 
@@ -56,6 +66,15 @@ def test_containers_that_never_started_leave_the_logs_to_others(cluster: Cluster
     assert len(result.errors) == NOT_STARTED + 1
     assert result.logs["default", "crashes"][-1].endswith("line 3")
     assert set(result.logs) == {("default", "crashes")}
+
+
+def test_the_log_of_a_try_that_failed_before_the_timeout(cluster: Cluster) -> None:
+    training(cluster, "fails", run_seconds=0, exit_code=1, ready=False, log_lines=3)
+    result = wait(cluster, "fails", kind="Job", timeout=1)
+    assert result.logs["default", "fails"][-1].endswith("line 3")
+    assert result.problem is not None
+    assert "is not ready after 1 s: Pending, 0 of 1 pods ready, 1 failed. " in result.problem
+    assert result.problem.endswith("line 3")
 
 
 def test_a_wait_that_could_not_read_the_end_says_so_for_each_job(cluster: Cluster) -> None:

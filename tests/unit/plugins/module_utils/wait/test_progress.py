@@ -109,6 +109,7 @@ LINES: dict[str, tuple[Goal, dict[tuple[str, str], JobStatus], str]] = {
 }
 
 
+STOPPING = {**POD, "metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01T00:02:00Z"}}
 JOB_DELETED = workload("Job")
 JOB_DELETED["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
@@ -173,6 +174,11 @@ STATES: dict[str, tuple[Goal, JobStatus, str]] = {
     "a service that is new": (READY, rollout(ready=1, updated=2, replicas=2), "Partially Running, 1 of 2 pods ready"),
     "a pause": (PAUSED, training("Running", "Failed", spec={"suspend": True}), "1 pod left"),
     "a deletion in the foreground": (DELETED, JobStatus(JOB_DELETED, [POD, POD]), "Job and 2 pods left"),
+    "pods that use their grace period": (
+        DELETED,
+        JobStatus(None, [STOPPING, POD]),
+        "2 pods left, until 2026-01-01T00:02:00Z at the latest",
+    ),
     "a deletion of what had no pods": (DELETED, JobStatus(JOB_DELETED), "Job left"),
     "a job that was deleted by others": (
         READY,
@@ -231,6 +237,14 @@ PROBLEMS: dict[str, tuple[Goal, list[UnreachedGoal], int, bool, str]] = {
         False,
         "inference slow in namespace ml is not ready after 600 s: Partially Running, 1 of 2 pods ready. Reason: "
         "pod web-1 cannot be scheduled: none is free.",
+    ),
+    "one timed out, with a log": (
+        READY,
+        [unreached_goal("slow", deployment(), "it failed.", ("1", "2", "3", "4", "5", "6"))],
+        1,
+        False,
+        "inference slow in namespace ml is not ready after 600 s: Pending, 0 of 2 pods ready. Reason: it failed.\n"
+        "The log ends with:\n  2\n  3\n  4\n  5\n  6",
     ),
     "some timed out": (
         READY,
