@@ -34,7 +34,7 @@ def reason(ansible: Ansible, namespace: str, name: str, *words: str) -> str:
         text = str(info(ansible, namespace, name)["reason"])
         return text if all(word in text for word in words) else None
 
-    return str(eventually(found, EARLY))
+    return str(eventually(found, 2 * EARLY))
 
 
 def pods(api: Api, namespace: str, name: str) -> list[dict[str, Any]]:

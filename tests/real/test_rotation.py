@@ -14,11 +14,12 @@ from .programs import python
 
 LINES = 120_000  # of 100 bytes, and what the runtime adds to each: more than 10 MiB
 TALKER = f"""
-import signal, sys, time
+import os, signal, sys, time
 
 signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
 print("the beginning", flush=True)
-time.sleep(30)
+while not os.path.exists("/tmp/go"):
+    time.sleep(0.2)
 sys.stdout.write("".join(f"line {{number:06}} " + "x" * 87 + "\\n" for number in range({LINES})))
 while True:
     print("still here", flush=True)
@@ -40,7 +41,9 @@ def served(api: Api, namespace: str) -> bytes:
 
 
 @pytest.mark.timeout(600)
-def test_a_file_keeps_the_lines_that_rotation_removes(ansible: Ansible, api: Api, namespace: str, tmp_path: Path):
+def test_a_file_keeps_the_lines_that_rotation_removes(
+    ansible: Ansible, cluster_admin: Ansible, api: Api, namespace: str, tmp_path: Path
+):
     manifest = python("compute", "talk", TALKER, resources={"cpu": "500m"})
     result = ansible.job(definition=manifest, namespace=namespace, wait=True)
     assert not result.failed, result.message
@@ -49,6 +52,12 @@ def test_a_file_keeps_the_lines_that_rotation_removes(ansible: Ansible, api: Api
     read(ansible, namespace, dest)
     assert dest.read_text() == "the beginning\n"
 
+    go = tmp_path / "go"
+    go.touch()
+    copied = cluster_admin.module(
+        "gpuctl_copy", name="talk", namespace=namespace, local_path=str(go), remote_path="/tmp/go", state="to_pod"
+    )
+    assert not copied.failed, copied.message
     eventually(lambda: served(api, namespace) not in (b"", b"the beginning"), 150)  # The kubelet looks every 10 s.
     result = read(ansible, namespace, dest)
     text = dest.read_text()
