@@ -98,7 +98,7 @@ options:
   request_timeout:
     description:
       - Number of seconds that a task waits for an API server that does not answer, all of its requests and their retries
-        together. The default is 60.
+        together. The default is 60. A request that is not answered within half of the time that is left is sent again.
       - If unset, E(K8S_AUTH_REQUEST_TIMEOUT) is used.
     type: int
   retries:
