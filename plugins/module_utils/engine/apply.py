@@ -134,8 +134,12 @@ class Executor:
         for result in results:
             plan = result.plan
             first, *others = plan.steps or (None,)
+            if result.error is not None or first is None:
+                continue
+            if first.live and first.live["kind"] != first.kind:  # Another run may have created the former kind again.
+                written[resource_of(first.live), plan.namespace][plan.name] = result
             around = any(step.action is not Action.UNCHANGED and not step.owned for step in others)
-            if result.error is None and first and first.kind in ("Deployment", "StatefulSet") and around:
+            if first.kind in ("Deployment", "StatefulSet") and around:
                 written[resource_of(dict(first.identity)), plan.namespace][plan.name] = result
         for (resource, namespace), by_name in written.items():
             try:
@@ -146,7 +150,7 @@ class Executor:
                 continue
             now = {obj["metadata"]["name"]: obj for obj in found if not is_terminating(obj)}
             for name, result in by_name.items():
-                applied = result.workload
+                applied = result.workload if result.workload and result.workload["kind"] == resource.kind else None
                 if not is_as_applied(applied, now.get(name)) if applied else name in now:
                     changed = applied or now[name]
                     result.error, result.conflict = str(concurrent_change(changed, now.get(name))), True

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from ..kube.times import read_time
 
-_FIRST_LINE = timedelta(seconds=5)  # A log that begins within this time after its container is complete.
+_FIRST_LINE = timedelta(seconds=2)  # A log that begins within this time after its container is hardly rotated yet.
 _SILENCE = timedelta(minutes=1)  # Programs that load models or buffer their output say nothing for a while.
 _ROTATED_SIZE = 64 * 1024  # bytes: one rotated log in 160 has less
 _CHUNK = 1024 * 1024

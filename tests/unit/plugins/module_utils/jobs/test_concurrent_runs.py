@@ -13,7 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.transport import Transport
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 from chaos.snapshot import Snapshot
-from integration.manifests import compute, inference, training
+from integration.manifests import compute, inference, notebook, training
 from kubesim import Cluster
 
 Options = dict[str, Any]
@@ -55,6 +55,11 @@ RACES: dict[str, tuple[list[Options], Options, Options]] = {
         [declared(inference(**SERVED))],
         {"name": "serve", "state": "paused"},
         declared(inference(environment=V3, **SERVED)),
+    ),
+    "one changes the kind": (
+        [declared(compute())],
+        declared(notebook("web")),
+        declared(compute(environment=V3)),
     ),
     "both recreate": (
         [declared(training(**TWO_NODES))],
