@@ -153,7 +153,7 @@ def test_a_pod_that_has_not_started_says_why(ansible: Ansible, api: Api, namespa
 
 
 MISSING = {
-    "an unknown job": ("nobody", r"^job nobody not found in namespace {namespace}\. A finished training"),
+    "an unknown job": ("nobody", r"^job nobody not found in namespace {namespace}\. .* A finished training"),
     "an unmanaged workload": (
         "theirs",
         r"^Deployment theirs in namespace {namespace} is not managed by this collection",
