@@ -95,8 +95,10 @@ def guarded_delete(
             problem = error
         is_conflict = _is_conflict(problem)
         found = _look_again(client, live, problem, is_conflict, dry_run)
-        if not found or not _is_same_object(live, found):
+        if not found or is_terminating(found):
             return
+        if not _is_same_object(live, found):  # Another run has created it again, perhaps with others around it.
+            raise concurrent_change(live, found)
         if not is_conflict:
             problem.may_be_written = False
             raise problem

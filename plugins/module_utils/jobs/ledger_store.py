@@ -144,7 +144,9 @@ class LedgerStore:
             # The kind is None for a job deleted by name that did not exist: Kubernetes may have removed a training.
             if self._task.check_mode or result.error is not None or plan.kind not in ("training", None):
                 continue
-            if self._read_or_warn(plan.namespace).pop(plan.name, None):
+            entry = self._read_or_warn(plan.namespace).pop(plan.name, None)
+            deleted = plan.steps[0].live["metadata"]["uid"] if plan.steps else None
+            if entry and (entry.uid == deleted or not self._is_live(plan.namespace, plan.name, entry)):
                 removed[plan.namespace][plan.name] = None
         for namespace, name in self._discard((place, name) for place, names in removed.items() for name in names):
             removed[namespace].pop(name)
@@ -226,6 +228,14 @@ class LedgerStore:
                 if error.status != 409:
                     raise
             self._remember(namespace, client.get(CONFIG_MAP, namespace, LEDGER) or {})
+
+    def _is_live(self, namespace: str, name: str, entry: Entry) -> bool:
+        """Whether an entry is of a Job that another run has created since this one read the cluster."""
+        try:
+            job = self._task.client().get(JOB, namespace, name)
+        except KubeError:
+            return True  # It is not known, and an entry too many does less harm.
+        return bool(job and job["metadata"]["uid"] == entry.uid)
 
     def _is_of_live_job(self, namespace: str, name: str, text: str | None) -> bool:
         """Whether an entry, None for a removed one, fits the Job by now; another run has written one for it as well."""

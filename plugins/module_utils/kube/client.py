@@ -245,7 +245,7 @@ class Client:
         """Delete exactly the object that ``metadata`` was read from. False: it no longer exists.
 
         ``propagation`` has no default: a batch/v1 Job that is deleted without it leaves its pods behind. With
-        ``same_version``, an object that has changed since is not deleted either: ApiError 409.
+        ``same_version``, an object that has changed since, or another one of its name, is an error: ApiError 409.
         """
         preconditions = {name: metadata[name] for name in ("uid", *(["resourceVersion"] if same_version else []))}
         options = {**_DELETE_OPTIONS, "propagationPolicy": propagation, "preconditions": preconditions}
@@ -260,7 +260,7 @@ class Client:
                 "DELETE", path, Expected(resource.kind, metadata["name"], or_status=True), body=options
             )
         except ApiError as error:
-            replaced = error.status == 409 and "UID in the precondition" in error.message
+            replaced = error.status == 409 and "UID in the precondition" in error.message and not same_version
             if (error.status == 404 and error.reason == "NotFound") or replaced:
                 return False
             raise

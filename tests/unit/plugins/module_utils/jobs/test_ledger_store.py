@@ -289,8 +289,14 @@ def test_a_replacement_that_cannot_be_announced_now_does_not_begin():
 
 def test_removing_entries_affects_only_recorded_trainings():
     gone = [ApplyResult(Plan("old", "ml", "training")), ApplyResult(Plan("never-seen", "ml", None))]
-    with conversation(read(old=str(KNOWN)), patch({"old": None}, answer={})) as url:
+    with conversation(read(old=str(KNOWN)), live("old", "another"), patch({"old": None}, answer={})) as url:
         ledger(url, []).remove(gone)
+
+
+def test_the_entry_of_a_job_that_was_created_meanwhile_is_not_removed():
+    """Another run has created the training after this one had read what to delete."""
+    with conversation(read(old=str(KNOWN)), live("old", KNOWN.uid)) as url:
+        ledger(url, []).remove([ApplyResult(Plan("old", "ml", "training"))])
 
 
 def test_deleting_services_does_not_look_for_trainings():
