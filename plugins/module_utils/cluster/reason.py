@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..labels import KUEUE_QUEUE
+from ..manifest.problems import number_of
 from ..quantity import parse
 from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
@@ -332,7 +333,7 @@ def _end_of(pod: Object, container: Object, ended: Mapping[str, Any], again: boo
 
 def _restarts(container: Object) -> str:
     number = container.get("restartCount", 0)
-    return f" ({number} restart{'' if number == 1 else 's'})" if number else ""
+    return f" ({number_of(number, 'restart')})" if number else ""
 
 
 # The part of the scheduler's message about evicting others (and, since 1.34, about resource claims) does not help here.

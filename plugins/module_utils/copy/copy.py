@@ -8,13 +8,16 @@ from typing import Any
 
 from ..engine.results import map_diff
 from ..labels import DEFAULT_NAMESPACE, MAIN_CONTAINER
+from ..manifest.problems import abridged, number_of
 from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .copy_container import Container
 from .copy_direction import DIRECTIONS, Sides
 from .copy_local import os_error_text
 from .copy_pods import pod_to_copy
-from .copy_tree import CopyPlan, facts, few, number_of, plan_copy, printable
+from .copy_tree import CopyPlan, facts, plan_copy, printable
+
+_NAMED = 5  # files in a warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +90,11 @@ def _size(sides: Sides, plan: CopyPlan) -> int:
 
 
 def _warn(task: Task[CopyOptions], container: Container, sides: Sides, plan: CopyPlan) -> None:
-    if plan.skipped:
-        task.warn(f"Not copied: {few(plan.skipped)}. Only files, directories and links between them can be copied.")
+    skipped = [printable(name) for name in plan.skipped]
+    if skipped:
+        task.warn(
+            f"Not copied: {abridged(skipped, _NAMED)}. Only files, directories and links between them can be copied."
+        )
     if not sides.comparable:
         task.warn(f"{container} lacks sha256sum. Files cannot be compared, and are copied even if they are the same.")
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ..manifest.problems import number_of
 from .copy_scripts import DIRECTORY, FILE, LACKS, MISSING, NO_DIGESTS, OTHER, SPACE
 
 ROOT = "."  # the name of the directory itself
@@ -243,13 +244,3 @@ def _facts(entry: FileEntry) -> str:
         return f"{entry.kind}, mode {entry.mode:04o}"
     digest = f", sha256 {entry.digest[:12]}" if entry.digest else ""
     return f"{number_of(entry.size, 'byte')}, mode {entry.mode:04o}{digest}"
-
-
-def number_of(count: int, noun: str, plural: str = "") -> str:
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
-
-
-def few(names: Sequence[str], at_most: int = 5) -> str:
-    """Some names and how many more there are."""
-    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
-    return ", ".join(printable(name) for name in names[:at_most]) + more

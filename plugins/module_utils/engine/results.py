@@ -11,6 +11,7 @@ from typing import Any
 from ..cluster.endpoints import access_urls
 from ..cluster.status import pods_ready, pods_wanted, status_of
 from ..kube.resources import resource_of
+from ..manifest.problems import number_of
 from ..manifest.secrets import redact
 from .apply import ApplyResult
 from .fields import ABSENT, Change, identity_of
@@ -155,7 +156,7 @@ def action_summary(results: Sequence[Mapping[str, Any]], noun: str) -> str:
     """The message of a task: ``3 pools: 2 create, 1 unchanged``."""
     counts = Counter(result["action"] for result in results)
     actions = ", ".join(f"{number} {action}" for action, number in sorted(counts.items()))
-    return f"{len(results)} {noun if len(results) == 1 else noun + 's'}: {actions or 'nothing to do'}"
+    return f"{number_of(len(results), noun)}: {actions or 'nothing to do'}"
 
 
 def map_diff(header: str, before: Mapping[str, str | None], after: Mapping[str, str | None]) -> dict[str, str]:

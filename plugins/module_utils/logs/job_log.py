@@ -14,6 +14,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
+from ..manifest.problems import number_of
 from ..manifest.secrets import live_secret_values
 from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
@@ -60,7 +61,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     return {
         "changed": _write(task, request, logs),
         "results": [log.row for log in logs],
-        "msg": f"{_number(lines, 'line')} of {_number(len(excerpts), 'pod')}",
+        "msg": f"{number_of(lines, 'line')} of {number_of(len(excerpts), 'pod')}",
         **({"dest": task.options.dest} if request.file else {}),
     }
 
@@ -255,7 +256,3 @@ def _served(log: _Log, excerpt: Excerpt, request: _Request) -> ServedLog:
     size = log.part.seek(0, 2) if log.part else sum(len(line) for line in excerpt.lines)
     complete = (request.options.tail == ALL or excerpt.count < request.options.tail) and not excerpt.truncated
     return ServedLog(log.name, started_at(log.pod, request.options.container), excerpt.first_timestamp, complete, size)
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

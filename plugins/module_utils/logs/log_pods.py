@@ -8,6 +8,7 @@ from typing import Any
 
 from ..cluster.reason import pod_status
 from ..cluster.related import rank_of
+from ..manifest.problems import abridged
 
 Pod = dict[str, Any]
 
@@ -32,8 +33,7 @@ def choose_pods(pods: Sequence[Pod], wanted: str | None, container: str) -> list
     named = list(pods) if wanted is None else _pods_named(pods, wanted)
     if not named:
         names = [pod["metadata"]["name"] for pod in pods]
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        raise ValueError(f"pod {wanted} not found. Pods: {', '.join(names[:_LISTED])}{more}.")
+        raise ValueError(f"pod {wanted} not found. Pods: {abridged(names, _LISTED)}.")
     found = [pod for pod in named if container in _containers(pod)]
     if not found:
         containers = dict.fromkeys(name for pod in named for name in _containers(pod))

@@ -55,10 +55,12 @@ class ManifestErrors(Exception):
     def __str__(self) -> str:
         lines = [str(error) for error in self.errors[:MAX_SHOWN]]
         if len(self.errors) > MAX_SHOWN:
-            lines.append(f"… and {_count(len(self.errors) - MAX_SHOWN, 'more error')}.")
+            lines.append(f"… and {number_of(len(self.errors) - MAX_SHOWN, 'more error')}.")
         files = {error.file for error in self.errors}
-        where = "the definition" if files == {DEFINITION} else _count(len(files), "file")
-        return "\n".join((f"{_count(len(self.errors), 'error')} in {where}; nothing was sent to the cluster:", *lines))
+        where = "the definition" if files == {DEFINITION} else number_of(len(files), "file")
+        return "\n".join(
+            (f"{number_of(len(self.errors), 'error')} in {where}; nothing was sent to the cluster:", *lines)
+        )
 
 
 class MissingLibrary(Exception):
@@ -84,12 +86,19 @@ def enumerated(words: Sequence[str], conjunction: str) -> str:
     return f" {conjunction} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
+def abridged(words: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
+
+
+def number_of(count: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
     lower = {candidate.lower(): candidate for candidate in known}
     matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.7)
     return lower[matches[0]] if matches else None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -18,6 +18,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import CONFIG_MAP, NODE
 from ..labels import DESCRIPTION, SYSTEM_NAMESPACE, pool_config_map_name
+from ..manifest.problems import abridged
 from ..task import TaskFailed
 from .declaration import Declaration, declarations_in, plan_config_maps
 from .guarded import apply_under_lease
@@ -241,9 +242,4 @@ def _described(declared: Sequence[_Declared], changes: Sequence[LabelChange]) ->
     """``the declarations of the pools a, b; the labels of the nodes n1, n2``."""
     parts = [("the declarations of the pools", [each.plan.name for each in declared])]
     parts.append(("the labels of the nodes", [change.node for change in changes]))
-    return "; ".join(f"{what} {_listed(names)}" for what, names in parts if names)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return "; ".join(f"{what} {abridged(names, _MOST_NAMES)}" for what, names in parts if names)

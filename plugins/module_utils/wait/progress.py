@@ -13,7 +13,7 @@ from ..cluster.reason import PendingReason
 from ..cluster.related import has_succeeded, is_pod_ready, own_pods, rank_of
 from ..cluster.status import is_rolled_out, is_terminating, pods_ready, pods_wanted, status_of
 from ..kube.errors import as_sentence
-from ..manifest.problems import enumerated
+from ..manifest.problems import enumerated, number_of
 from .goals import SCHEDULED, Goal, unfinished_pods
 from .loop import JobStatus
 
@@ -183,7 +183,7 @@ def _pods_left(job_status: JobStatus) -> str:
     """``Job and 2 pods left, until 2026-01-01T00:02:00Z at the latest``."""
     left = _left(job_status)
     owners = [obj["kind"] for obj in left if obj["kind"] != "Pod"]
-    pods = [_pods(len(left) - len(owners))] if len(left) > len(owners) or not owners else []
+    pods = [number_of(len(left) - len(owners), "pod")] if len(left) > len(owners) or not owners else []
     ends = [obj["metadata"]["deletionTimestamp"] for obj in left if obj["kind"] == "Pod" and is_terminating(obj)]
     until = f", until {max(ends)} at the latest" if ends else ""
     return f"{' and '.join([*owners, *pods])} left{until}"
@@ -229,7 +229,3 @@ def _missing_ranks(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) ->
     if len(missing) > _NAMED_LEFT:
         missing = [*missing[:_NAMED_LEFT], f"{len(missing) - _NAMED_LEFT} others"]
     return f", rank{'' if len(missing) == 1 else 's'} {enumerated(missing, 'and')} not ready" if missing else ""
-
-
-def _pods(number: int) -> str:
-    return f"{number} pod{'' if number == 1 else 's'}"
