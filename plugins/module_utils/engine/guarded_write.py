@@ -26,7 +26,7 @@ _LEFTOVER_DELAY = 0.5  # seconds that finalizers of others get
 
 # An apply with a resourceVersion creates an object that does not exist, and is a conflict for one of another version
 # (apiserver, registry/generic/registry/store.go, ``Store.update``). No object has this one: etcd starts there.
-_NO_VERSION = "1"
+NO_VERSION = "1"
 
 
 def guarded_apply(
@@ -165,7 +165,7 @@ def concurrent_change(obj: Mapping[str, Any], now: Mapping[str, Any] | None) -> 
 
 
 def _at_version(desired: dict[str, Any], live: Mapping[str, Any] | None) -> dict[str, Any]:
-    version = {"resourceVersion": _NO_VERSION}
+    version = {"resourceVersion": NO_VERSION}
     if live:
         version = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
     return {**desired, "metadata": {**desired["metadata"], **version}}

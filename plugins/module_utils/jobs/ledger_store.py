@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.read import JobId
+from ..cluster.read import JobId, selector_of
 from ..engine.apply import ApplyResult
+from ..engine.guarded_write import NO_VERSION
 from ..engine.plan import Plan
 from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import CONFIG_MAP, JOB
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 
 _ATTEMPTS = 10  # Each conflict is a write of another run; the last attempt takes any version.
-_NO_VERSION = "1"  # of no object
 
 
 class LedgerStore:
@@ -139,15 +139,21 @@ class LedgerStore:
     def remove(self, results: Iterable[ApplyResult]) -> None:
         """Remove the trainings that were deleted, so that they run again when they are declared again."""
         removed: dict[str, dict[str, None]] = defaultdict(dict)
+        others: dict[str, dict[str, Entry]] = defaultdict(dict)  # not of the Jobs that were deleted
         for result in results:
             plan = result.plan
             # The kind is None for a job deleted by name that did not exist: Kubernetes may have removed a training.
             if self._task.check_mode or result.error is not None or plan.kind not in ("training", None):
                 continue
             entry = self._read_or_warn(plan.namespace).pop(plan.name, None)
-            deleted = plan.steps[0].live["metadata"]["uid"] if plan.steps else None
-            if entry and (entry.uid == deleted or not self._is_live(plan.namespace, plan.name, entry)):
-                removed[plan.namespace][plan.name] = None
+            if entry is None:
+                continue
+            removed[plan.namespace][plan.name] = None
+            if not plan.steps or plan.steps[0].live["metadata"]["uid"] != entry.uid:
+                others[plan.namespace][plan.name] = entry
+        for namespace, entries in others.items():
+            for name in self._live(namespace, entries):
+                del removed[namespace][name]
         for namespace, name in self._discard((place, name) for place, names in removed.items() for name in names):
             removed[namespace].pop(name)
         for namespace, keys in removed.items():
@@ -178,7 +184,7 @@ class LedgerStore:
     def _remember(self, namespace: str, ledger: Mapping[str, Any]) -> None:
         self._texts[namespace] = ledger.get("data") or {}
         self._known.setdefault(namespace, dict(self._texts[namespace]))
-        self._versions[namespace] = ledger.get("metadata", {}).get("resourceVersion", _NO_VERSION)
+        self._versions[namespace] = ledger.get("metadata", {}).get("resourceVersion", NO_VERSION)
 
     def _read_or_warn(self, namespace: str) -> dict[str, Entry]:
         """The same after jobs were applied, when nothing may fail any more."""
@@ -229,13 +235,15 @@ class LedgerStore:
                     raise
             self._remember(namespace, client.get(CONFIG_MAP, namespace, LEDGER) or {})
 
-    def _is_live(self, namespace: str, name: str, entry: Entry) -> bool:
-        """Whether an entry is of a Job that another run has created since this one read the cluster."""
+    def _live(self, namespace: str, entries: Mapping[str, Entry]) -> list[str]:
+        """Those entries that are of Jobs which another run has created since this one read the cluster."""
+        labels = selector_of(set(entries))
         try:
-            job = self._task.client().get(JOB, namespace, name)
+            jobs = self._task.client().list_objects(JOB, namespace, labels=labels, metadata_only=True)
         except KubeError:
-            return True  # It is not known, and an entry too many does less harm.
-        return bool(job and job["metadata"]["uid"] == entry.uid)
+            return list(entries)  # It is not known, and an entry too many does less harm.
+        uids = {job["metadata"]["uid"] for job in jobs}
+        return [name for name, entry in entries.items() if entry.uid in uids]
 
     def _is_of_live_job(self, namespace: str, name: str, text: str | None) -> bool:
         """Whether an entry, None for a removed one, fits the Job by now; another run has written one for it as well."""

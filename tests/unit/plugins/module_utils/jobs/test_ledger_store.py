@@ -87,6 +87,13 @@ def live(name: str, uid: str) -> Exchange:
     )
 
 
+def living(name: str, uid: str) -> Exchange:
+    selector = f"app.kubernetes.io/managed-by=runwhere.gpuctl,app in ({name})"
+    items = [{"metadata": {"name": name, "uid": uid}}]
+    query = {"limit": "500", "labelSelector": selector}
+    return Exchange("GET", "/apis/batch/v1/namespaces/ml/jobs", query, answer={"items": items})
+
+
 def new_ledger(*names: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
@@ -289,13 +296,13 @@ def test_a_replacement_that_cannot_be_announced_now_does_not_begin():
 
 def test_removing_entries_affects_only_recorded_trainings():
     gone = [ApplyResult(Plan("old", "ml", "training")), ApplyResult(Plan("never-seen", "ml", None))]
-    with conversation(read(old=str(KNOWN)), live("old", "another"), patch({"old": None}, answer={})) as url:
+    with conversation(read(old=str(KNOWN)), living("old", "another"), patch({"old": None}, answer={})) as url:
         ledger(url, []).remove(gone)
 
 
 def test_the_entry_of_a_job_that_was_created_meanwhile_is_not_removed():
     """Another run has created the training after this one had read what to delete."""
-    with conversation(read(old=str(KNOWN)), live("old", KNOWN.uid)) as url:
+    with conversation(read(old=str(KNOWN)), living("old", KNOWN.uid)) as url:
         ledger(url, []).remove([ApplyResult(Plan("old", "ml", "training"))])
 
 
