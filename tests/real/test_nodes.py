@@ -59,6 +59,18 @@ def test_a_job_that_was_preempted_says_by_whom(ansible: Ansible, api: Api, names
 # -- a dead node ------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def dying_pool(field: Field, free_nodes: list[str]) -> tuple[str, str, str]:
+    """A node to stop, another one, and a pool that has the first."""
+    settings.node_commands()
+    if len(free_nodes) < 2:
+        pytest.skip("needs two nodes that are ready, without taints and in no pool")
+    node, other = free_nodes[:2]
+    pool = field.pool("dying")
+    field.set_labels(node, {POOL: pool})
+    return node, other, pool
+
+
 @contextmanager
 def dead(api: Api, node: str) -> Iterator[None]:
     stop, start = settings.node_commands()
@@ -87,13 +99,10 @@ def evict_early(api: Api, namespace: str) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_the_jobs_of_a_dead_node(ansible: Ansible, api: Api, namespace: str, field: Field, free_nodes: list[str]):
-    settings.node_commands()
-    if len(free_nodes) < 2:
-        pytest.skip("needs two nodes that are ready, without taints and in no pool")
-    node, other = free_nodes[:2]
-    pool = field.pool("dying")
-    field.set_labels(node, {POOL: pool})
+def test_the_jobs_of_a_dead_node(
+    ansible: Ansible, api: Api, namespace: str, field: Field, dying_pool: tuple[str, str, str]
+):
+    node, other, pool = dying_pool
     resources = {"pool": pool}
     jobs: dict[str, dict[str, Any]] = {
         "train": shell("training", "train", OBEDIENT, resources=resources),
@@ -147,14 +156,11 @@ def test_the_jobs_of_a_dead_node(ansible: Ansible, api: Api, namespace: str, fie
 
 
 @pytest.mark.timeout(900)
-def test_a_notebook_of_a_dead_node(ansible: Ansible, api: Api, namespace: str, field: Field, free_nodes: list[str]):
+def test_a_notebook_of_a_dead_node(
+    ansible: Ansible, api: Api, namespace: str, field: Field, dying_pool: tuple[str, str, str]
+):
     """A StatefulSet never has two pods of one name: it waits for the dead one, unless force removes it."""
-    settings.node_commands()
-    if len(free_nodes) < 2:
-        pytest.skip("needs two nodes that are ready, without taints and in no pool")
-    node, other = free_nodes[:2]
-    pool = field.pool("dying")
-    field.set_labels(node, {POOL: pool})
+    node, other, pool = dying_pool
     server = "exec python3 -m http.server 8888"
     manifest = shell("notebook", "lab", server, resources={"pool": pool})
     result = ansible.job(definition=manifest, namespace=namespace, wait=True, wait_timeout=120)
