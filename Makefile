@@ -72,6 +72,10 @@ integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GP
 integration-modules: $(VENV) ## The same with a process for each task, as where the connection is not local
 	GPUCTL_FAST_PATH=0 $(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
 
+.PHONY: redteam
+redteam: $(VENV) ## Attacks by tenants, nodes, servers and manifest authors (also on GPUCTL_TEST_KUBECONFIG)
+	$(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/redteam $(ARGS)
+
 .PHONY: kubesim
 kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one among them
 	$(PY) $(PYTEST) kubesim/tests $(ARGS)
