@@ -170,11 +170,14 @@ def named(kubeconfig: Path, *, cluster_wide: bool) -> Iterator[Place]:
     with _turn() if cluster_wide else nullcontext():
         nodes = tuple(sorted(node["metadata"]["name"] for node in api.list("node") if not _ours(node)))
         place = Place(api, names, nodes[:4], server, token, cluster_wide)
+        roles = _cluster_roles(api) if cluster_wide else set()
         _make_namespaces(place)
         try:
             yield place
         finally:
             _clean(place, cluster_wide=cluster_wide)
+            for name in _cluster_roles(api) - roles if cluster_wide else ():
+                api.delete("clusterrole", name)
             api.pool.clear()
 
 
@@ -183,6 +186,10 @@ def _turn() -> Iterator[None]:
     with (Path(tempfile.gettempdir()) / "gpuctl-chaos.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _cluster_roles(api: Api) -> set[str]:
+    return {obj["metadata"]["name"] for obj in api.list("clusterrole", labels=OURS)}
 
 
 def _clean(place: Place, *, cluster_wide: bool) -> None:

@@ -9,6 +9,7 @@ leave the objects of ``leaves``.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,8 @@ from .places import SYSTEM, Place
 Options = Mapping[str, Any]
 # Those of every task: a request at a time makes the order of requests the same in every run.
 COMMON = {"retries": 2, "request_timeout": 3}
-WAIT_SECONDS = 6
+# Pods of a real cluster take seconds to become ready.
+WAIT_SECONDS = 15 if "GPUCTL_TEST_KUBECONFIG" in os.environ else 6
 
 
 @dataclass(frozen=True)
