@@ -64,16 +64,11 @@ _value:
     qwen2-7b-sft   4  Running
 """
 
-import numbers
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-
-GAP = "  "
-MISSING = "-"
-ELLIPSIS = "…"
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, table_lines, title_of
 
 
 class FilterModule:
@@ -93,12 +88,10 @@ def table(rows: Any, columns: Any = None) -> str:
         columns = list(dict.fromkeys(key for row in rows for key in row))
     elif isinstance(columns, str) or not isinstance(columns, Sequence):
         raise AnsibleFilterError(f"table: columns must be a list, not {_type_of(columns)}")
-    cells = [_layout(rows, *_column(column)) for column in columns]
-    return "\n".join(GAP.join(line).rstrip() for line in zip(*cells, strict=True))
+    return "\n".join(table_lines(rows, [_column(column) for column in columns]))
 
 
-def _column(given: Any) -> tuple[str, str, int | None]:
-    """The key, the title and the maximum width of a column."""
+def _column(given: Any) -> Column:
     if isinstance(given, str):
         given = {"key": given}
     if not isinstance(given, Mapping) or not isinstance(given.get("key"), str):
@@ -117,62 +110,8 @@ def _column(given: Any) -> tuple[str, str, int | None]:
         )
     title = given.get("title")
     if title is None:
-        title = given["key"].rpartition(".")[2].replace("_", " ").upper()
-    return str(given["key"]), str(title), width
-
-
-def _layout(rows: Sequence[Mapping[str, Any]], key: str, title: str, max_width: int | None) -> list[str]:
-    """The cells of one column, its title first, padded to the same width."""
-    values = [_value(row, key) for row in rows]
-    cells = [title, *(_cut(_text(value), max_width) for value in values)]
-    width = max(map(_width, cells))
-    present = [value for value in values if value is not None]
-    padding = [" " * (width - _width(cell)) for cell in cells]
-    if present and all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present):
-        return [blanks + cell for blanks, cell in zip(padding, cells, strict=True)]
-    return [cell + blanks for blanks, cell in zip(padding, cells, strict=True)]
-
-
-def _value(row: Mapping[str, Any], key: str) -> Any:
-    """The value at `key`; a key that contains dots itself (a label) takes precedence over a nested one."""
-    if key in row:
-        return row[key]
-    first, _dot, rest = key.partition(".")
-    inner = row.get(first)
-    return _value(inner, rest) if rest and isinstance(inner, Mapping) else None
-
-
-def _text(value: Any) -> str:
-    if value is None or value == "":
-        return MISSING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return ",".join(f"{key}={_text(inner)}" for key, inner in value.items()) or MISSING
-    if isinstance(value, (list, tuple, set)):
-        return ",".join(_text(inner) for inner in value) or MISSING
-    return " ".join(str(value).split())  # a line break would break the table
-
-
-def _cut(text: str, width: int | None) -> str:
-    if width is None or _width(text) <= width:
-        return text
-    while _width(text) + _width(ELLIPSIS) > width:
-        text = text[:-1]
-    return text + ELLIPSIS
-
-
-def _width(text: str) -> int:
-    """The columns of `text` in a terminal: two for a wide character (UAX #11), none for a combining one.
-
-    ansible.utils.display.get_text_width uses the C library, whose result depends on the locale of the process.
-    """
-    return sum(
-        0
-        if unicodedata.category(character) in ("Mn", "Me", "Cf")
-        else 1 + (unicodedata.east_asian_width(character) in "WF")
-        for character in text
-    )
+        title = title_of(given["key"])
+    return Column(str(given["key"]), str(title), width)
 
 
 def _type_of(value: Any) -> str:

@@ -12,8 +12,8 @@ import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast
 
 from ansible.module_utils.basic import missing_required_lib
 
@@ -21,10 +21,9 @@ from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets
 from .kube.errors import KubeError
 from .manifest.problems import ManifestErrors, MissingLibrary
-from .options import OptionsT
+from .options import Options, OptionsT
 
-if TYPE_CHECKING:
-    pass
+OtherOptionsT = TypeVar("OtherOptionsT", bound=Options)
 
 
 class TaskFailed(Exception):
@@ -55,6 +54,11 @@ class Task(Generic[OptionsT]):
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _client: Client | None = None
+
+    def with_options(self, options: OtherOptionsT) -> Task[OtherOptionsT]:
+        """The same task, on the same connection, with the options of another module."""
+        self.client()
+        return cast("Task[OtherOptionsT]", replace(self, options=cast(Any, options)))
 
     def require_non_negative(self, *names: str) -> None:
         """Raises TaskFailed for the first of the options that is below zero."""

@@ -139,6 +139,12 @@ results:
     ready:
       description: Number of ready pods and number of desired pods.
       type: str
+    pods_wanted:
+      description: Number of desired pods.
+      type: int
+    sweep:
+      description: Name of the sweep, for a training of a matrix.
+      type: str
     pool:
       description: Pool of the job.
       type: str
@@ -237,6 +243,9 @@ pods:
     restarts:
       description: Number of container restarts.
       type: int
+    started_at:
+      description: Time when the last of the running containers has started. V(none) if no container runs.
+      type: str
     node:
       description: Node that the pod is assigned to.
       type: str

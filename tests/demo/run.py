@@ -50,6 +50,7 @@ class Demo:
         self.environment = {
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+            "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain",
             "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
             "ANSIBLE_LOCALHOST_WARNING": "false",
             "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
@@ -79,7 +80,9 @@ class Demo:
         self._step("Submit one training more than the GPUs allow, and ask why it is not running:")
         self._submit(src="evaluation.yaml", expect_changed=True)
         shown = self._play(STATUS, expect_changed=False)
-        self._check("8 GPUs on one node, but the most free" in shown, "status must say why a job does not run")
+        self._check(
+            "8 GPUs on one node, but the most free" in " ".join(shown.split()), "status must say why a job does not run"
+        )
 
         self._step(f"Edit one field: the image of the inference service becomes {NEW_IMAGE}.")
         service = self.manifests / "inference-vllm.yaml"

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .ansible import Ansible, Run
 from .api import Api, eventually
 from .manifests import compute, training
@@ -14,18 +12,13 @@ from .recorder import Recorder
 
 def status(ansible: Ansible, **variables: str) -> Run:
     arguments = [part for name, value in variables.items() for part in ("-e", f"gpuctl_{name}={value}")]
-    return ansible.run("ansible-playbook", "runwhere.gpuctl.status", *arguments)
+    wide = Ansible(ansible.directory, {**ansible.environment, "COLUMNS": "200"})
+    return wide.run("ansible-playbook", "runwhere.gpuctl.status", *arguments)
 
 
-def shown(run: Run) -> dict[str, Any]:
-    """What each task printed."""
-    assert run.status == 0, run.output
-    return {task.task: task.result["msg"] for task in run.tasks if "msg" in task.result}
-
-
-def line(table: list[str], *words: str) -> str:
-    """The line of a table that begins with the words."""
-    (found,) = [text for text in table if text.split()[: len(words)] == list(words)]
+def line(screen: str, *words: str) -> list[str]:
+    """The words of the line that begins with these."""
+    (found,) = [text.split() for text in screen.splitlines() if text.split()[: len(words)] == list(words)]
     return found
 
 
@@ -41,21 +34,46 @@ def test_the_tables_and_below_them_why(ansible: Ansible, field: Field, namespace
     ansible.job(definition=definition, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=10)
 
     recorder.clear()
-    tables = shown(status(ansible, namespace=namespace, pool=pool))
-    assert line(tables["Show the pools"], pool, "active").endswith("1  试验 pool")
-    for table in ("Show the pools", "Show the nodes", "Show the quotas"):
-        assert len(tables[table]) == 2, "a header and the requested row"
-    assert line(tables["Show the quotas"], field.pool("q"), namespace).split()[2:6] == ["2", "2", "2", "4"]
-    assert line(tables["Show the nodes"], node, "active", "A100-test").endswith(pool)
-    assert line(tables["Show the jobs"], "web", namespace, "compute", pool).split()[5:8] == ["1", "Running", "1/1"]
-    assert line(tables["Show the jobs"], "stuck", namespace, "training", pool).split()[5:8] == ["1", "Pending", "0/1"]
-    why = line(tables["Show why jobs are not running"], namespace, "stuck")
-    assert f"GPU type H9 not found in pool {pool}" in why
+    run = status(ansible, namespace=namespace, pool=pool, all="true")
+    assert run.status == 0, run.output
+    assert line(run.output, pool, "active")[-2:] == ["试验", "pool"]
+    assert line(run.output, field.pool("q"), namespace)[2:] == ["2", "of", "2", "2", "of", "4", "no", "limit"]
+    assert line(run.output, node, "active", "A100-test")[-1] == pool
+    assert line(run.output, "2", "jobs:") == ["2", "jobs:", "1", "Pending,", "1", "Running"]
+    assert line(run.output, "web", namespace)[2:3] == ["compute"]
+    assert line(run.output, "stuck", namespace)[-3:-1] == ["Pending", "0/1"]
+    reason = " ".join(run.output.split()).partition(f"{namespace}/stuck (Pending): ")[2]
+    assert f"GPU type H9 not found in pool {pool}" in reason
     assert recorder.writes == []
 
 
 def test_running_jobs_need_no_explanation(ansible: Ansible, namespace: str):
-    assert "Show why jobs are not running" not in shown(status(ansible, namespace=namespace))
+    assert f"{namespace}/" not in status(ansible, namespace=namespace).output
+
+
+def test_the_pods_on_request(ansible: Ansible, namespace: str):
+    ansible.job(definition=compute("web"), namespace=namespace, wait=True, wait_timeout=60)
+    output = status(ansible, namespace=namespace, pods="true").output
+    assert line(output, "JOB", "ID")[2:] == ["NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE"]
+
+
+def test_the_plain_callback_prints_nothing_else(ansible: Ansible, namespace: str):
+    ansible.job(definition=compute("web"), namespace=namespace, wait=True, wait_timeout=60)
+    plain = Ansible(ansible.directory, {**ansible.environment, "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain"})
+    lines = status(plain, namespace=namespace).output.splitlines()
+    assert lines[0].split()[1] == "nodes:"
+    assert lines[-1] == "localhost: changed=0 failed=0 unreachable=0"
+    assert [text for text in lines if "TASK" in text or "PLAY" in text or "ok:" in text] == []
+    wrong = status(plain, namspace=namespace).output
+    assert wrong.count("gpuctl_namspace") == 1
+    assert wrong.startswith("Error: Unknown variable: gpuctl_namspace. Did you mean gpuctl_namespace?")
+
+
+def test_a_playbook_of_somebody_else_looks_as_ever(ansible: Ansible):
+    plain = Ansible(ansible.directory, {**ansible.environment, "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain"})
+    run = plain.play([{"name": "Say it", "ansible.builtin.debug": {"msg": "hello"}}])
+    assert "TASK [Say it]" in run.output
+    assert "PLAY RECAP" in run.output
 
 
 def test_permission_for_one_namespace_shows_its_jobs(ansible: Ansible, api: Api, namespace: str):
@@ -71,8 +89,7 @@ def test_permission_for_one_namespace_shows_its_jobs(ansible: Ansible, api: Api,
     ansible.job(definition=compute(), namespace=namespace, wait=True, wait_timeout=60)
     looker = Ansible(ansible.directory, {**ansible.environment, "K8S_AUTH_IMPERSONATE_USER": user})
     eventually(lambda: status(looker, namespace=namespace).status == 0)
-    tables = shown(status(looker, namespace=namespace))
-    assert line(tables["Show the jobs"], "web", namespace)
-    assert line(tables["Show the quotas"], "NAME", "NAMESPACE")
-    for table in ("Show the pools", "Show the nodes"):
-        assert "is forbidden" in tables[table]
+    output = status(looker, namespace=namespace).output
+    assert line(output, "web", namespace)
+    assert "Pools and nodes are not shown: " in output
+    assert "is forbidden" in output

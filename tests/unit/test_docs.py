@@ -63,6 +63,7 @@ def included() -> dict[str, str]:
     """What the collection has, by its name, with the word for what it is."""
     places = {
         "module": "plugins/modules/*.py",
+        "callback plugin": "plugins/callback/*.py",
         "filter": "plugins/filter/*.py",
         "inventory plugin": "plugins/inventory/*.py",
         "playbook": "playbooks/*.yml",

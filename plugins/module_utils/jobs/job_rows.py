@@ -22,6 +22,7 @@ from ..labels import (
     MANAGED_BY,
     POOL,
     PRIORITY,
+    SWEEP,
     job_name_of,
 )
 
@@ -39,6 +40,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "kind": labels.get(JOB_TYPE),
         "status": status_of(workload),
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}",
+        "pods_wanted": pods_wanted(workload),
         "pool": labels.get(POOL) or DEFAULT_POOL,
         "priority": labels.get(PRIORITY),
         "gpu": whole_devices({resource: amount_of(resource, requests.get(resource)) for resource in ACCELERATORS}),
@@ -48,6 +50,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "memory": requests.get("memory"),
         "image": container.get("image"),
         "description": (metadata.get("annotations") or {}).get(DESCRIPTION),
+        "sweep": labels.get(SWEEP),
         "managed": labels.get(MANAGED_BY) == FIELD_MANAGER,
         "workload": f"{workload['kind']}/{metadata['name']}",
         "created_at": metadata["creationTimestamp"],
@@ -75,10 +78,17 @@ def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "status": pod_status(pod),
         "ready": f"{sum(bool(c.get('ready')) for c in containers)}/{len(pod['spec']['containers'])}",
         "restarts": sum(c.get("restartCount", 0) for c in containers),
+        "started_at": _running_since(containers),
         "node": pod["spec"].get("nodeName"),
         "ip": status.get("podIP"),
         "age": age(metadata["creationTimestamp"], now),
     }
+
+
+def _running_since(containers: Iterable[Mapping[str, Any]]) -> str | None:
+    """When the last of the containers that run has started."""
+    running = [(container.get("state") or {}).get("running") or {} for container in containers]
+    return max((state["startedAt"] for state in running if state.get("startedAt")), default=None)
 
 
 def event_rows(

@@ -42,6 +42,7 @@ def test_a_job() -> None:
         "kind": "training",
         "status": "Running",
         "ready": "1/1",
+        "pods_wanted": 1,
         "pool": "a",
         "priority": "high",
         "gpu": 4,
@@ -51,6 +52,7 @@ def test_a_job() -> None:
         "memory": None,
         "image": "reg/ml:v1",
         "description": "微调",
+        "sweep": None,
         "managed": True,
         "workload": "Job/x",
         "created_at": "2026-01-01T00:00:00Z",
@@ -94,7 +96,9 @@ def test_a_pod() -> None:
     status = {
         "phase": "Running",
         "podIP": "10.1.2.3",
-        "containerStatuses": [container(ready=True, restartCount=2, state={"running": {}})],
+        "containerStatuses": [
+            container(ready=True, restartCount=2, state={"running": {"startedAt": "2026-01-01T00:04:00Z"}})
+        ],
     }
     assert pod_row(pod(nodeName="n1", status=status), NOW) == {
         "job_id": "x-1",
@@ -104,6 +108,7 @@ def test_a_pod() -> None:
         "status": "Running",
         "ready": "1/1",
         "restarts": 2,
+        "started_at": "2026-01-01T00:04:00Z",
         "node": "n1",
         "ip": "10.1.2.3",
         "age": "5m",

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
+    changes_screen,
+    error_screen,
+    logs_screen,
+    next_commands,
+)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import colored, print_lines, terminal_width
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Print the result of another task; fail if that has failed."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _facts, options = self.validate_argument_spec(
+            {
+                "result": {"type": "dict", "required": True},
+                "all": {"type": "bool", "default": False},
+                "next_commands": {"type": "bool", "default": False},
+            }
+        )
+        given, everything = options["result"], options["all"]
+        rows = given.get("results") or []
+        errors = [row for row in rows if row.get("error")]
+        failed = bool(errors) or "results" not in given
+        message = str(given.get("msg") or "")
+        if self._task.no_log:
+            lines = []
+        elif any("lines" in row for row in rows):
+            lines = logs_screen(rows)
+        elif rows:
+            summary = None if failed else message
+            lines = changes_screen(rows, summary, terminal_width(), everything=everything, paint=colored)
+            if options["next_commands"] and not self._task.check_mode:
+                lines += ["", *next_commands(rows)]
+        else:
+            lines = error_screen(message, terminal_width(), everything=everything) if "\n" in message else []
+        if lines:
+            print_lines(lines)
+        if not failed:
+            return {"changed": False}
+        if lines:
+            message = f"{len(errors)} of {len(rows)} failed." if rows else "The errors are listed above."
+        return {"failed": True, "changed": False, "msg": message}

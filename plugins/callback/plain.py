@@ -1,0 +1,123 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The callback plugin plain."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: plain
+type: stdout
+short_description: Only what the playbooks of this collection print
+version_added: 1.1.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - For the playbooks of this collection, prints their tables, warnings, diffs and errors, each once, and a line that counts
+    changes. It prints no banners and no line for each task.
+  - For all other playbooks, and with C(-v), it is the callback plugin P(ansible.builtin.default#callback).
+requirements:
+  - Set as stdout callback, for example with the environment variable C(ANSIBLE_STDOUT_CALLBACK=runwhere.gpuctl.plain).
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C
+from ansible.plugins.callback.default import CallbackModule as DefaultCallback
+
+_PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
+
+
+class CallbackModule(DefaultCallback):  # type: ignore[misc]
+    """The default callback, silent about the plays of this collection."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "runwhere.gpuctl.plain"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._only_ours = True
+
+    @property
+    def _is_silent(self) -> bool:
+        return self._is_ours(self._play) and not self._display.verbosity
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        self._only_ours = self._only_ours and self._is_ours(play)
+        if self._is_ours(play) and not self._display.verbosity:
+            self._play = play
+        else:
+            super().v2_playbook_on_play_start(play)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        if not self._is_silent or self._run_is_verbose(result):
+            super().v2_runner_on_ok(result)
+        else:
+            self._warn(result)
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        if not self._is_silent:
+            super().v2_runner_item_on_ok(result)
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        if not self._is_silent:
+            super().v2_runner_on_skipped(result)
+
+    def v2_runner_item_on_skipped(self, result: Any) -> None:
+        if not self._is_silent:
+            super().v2_runner_item_on_skipped(result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if not self._is_silent:
+            super().v2_runner_on_failed(result, ignore_errors)
+            return
+        self._warn(result)
+        found = _data(result)
+        # A task over several items has reported each of them.
+        if not ("results" in found and result._task.loop):
+            message = found.get("msg") or found.get("censored") or self._dump_results(found)
+            self._display.display(f"Error: {message}", color=C.COLOR_ERROR)
+        if ignore_errors:
+            self._display.display("The run goes on.", color=C.COLOR_SKIP)
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        if not self._only_ours or self._display.verbosity:
+            super().v2_playbook_on_stats(stats)
+            return
+        for host in sorted(stats.processed):
+            counts = stats.summarize(host)
+            self._display.display(
+                f"\n{host}: changed={counts['changed']} failed={counts['failures']} unreachable={counts['unreachable']}"
+            )
+
+    def _print_task_banner(self, task: Any) -> None:
+        if not self._is_silent:
+            super()._print_task_banner(task)
+
+    def _warn(self, result: Any) -> None:
+        """Print the warnings and deprecations of a result, not its error."""
+        found = _data(result)
+        if C.ACTION_WARNINGS:
+            for warning in found.get("warnings") or ():
+                self._display.warning(_text(warning))
+
+    @staticmethod
+    def _is_ours(play: Any) -> bool:
+        path = str(play.get_path() or "") if play is not None else ""
+        return bool(path) and Path(path.rpartition(":")[0]).resolve().is_relative_to(_PLAYBOOKS)
+
+
+def _data(result: Any) -> dict[str, Any]:
+    """The result's data; an attribute became public in ansible-core 2.19."""
+    data: dict[str, Any] = result.result if hasattr(result, "result") else result._result
+    return data
+
+
+def _text(warning: Any) -> str:
+    """A warning is text, and an object with its text since ansible-core 2.19."""
+    return warning if isinstance(warning, str) else str(getattr(warning, "event", warning))

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind gpuctl_status: pools, quotas, nodes and jobs, as far as the account may read them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from .cluster.nodes import node_row
+from .cluster.read import read_nodes_with_usage
+from .jobs.job_info import JobInfoOptions
+from .jobs.job_info import run as read_jobs
+from .jobs.job_rows import age
+from .jobs.select import JOB_KINDS
+from .kube.errors import ApiError
+from .kube.resources import CONFIG_MAP
+from .labels import MANAGED, POOL, SYSTEM_NAMESPACE
+from .options import Options, option
+from .pools.declaration import declarations_in
+from .pools.pool_info import pool_rows
+from .quotas.quota_info import QuotaInfoOptions
+from .quotas.quota_info import run as read_quotas
+from .task import ModuleSpec, Task
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOptions(Options):
+    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    pool: str | None = option("str")
+    kind: str | None = option("str", choices=list(JOB_KINDS))
+    status: str | None = option("str")
+    name: str | None = option("str")
+    pods: bool = option("bool", default=False)
+    all: bool = option("bool", default=False)
+
+
+def run(task: Task[StatusOptions]) -> dict[str, Any]:
+    """Sends the list requests of gpuctl_job_info with pods, of gpuctl_quota_info, and those of pools and nodes once.
+
+    ``unreadable`` has the error for what the account may not read. Jobs are indispensable.
+    """
+    options = task.options
+    unreadable: dict[str, str] = {}
+    jobs = read_jobs(task.with_options(_job_options(options)))
+    quota_task = task.with_options(QuotaInfoOptions(namespaces=options.namespaces))
+    quotas = _if_readable(unreadable, "quotas", lambda: read_quotas(quota_task))
+    cluster = _if_readable(unreadable, "nodes", lambda: _pools_and_nodes(task))
+    return {
+        "changed": False,
+        "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),
+        "pods": jobs["pods"] if options.pods else [],
+        "quotas": quotas.get("results", []),
+        "pools": cluster.get("pools", []),
+        "nodes": cluster.get("nodes", []),
+        "unreadable": unreadable,
+    }
+
+
+MODULE = ModuleSpec(StatusOptions, run)
+
+
+def _job_options(options: StatusOptions) -> JobInfoOptions:
+    shared = {name: getattr(options, name) for name in ("namespaces", "pool", "kind", "status", "name")}
+    return JobInfoOptions(**shared, pods=True)
+
+
+def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return read()
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        unreadable[what] = str(error)
+        return {}
+
+
+def _pools_and_nodes(task: Task[StatusOptions]) -> dict[str, Any]:
+    client, pool = task.client(), task.options.pool
+    nodes, uses = read_nodes_with_usage(client)
+    declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
+    pools = pool_rows({name: declaration.description for name, declaration in declared.items()}, nodes, uses)
+    return {
+        "pools": [row for row in pools if pool in (None, "", row["name"])],
+        "nodes": [
+            node_row(node) for node in sorted(nodes, key=lambda node: node.name) if pool in (None, "", node.pool)
+        ],
+    }
+
+
+def with_restarts(jobs: Iterable[Row], pods: Iterable[Row], now: datetime) -> list[Row]:
+    """The rows of jobs with ``restarts`` of their containers, ``running_for``, and ``node``. Pure.
+
+    ``running_for`` is the time since the last container has started; None if no pod runs.
+    """
+    own: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for pod in pods:
+        own[_key(pod)].append(pod)
+    return [{**job, **_of_pods(own[_key(job)], now)} for job in jobs]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["namespace"], row["name"], row["kind"]
+
+
+def _of_pods(pods: list[Row], now: datetime) -> Row:
+    started = [pod["started_at"] for pod in pods if pod["started_at"]]
+    return {
+        "restarts": sum(pod["restarts"] for pod in pods),
+        "running_for": age(max(started), now) if started else None,
+        "nodes": sorted({pod["node"] for pod in pods if pod["node"]}),
+    }

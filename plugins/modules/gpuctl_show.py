@@ -1,0 +1,67 @@
+#!/usr/bin/python
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: gpuctl_show
+short_description: Print the result of a task as a table
+version_added: 1.1.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - Prints what a task did to each job, pool, quota or node as text, whichever callback plugin is in use. What failed and what
+    changed comes first, and errors with the same text are shown once.
+  - The text fits the terminal, or 80 columns if there is none.
+  - Fails if the task has failed. The playbooks of this collection run a task with C(failed_when=false) and then show it, so that
+    an error is printed once.
+options:
+  result:
+    description: What the task has registered.
+    type: dict
+    required: true
+  all:
+    description: Whether to show all rows and errors, however many there are.
+    type: bool
+    default: false
+  next_commands:
+    description: Whether to print the commands that show the status and the logs of the jobs.
+    type: bool
+    default: false
+seealso:
+  - module: runwhere.gpuctl.gpuctl_status
+attributes:
+  action:
+    description: Runs on the controller only.
+    support: full
+  check_mode:
+    description: Changes nothing, and prints the same in check mode.
+    support: full
+  platform:
+    description: Target operating systems of the module.
+    support: full
+    platforms: posix
+"""
+
+EXAMPLES = r"""
+---
+- name: Submit jobs
+  runwhere.gpuctl.gpuctl_job:
+    src: manifests/
+  register: submitted
+  failed_when: false
+
+- name: Show what was done
+  runwhere.gpuctl.gpuctl_show:
+    result: "{{ submitted }}"
+"""
+
+RETURN = r"""
+msg:
+  description: The error of the task, or the number of errors.
+  returned: failure
+  type: str
+  sample: 3 of 60 failed.
+"""

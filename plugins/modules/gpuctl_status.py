@@ -1,0 +1,120 @@
+#!/usr/bin/python
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: gpuctl_status
+short_description: Show pools, quotas and jobs as tables, and why jobs are not running
+version_added: 1.1.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - Prints the pools, the quotas and the jobs of a cluster as text, whichever callback plugin is in use, and returns them as data.
+  - The text fits the terminal, or 80 columns if there is none. On a narrow one, jobs are shown without their pool, number of
+    ready pods, kind, restarts and URL, in this order, and then names are cut.
+  - Of many jobs, those that are not running are shown first, and the others are counted. Trainings of one matrix share a row,
+    and jobs that wait for the same reason share its text.
+  - Requires permission to list jobs, deployments, statefulsets and pods. What else cannot be read is not shown, and the text
+    says why.
+options:
+  name:
+    description: Name of a job. By default, all jobs are shown.
+    type: str
+  kind:
+    description: Show only jobs of this kind.
+    type: str
+    choices: [training, inference, notebook, compute]
+  pool:
+    description: Show only this pool, its nodes and its jobs. V(default) stands for the nodes without a pool.
+    type: str
+  status:
+    description:
+      - Show only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and
+        V(Failed), case-insensitive.
+    type: str
+  namespaces:
+    description:
+      - Show only jobs and quotas in these namespaces. The default is all namespaces, which requires cluster-wide permissions.
+    type: list
+    elements: str
+    aliases: [namespace]
+  pods:
+    description: Whether to show the pods of the jobs, with their nodes and IP addresses.
+    type: bool
+    default: false
+  all:
+    description: Whether to show all jobs, nodes, pools, quotas and reasons, however many there are.
+    type: bool
+    default: false
+seealso:
+  - module: runwhere.gpuctl.gpuctl_job_info
+  - module: runwhere.gpuctl.gpuctl_node_info
+extends_documentation_fragment:
+  - runwhere.gpuctl.connection
+  - runwhere.gpuctl.attributes
+  - runwhere.gpuctl.attributes.info_module
+  - runwhere.gpuctl.attributes.actiongroup_gpuctl
+"""
+
+EXAMPLES = r"""
+---
+- name: Show the jobs of a team, and its quota
+  runwhere.gpuctl.gpuctl_status:
+    namespaces: [team-a]
+
+- name: Show where the pods of a pool run
+  runwhere.gpuctl.gpuctl_status:
+    pool: training-pool
+    pods: true
+"""
+
+RETURN = r"""
+jobs:
+  description:
+    - The jobs, as RV(runwhere.gpuctl.gpuctl_job_info#module:results), with C(restarts) of their containers, C(nodes) of their
+      pods, and C(running_for), the time since the last of their containers has started.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: qwen2-7b-sft, namespace: team-a, status: Running, restarts: 0, running_for: 3h, nodes: [node-1]}]
+pods:
+  description: The pods of the jobs, as RV(runwhere.gpuctl.gpuctl_job_info#module:pods). Empty without O(pods=true).
+  returned: success
+  type: list
+  elements: dict
+pools:
+  description: The pools, as RV(runwhere.gpuctl.gpuctl_pool_info#module:results).
+  returned: success
+  type: list
+  elements: dict
+quotas:
+  description: The quotas, as RV(runwhere.gpuctl.gpuctl_quota_info#module:results).
+  returned: success
+  type: list
+  elements: dict
+nodes:
+  description: The nodes, as RV(runwhere.gpuctl.gpuctl_node_info#module:results).
+  returned: success
+  type: list
+  elements: dict
+unreadable:
+  description: The errors for what the account may not read, by V(quotas) and V(nodes). V(nodes) stands for pools, too.
+  returned: success
+  type: dict
+  sample: {}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import MODULE
+
+
+def main() -> None:
+    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,334 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the action plugins print: tables, summaries and reasons for a terminal of a given width. Pure.
+
+The lines of a screen are plain text; `paint` colours the cells of tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, cut, table_lines, text_width
+
+Row = Mapping[str, Any]
+Paint = Callable[[str, str], str]
+
+# As many rows as are always shown; of more, only the first ones, so that a screen stays a screen.
+_ROWS, _FIRST_ROWS = 20, 6
+_SMALL_TABLE, _ODD_NODES = 6, 4
+_REASONS, _REASON_LINES, _NAMES, _LOGS = 3, 5, 3, 2
+_ALL = "Add -e gpuctl_all=true to list all."
+
+_ORDER = ("Failed", "Partially Running", "Pending", "Running", "Paused", "Succeeded")
+STATUS_COLORS = {
+    "Running": "green",
+    "Succeeded": "green",
+    "active": "green",
+    "Pending": "yellow",
+    "Partially Running": "yellow",
+    "Paused": "yellow",
+    "maintaining": "yellow",
+    "Failed": "red",
+    "faulty": "red",
+}
+
+# What is left out first on a narrow terminal has the highest `drop`.
+_JOB_COLUMNS = (
+    Column("name", "NAME", least=16),
+    Column("namespace", "NAMESPACE", least=9),
+    Column("kind", "KIND", drop=3),
+    Column("pool", "POOL", drop=5),
+    Column("gpus", "GPUS"),
+    Column("shown_status", "STATUS"),
+    Column("ready", "READY", drop=4),
+    Column("restarts", "RESTARTS", drop=2, optional=True),
+    Column("shown_age", "AGE"),
+    Column("url", "URL", drop=1, optional=True),
+)
+_POD_COLUMNS = (
+    Column("job_id", "JOB ID", least=20),
+    Column("name", "NAME", drop=5),
+    Column("namespace", "NAMESPACE", drop=4),
+    Column("kind", "KIND", drop=6),
+    Column("status", "STATUS"),
+    Column("ready", "READY", drop=7),
+    Column("node", "NODE", least=10),
+    Column("ip", "IP", drop=3),
+    Column("age", "AGE", drop=8),
+)
+_POOL_COLUMNS = (
+    Column("name", "POOL", least=12),
+    Column("status", "STATUS"),
+    Column("gpu_total", "GPUS"),
+    Column("gpu_used", "USED"),
+    Column("gpu_free", "FREE"),
+    Column("node_count", "NODES"),
+    Column("description", "DESCRIPTION", max_width=30, drop=1, optional=True),
+)
+_QUOTA_COLUMNS = (
+    Column("name", "QUOTA", least=12),
+    Column("namespace", "NAMESPACE", least=9),
+    Column("shown_gpu", "GPUS"),
+    Column("shown_cpu", "CPU"),
+    Column("shown_memory", "MEMORY"),
+)
+_NODE_COLUMNS = (
+    Column("node_name", "NODE", least=16),
+    Column("status", "STATUS"),
+    Column("gpu_type", "GPU TYPE", drop=1, optional=True),
+    Column("gpu_total", "GPUS"),
+    Column("gpu_used", "USED"),
+    Column("gpu_free", "FREE"),
+    Column("bound_pools", "POOL", drop=2),
+)
+
+
+def status_screen(result: Mapping[str, Any], width: int, *, everything: bool, paint: Paint) -> list[str]:
+    """The result of gpuctl_status: the cluster, then its jobs, then why some are not running."""
+    unreadable = result.get("unreadable") or {}
+    blocks = [
+        _cluster(result, unreadable, width, everything, paint),
+        _quotas(result["quotas"], unreadable, width, everything),
+        jobs_block(result["jobs"], width, everything=everything, paint=paint),
+        table_lines(result["pods"], _POD_COLUMNS, width, paint) if result["pods"] else [],
+        reasons_block(result["jobs"], width, everything=everything),
+    ]
+    return _joined(blocks)
+
+
+def _joined(blocks: Iterable[Sequence[str]]) -> list[str]:
+    """Blocks with an empty line between them."""
+    lines: list[str] = []
+    for block in filter(None, blocks):
+        lines += ["", *block] if lines else block
+    return lines
+
+
+def _cluster(
+    result: Mapping[str, Any], unreadable: Mapping[str, str], width: int, everything: bool, paint: Paint
+) -> list[str]:
+    if "nodes" in unreadable:
+        return wrapped(f"Pools and nodes are not shown: {unreadable['nodes']}", width)
+    nodes, pools = result["nodes"], result["pools"]
+    gpus = {use: sum(node[f"gpu_{use}"] for node in nodes) for use in ("total", "used", "free")}
+    lines = [
+        f"{_number(nodes, 'node')}: {_counts(nodes)}; {gpus['total']} GPUs: {gpus['used']} used, {gpus['free']} free"
+    ]
+    odd = nodes if everything else [node for node in nodes if node["status"] != "active"][:_ODD_NODES]
+    lines += table_lines(odd, _NODE_COLUMNS, width, paint) if odd else []
+    shown = pools if everything or len(pools) <= _SMALL_TABLE else _fullest(pools)
+    lines += table_lines(shown, _POOL_COLUMNS, width, paint)
+    return lines + _rest(len(pools) - len(shown), "pool")
+
+
+def _fullest(pools: Sequence[Row]) -> list[Row]:
+    return sorted(pools, key=lambda pool: (pool["status"] == "active", pool["gpu_free"]))[:_SMALL_TABLE]
+
+
+def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, everything: bool) -> list[str]:
+    if "quotas" in unreadable:
+        return wrapped(f"Quotas are not shown: {unreadable['quotas']}", width)
+    if not quotas:
+        return []
+    most_used = sorted(quotas, key=_percent, reverse=True)
+    shown = quotas if everything or len(quotas) <= _SMALL_TABLE else most_used[:_SMALL_TABLE]
+    rows = [{**row, **{f"shown_{key}": _use(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
+    return table_lines(rows, _QUOTA_COLUMNS, width) + _rest(len(quotas) - len(shown), "quota")
+
+
+def _percent(quota: Row) -> float:
+    uses = [quota.get(key) or {} for key in ("gpu", "cpu", "memory")]
+    return max((use.get("percent") or 0.0 for use in uses), default=0.0)
+
+
+def _use(use: Mapping[str, Any] | None) -> str:
+    if not use:
+        return "no limit"
+    return f"{'?' if use['used'] is None else use['used']} of {use['hard']}"
+
+
+def jobs_block(jobs: Sequence[Row], width: int, *, everything: bool, paint: Paint) -> list[str]:
+    """A summary and a row for each job; trainings of one sweep share a row."""
+    if not jobs:
+        return ["No jobs."]
+    rows = sorted(_folded(jobs), key=lambda row: _ORDER.index(row["status"]) if row["status"] in _ORDER else 0)
+    shown = rows if everything or len(rows) <= _ROWS else rows[:_FIRST_ROWS]
+    lines = [f"{_number(jobs, 'job')}: {_counts(jobs)}", *table_lines(shown, _JOB_COLUMNS, width, paint)]
+    rest = rows[len(shown) :]
+    return lines + (wrapped(f"… and {len(rest)} more: {_counts(rest)}. {_ALL}", width) if rest else [])
+
+
+def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
+    sweeps: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for number, job in enumerate(jobs):
+        sweeps[(job["namespace"], job["sweep"]) if job.get("sweep") else (number,)].append(job)
+    return [_job(own[0]) if len(own) == 1 else _sweep(own) for own in sweeps.values()]
+
+
+def _job(job: Row) -> dict[str, Any]:
+    wanted = job["pods_wanted"]
+    return {
+        **job,
+        "gpus": f"{wanted}x{job['gpu']}"
+        if wanted > 1 and job["gpu"]
+        else str(job["gpu"] or job.get("gpu_share") or "-"),
+        "shown_status": job["status"],
+        "shown_age": job.get("running_for") or job["age"],
+        "url": next(iter(job.get("access_urls") or ()), None),
+    }
+
+
+def _sweep(jobs: Sequence[Row]) -> dict[str, Any]:
+    """One row: how many run, and how many have ended otherwise than they should."""
+    counts = Counter(job["status"] for job in jobs)
+    first = next(status for status in ("Running", "Pending", "Succeeded", "Failed", *_ORDER) if counts[status])
+    failed = f", {counts['Failed']} failed" if counts["Failed"] and first != "Failed" else ""
+    return {
+        **_job(jobs[0]),
+        "name": jobs[0]["sweep"],
+        "kind": "sweep",
+        "status": "Failed" if failed else first,
+        "shown_status": f"{counts[first]}/{len(jobs)} {first.lower()}{failed}",
+        "ready": None,
+        "restarts": sum(job.get("restarts") or 0 for job in jobs),
+        "gpus": f"{len(jobs)}x{jobs[0]['gpu']}",
+        "url": None,
+    }
+
+
+def reasons_block(rows: Sequence[Row], width: int, *, everything: bool) -> list[str]:
+    """The reasons, each once with the jobs that share it, those of the most jobs first."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.get("reason"):
+            groups[row.get("status") or "", _without_pod(row["reason"])].append(row)
+    by_size = sorted(groups.items(), key=lambda group: -len(group[1]))
+    shown = by_size if everything else by_size[:_REASONS]
+    lines = [line for (status, _key), own in shown for line in _reason(status, own, width, everything)]
+    return lines + _rest(len(by_size) - len(shown), "reason")
+
+
+def _reason(status: str, rows: Sequence[Row], width: int, everything: bool) -> list[str]:
+    reason = rows[0]["reason"] if len(rows) == 1 else _without_pod(rows[0]["reason"])
+    names = [f"{row['namespace']}/{row['name']}" for row in rows]
+    listed = names if everything else names[:_NAMES]
+    more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
+    lines = wrapped(f"{', '.join(listed)}{more}{f' ({status})' if status else ''}: {reason}", width, indent="  ")
+    if everything or len(lines) <= _REASON_LINES:
+        return lines
+    return [*lines[: _REASON_LINES - 1], cut(lines[_REASON_LINES - 1] + " " + lines[_REASON_LINES].strip(), width)]
+
+
+def _without_pod(reason: str) -> str:
+    """The reason without the name of the pod, which differs for each job."""
+    return re.sub(r"\bpod [a-z0-9][-a-z0-9.]* ", "", reason)
+
+
+def _counts(rows: Iterable[Row]) -> str:
+    """``480 Running, 25 Pending``, the most frequent first."""
+    return ", ".join(f"{number} {status}" for status, number in Counter(row["status"] for row in rows).most_common())
+
+
+def _number(rows: Sequence[Any], noun: str) -> str:
+    return f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}"
+
+
+def _rest(number: int, noun: str) -> list[str]:
+    return [f"… and {number} more {noun}{'' if number == 1 else 's'}. {_ALL}"] if number > 0 else []
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line."""
+    lines, line = [], ""
+    for word in text.split():
+        longer = f"{line} {word}" if line.strip() else line + word
+        if line.strip() and text_width(longer) > width:
+            lines.append(line)
+            longer = indent + word
+        line = longer
+    return [*lines, line]
+
+
+_CHANGE_COLUMNS = (
+    Column("what", "WHAT", optional=True),
+    Column("name", "NAME", least=16),
+    Column("node_name", "NODE", least=10, optional=True),
+    Column("namespace", "NAMESPACE", least=9, optional=True),
+    Column("kind", "KIND", drop=2, optional=True),
+    Column("action", "ACTION"),
+    Column("status", "STATUS", optional=True),
+    Column("url", "URL", drop=1, optional=True),
+)
+_NO_CHANGE = "unchanged"
+
+
+def changes_screen(
+    rows: Sequence[Row], summary: str | None, width: int, *, everything: bool, paint: Paint
+) -> list[str]:
+    """What a task did to each of its jobs, pools, quotas or nodes; what failed and what changed come first."""
+    by_interest = sorted(rows, key=lambda row: (not row.get("error"), row.get("action") == _NO_CHANGE))
+    shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
+    cells = [{**row, "url": next(iter(row.get("access_urls") or ()), None)} for row in shown]
+    table = table_lines(cells, _CHANGE_COLUMNS, width, paint) if cells else []
+    rest = by_interest[len(shown) :]
+    counts = ", ".join(f"{number} {action}" for action, number in Counter(row["action"] for row in rest).most_common())
+    errors = [{**row, "reason": row["error"], "status": None} for row in rows if row.get("error")]
+    waiting = [row for row in rows if not row.get("error")]
+    blocks = [
+        [*table, *(wrapped(f"… and {len(rest)} more: {counts}. {_ALL}", width) if rest else [])],
+        reasons_block(errors, width, everything=everything),
+        reasons_block(waiting, width, everything=everything),
+        *(_last_lines(row) for row in [row for row in rows if row.get("log")][: None if everything else _LOGS]),
+        wrapped(summary, width) if summary else [],
+    ]
+    return _joined(blocks)
+
+
+def _last_lines(row: Row) -> list[str]:
+    return [f"Last lines of the log of {row['namespace']}/{row['name']}:", *(f"  {line}" for line in row["log"])]
+
+
+def logs_screen(rows: Sequence[Row]) -> list[str]:
+    """The logs of pods as they are; of a progress bar, which overwrites its line, what was shown last."""
+    blocks = []
+    for row in rows:
+        title = f"==> {row['pod']} on {row['node'] or 'no node'} ({row['status']}) <=="
+        lines = [row["error"]] if row["error"] else [_overwritten(line) for line in row["lines"]]
+        blocks.append([title, *lines] if len(rows) > 1 or row["error"] else lines)
+    return _joined(blocks)
+
+
+def _overwritten(line: str) -> str:
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
+def error_screen(message: str, width: int, *, everything: bool) -> list[str]:
+    """A message of several errors, one a line: as many of them as fit on the screen."""
+    errors = [wrapped(error, width, indent="  ") for error in message.splitlines()]
+    shown: list[str] = []
+    for number, error in enumerate(errors):
+        if shown and not everything and len(shown) + len(error) > _ROWS:
+            return shown + _rest(len(errors) - number, "line")
+        shown += error
+    return shown
+
+
+def next_commands(rows: Sequence[Row]) -> list[str]:
+    """What a user does after a submission: a complete command in each line."""
+    jobs = [row for row in rows if row.get("action") != "delete" and not row.get("error")]
+    if not jobs:
+        return []
+    namespaces = {row["namespace"] for row in jobs}
+    place = f" -e gpuctl_namespace={next(iter(namespaces))}" if len(namespaces) == 1 else ""
+    first = jobs[0]
+    where = f"-e gpuctl_name={first['name']} -e gpuctl_namespace={first['namespace']}"
+    return [
+        f"status: ansible-playbook runwhere.gpuctl.status{place}",
+        f"logs:   ansible-playbook runwhere.gpuctl.logs {where}",
+    ]

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Lay out a table of text, and fit it to a terminal. Pure."""
+
+from __future__ import annotations
+
+import numbers
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+GAP = "  "
+MISSING = "-"
+ELLIPSIS = "…"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: the key of its values, with dots for nested ones, and its title.
+
+    ``max_width`` cuts longer values. If the table is too wide, columns with a ``drop`` are left out, the highest first,
+    and then those with ``least`` are cut, down to that many characters. A column that is ``optional`` is left out if it
+    has no value.
+    """
+
+    key: str
+    title: str
+    max_width: int | None = None
+    least: int | None = None
+    drop: int = 0
+    optional: bool = False
+
+
+def title_of(key: str) -> str:
+    """``resources.gpu_type`` -> ``GPU TYPE``."""
+    return key.rpartition(".")[2].replace("_", " ").upper()
+
+
+def table_lines(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Iterable[Column],
+    width: int | None = None,
+    paint: Callable[[str, str], str] = lambda key, cell: cell,
+) -> list[str]:
+    """The lines of a table, a header first, at most ``width`` characters wide if its columns can be made so narrow.
+
+    ``paint`` gets the key and the text of each cell below the header, and returns it with colours.
+    """
+    laid_out = [_Cells.of(column, [value_at(row, column.key) for row in rows]) for column in columns]
+    shown = _fitted([each for each in laid_out if each.column.optional <= each.has_values], width)
+    lines = [[each.aligned(each.column.title), *(each.aligned(cell, paint) for cell in each.cells)] for each in shown]
+    return [GAP.join(line).rstrip() for line in zip(*lines, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of a column below its title, ``width`` characters wide in the table; numbers are right-aligned."""
+
+    column: Column
+    cells: tuple[str, ...]
+    width: int
+    right: bool
+    has_values: bool
+
+    @classmethod
+    def of(cls, column: Column, values: Sequence[Any]) -> _Cells:
+        cells = tuple(cut(cell_text(value), column.max_width) for value in values)
+        present = [value for value in values if value is not None]
+        right = bool(present) and all(
+            isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present
+        )
+        width = max(map(text_width, (column.title, *cells)))
+        return cls(column, cells, width, right, any(value not in (None, "", 0, []) for value in values))
+
+    @property
+    def spare(self) -> int:
+        """By how many characters the column can be cut."""
+        return max(0, self.width - max(self.column.least, text_width(self.column.title))) if self.column.least else 0
+
+    def aligned(self, cell: str, paint: Callable[[str, str], str] = lambda key, cell: cell) -> str:
+        text = cut(cell, self.width)
+        blanks = " " * (self.width - text_width(text))
+        return blanks + paint(self.column.key, text) if self.right else paint(self.column.key, text) + blanks
+
+
+def _fitted(columns: Sequence[_Cells], width: int | None) -> Sequence[_Cells]:
+    """The columns that fit into the width, and are cut only if no other can be left out."""
+    if width is None or not columns:
+        return columns
+    excess = sum(each.width for each in columns) + len(GAP) * (len(columns) - 1) - width
+    last = max(columns, key=lambda each: each.column.drop)
+    if excess > 0 and last.column.drop:
+        return _fitted([each for each in columns if each is not last], width)
+    narrowed = list(columns)
+    for _ in range(excess):
+        position = max(range(len(narrowed)), key=lambda number: narrowed[number].spare)
+        if not narrowed[position].spare:
+            break
+        narrowed[position] = replace(narrowed[position], width=narrowed[position].width - 1)
+    return narrowed
+
+
+def value_at(row: Mapping[str, Any], key: str) -> Any:
+    """The value at `key`; a key that contains dots itself (a label) takes precedence over a nested one."""
+    if key in row:
+        return row[key]
+    first, _dot, rest = key.partition(".")
+    inner = row.get(first)
+    return value_at(inner, rest) if rest and isinstance(inner, Mapping) else None
+
+
+def cell_text(value: Any) -> str:
+    """A value in one line."""
+    if value is None or value == "":
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={cell_text(inner)}" for key, inner in value.items()) or MISSING
+    if isinstance(value, (list, tuple, set)):
+        return ",".join(cell_text(inner) for inner in value) or MISSING
+    return " ".join(str(value).split())  # a line break would break the table
+
+
+def cut(text: str, width: int | None) -> str:
+    """The text in at most ``width`` columns of a terminal, with an ellipsis where it was cut."""
+    if width is None or text_width(text) <= width:
+        return text
+    while text_width(text) + text_width(ELLIPSIS) > width:
+        text = text[:-1]
+    return text + ELLIPSIS
+
+
+def text_width(text: str) -> int:
+    """The columns of `text` in a terminal: two for a wide character (UAX #11), none for a combining one.
+
+    ansible.utils.display.get_text_width uses the C library, whose result depends on the locale of the process.
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0
+        if unicodedata.category(character) in ("Mn", "Me", "Cf")
+        else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What people see. The screens are kept as text in the folder screens/; GPUCTL_UPDATE_SCREENS=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
+    changes_screen,
+    error_screen,
+    logs_screen,
+    next_commands,
+    status_screen,
+    wrapped,
+)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import text_width
+
+SCREENS = Path(__file__).with_name("screens")
+Row = dict[str, Any]
+
+
+def plain(key: str, cell: str) -> str:
+    return cell
+
+
+def job(number: int, **fields: Any) -> Row:
+    """A job as gpuctl_status returns it; every seventh waits, every fiftieth has failed."""
+    row: Row = {
+        "name": f"train-{number}",
+        "namespace": ("team-a", "team-b", "研究团队")[number % 3],
+        "kind": "training",
+        "pool": "training-pool",
+        "status": "Running",
+        "reason": None,
+        "ready": "2/2",
+        "pods_wanted": 2,
+        "gpu": 8,
+        "gpu_share": None,
+        "sweep": None,
+        "restarts": 0,
+        "running_for": "3h",
+        "age": "4h",
+        "access_urls": [],
+    }
+    if number % 50 == 49:
+        row |= {"status": "Failed", "ready": "0/2", "running_for": None}
+        row["reason"] = f"pod train-{number}-0-x7k2p failed: CUDA out of memory (exit code 1)"
+    elif number % 7 == 3:
+        row |= {"status": "Pending", "ready": "0/2", "running_for": None}
+        row["reason"] = (
+            f"pod train-{number}-0-ab1cd cannot be scheduled: it needs 8 GPUs on one node, but the most free on one of "
+            "the 5 nodes of pool training-pool is 4 GPUs (on node-1), 4 GPUs short. Wait for other jobs to finish, "
+            "delete one, or raise job.priority."
+        )
+    return {**row, **fields}
+
+
+def status(jobs: list[Row], **parts: Any) -> Row:
+    nodes = [
+        {
+            "node_name": f"gpu-node-{number}",
+            "status": "active" if number else "faulty",
+            "gpu_type": "A100-100G",
+            "gpu_total": 8,
+            "gpu_used": 5,
+            "gpu_free": 3 if number else 0,
+            "bound_pools": ["training-pool"],
+        }
+        for number in range(10)
+    ]
+    pool = {"name": "training-pool", "status": "active", "gpu_total": 80, "gpu_used": 50, "gpu_free": 27}
+    quota = {
+        "name": "teams",
+        "namespace": "team-a",
+        "cpu": None,
+        "memory": {"used": "1Ti", "hard": "2Ti", "percent": 50},
+    }
+    return {
+        "jobs": jobs,
+        "pods": [],
+        "nodes": nodes,
+        "pools": [{**pool, "node_count": 10, "description": "训练 A100"}],
+        "quotas": [{**quota, "gpu": {"used": 24, "hard": 24, "percent": 100}}],
+        "unreadable": {},
+        **parts,
+    }
+
+
+def kept(name: str, lines: list[str]) -> list[str]:
+    """The screen of that name as it is kept."""
+    path = SCREENS / f"{name}.txt"
+    if os.environ.get("GPUCTL_UPDATE_SCREENS"):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+NOTEBOOK = job(
+    1000,
+    name="nb",
+    kind="notebook",
+    pods_wanted=1,
+    gpu=0,
+    ready="1/1",
+    restarts=3,
+    access_urls=["http://10.0.0.11:30088"],
+)
+SWEEP = [
+    job(
+        number, name=f"lr-{number}", namespace="team-a", sweep="lr-sweep", status="Running" if number < 3 else "Pending"
+    )
+    for number in range(30)
+]
+POD = {"job_id": "nb-0", "name": "nb", "namespace": "team-b", "kind": "notebook", "status": "Running", "ready": "1/1"}
+SCREENS_OF_STATUS = {
+    "status-few": status([job(1), job(3), NOTEBOOK, *SWEEP]),
+    "status-pods": status([NOTEBOOK], pods=[{**POD, "node": "gpu-node-1", "ip": "10.244.1.7", "age": "3h"}]),
+    "status-60": status([job(number) for number in range(60)]),
+    "status-510": status([job(number) for number in range(510)]),
+    "status-none": status([], quotas=[]),
+    "status-one-namespace": status(
+        [job(1)], nodes=[], pools=[], unreadable={"nodes": "403 Forbidden: nodes is forbidden."}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCREENS_OF_STATUS)
+def test_status(name: str) -> None:
+    lines = status_screen(SCREENS_OF_STATUS[name], 80, everything=False, paint=plain)
+    assert lines == kept(name, lines)
+    assert max(map(text_width, lines)) <= 80
+
+
+@pytest.mark.parametrize(("name", "most"), [("status-60", 28), ("status-510", 28)])
+def test_many_jobs_fit_a_screen(name: str, most: int) -> None:
+    assert len(status_screen(SCREENS_OF_STATUS[name], 80, everything=False, paint=plain)) <= most
+
+
+def test_all_jobs_on_request() -> None:
+    lines = status_screen(SCREENS_OF_STATUS["status-510"], 200, everything=True, paint=plain)
+    assert {f"train-{number}" for number in range(510)} <= {line.split()[0] for line in lines if line}
+
+
+def change(number: int, **fields: Any) -> Row:
+    row = {
+        "name": f"train-{number}",
+        "namespace": "team-a",
+        "kind": "training",
+        "action": "create",
+        "status": "Pending",
+    }
+    return {**row, "reason": None, "error": None, "access_urls": [], **fields}
+
+
+FAILED = [
+    change(number, error="quota teams-team-a of the namespace is exhausted. Delete a job.") for number in range(60)
+]
+SCREENS_OF_CHANGES = {
+    "submit-few": ([change(1), change(2, action="unchanged", status="Running")], "2 jobs: 1 create, 1 unchanged"),
+    "submit-failed-60": (FAILED, None),
+    "submit-failed-log": ([change(1, error="pod train-1-0 failed: exit code 1", log=["Traceback:", "OOM"])], None),
+    "submit-many": (
+        [change(n, action="unchanged") for n in range(60)] + [change(60)],
+        "61 jobs: 1 create, 60 unchanged",
+    ),
+    "provision": (
+        [
+            {"what": "pool", "name": "a", "action": "create"},
+            {"what": "labels", "node_name": "node-1", "action": "update"},
+            {"what": "quota", "name": "q", "namespace": "team-a", "action": "create"},
+        ],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCREENS_OF_CHANGES)
+def test_changes(name: str) -> None:
+    rows, summary = SCREENS_OF_CHANGES[name]
+    lines = changes_screen(rows, summary, 80, everything=False, paint=plain)
+    assert lines == kept(name, lines)
+    assert max(map(text_width, lines)) <= 80
+    assert len(lines) <= 20
+
+
+def test_errors_of_manifests_fit_a_screen() -> None:
+    message = "\n".join(f"manifests.yaml, document {number}, environment.imge: unknown key." for number in range(100))
+    lines = error_screen(message, 80, everything=False)
+    assert len(lines) == 21
+    assert lines[-1] == "… and 80 more lines. Add -e gpuctl_all=true to list all."
+    assert len(error_screen(message, 80, everything=True)) == 100
+
+
+def test_logs_are_text_and_progress_bars_show_their_end() -> None:
+    row = {
+        "pod": "p-0",
+        "node": None,
+        "status": "Running",
+        "error": None,
+        "lines": ["a  'b'", " 10%\r 50%\r100%", "x\r"],
+    }
+    assert logs_screen([row]) == ["a  'b'", "100%", "x"]
+    failed = {**row, "pod": "p-1", "node": "node-1", "error": "no log yet"}
+    assert logs_screen([{**row, "lines": ["a"]}, failed]) == [
+        "==> p-0 on no node (Running) <==",
+        "a",
+        "",
+        "==> p-1 on node-1 (Running) <==",
+        "no log yet",
+    ]
+
+
+def test_next_commands_are_complete() -> None:
+    assert next_commands([change(1)]) == [
+        "status: ansible-playbook runwhere.gpuctl.status -e gpuctl_namespace=team-a",
+        "logs:   ansible-playbook runwhere.gpuctl.logs -e gpuctl_name=train-1 -e gpuctl_namespace=team-a",
+    ]
+    assert next_commands([change(1, action="delete")]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", [""]),
+        ("one", ["one"]),
+        ("one two three", ["one two", "  three"]),
+        ("研究团队 研究", ["研究团队", "  研究"]),
+    ],
+)
+def test_wrapped(text: str, expected: list[str]) -> None:
+    assert wrapped(text, 10, indent="  ") == expected
