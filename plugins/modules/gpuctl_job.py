@@ -70,7 +70,7 @@ options:
   namespace:
     description:
       - Namespace of the job O(name), and of jobs whose manifest does not specify one. The default is V(default).
-      - The namespace must exist.
+      - The namespace must exist. It cannot be C(gpuctl-system) or C(kube-*), except to delete a job with V(absent) for O(state).
     type: str
   rerun:
     description:
@@ -178,6 +178,7 @@ seealso:
     description: Manage any Kubernetes object.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.manifests
   - runwhere.gpuctl.manifests.conflicts
   - runwhere.gpuctl.connection.concurrency

@@ -82,6 +82,7 @@ seealso:
   - module: runwhere.gpuctl.gpuctl_job
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.manifests
   - runwhere.gpuctl.manifests.conflicts
   - runwhere.gpuctl.connection.concurrency

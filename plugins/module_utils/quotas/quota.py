@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..namespaces import NamespaceOptions, require_allowed
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .live_quotas import LiveQuotas, contents_lost, read_live_quotas
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotaOptions(ConcurrencyOptions):
+class QuotaOptions(ConcurrencyOptions, NamespaceOptions):
     state: str = option("str", choices=["present", "absent"], default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")
@@ -52,15 +53,21 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     options = task.options
     task.require_non_negative("wait_timeout")
     quotas = _select(options)
+    named = (*(options.namespaces or ()), *(namespace for quota in quotas for namespace in quota.namespaces))
+    require_allowed(task, named, "namespaces" if options.namespaces else "users")
     if not quotas and options.from_manifests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 namespaces: nothing to do"}
 
     def plan(live: LiveQuotas) -> QuotaPlans:
         if options.state == "present":
-            return plan_quotas(quotas, live)
-        return plan_quota_removal(
-            quotas, options.name, options.namespaces, live, delete_namespaces=options.delete_namespaces
-        )
+            plans = plan_quotas(quotas, live)
+        else:
+            plans = plan_quota_removal(
+                quotas, options.name, options.namespaces, live, delete_namespaces=options.delete_namespaces
+            )
+        # Also those that the manifest no longer names.
+        require_allowed(task, (each.namespace for each in plans.plans if each.changed), "quota")
+        return plans
 
     try:
         planned = plan(read_live_quotas(task.client()))
