@@ -6,11 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..jobs.priority_classes import provide_priority_classes
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import ConcurrencyOptions, option
+from ..rbac.new_namespaces import grant_in_new_namespaces
 from ..task import ModuleSpec, Task, TaskFailed
 from .live_quotas import LiveQuotas, contents_lost, read_live_quotas
-from .quota_apply import apply_quotas, deleted_namespaces, validate_quotas
+from .quota_apply import apply_quotas, created_namespaces, deleted_namespaces, validate_quotas
 from .quota_plan import QuotaPlans, plan_quota_removal, plan_quotas
 from .quota_results import quota_results
 
@@ -82,7 +84,12 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
         raise TaskFailed("\n".join([*blockers, "Nothing was changed."]), changed=False, results=[])
     for warning in planned.warnings:
         task.warn(warning)
-    return quota_results(task, dry_runs if task.check_mode else apply_quotas(task, planned, plan), planned)
+    applied = dry_runs if task.check_mode else apply_quotas(task, planned, plan)
+    result = quota_results(task, applied, planned)
+    if result["changed"] and options.state == "present":
+        result["diff"] += grant_in_new_namespaces(task, created_namespaces(each.plan for each in applied))
+        result["diff"] += provide_priority_classes(task)
+    return result
 
 
 MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS)
