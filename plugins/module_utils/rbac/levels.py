@@ -157,7 +157,7 @@ _ADMINISTER_PERMISSIONS: _Permissions = (
 )
 
 # The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system
-_ACCOUNT_PERMISSIONS: _Permissions = (("get create delete", "serviceaccounts"),)
+_ACCOUNT_PERMISSIONS: _Permissions = (("get create patch delete", "serviceaccounts"),)
 
 # The declarations of pools; their Lease is below, by name.
 _POOL_PERMISSIONS: _Permissions = (
