@@ -113,6 +113,23 @@ notes:
   - An empty environment variable counts as unset.
 """
 
+    # For modules that act in namespaces which a manifest or an option names. The argument spec is in
+    # module_utils/namespaces.py.
+    NAMESPACES = r"""
+options:
+  allowed_namespaces:
+    description:
+      - Namespaces in which the task may act. It fails if a manifest or an option names another one, before any request.
+        Modules that list objects of the whole cluster list only those in these namespaces.
+      - E(GPUCTL_ALLOWED_NAMESPACES) also contains such a list, separated by commas. If both are set, a namespace must be in
+        both, so a credential of AWX can limit what the answers to a survey may name.
+      - This protects from mistakes and from other people's input where several teams share an account. What an account itself
+        may do is decided by its permissions, see M(runwhere.gpuctl.gpuctl_rbac).
+    type: list
+    elements: str
+    version_added: 1.1.0
+"""
+
     # For modules that write. The argument spec is in module_utils/options.py.
     CONCURRENCY = r"""
 options:

@@ -97,9 +97,16 @@ def quota_object_name(quota: str, namespace: str) -> str:
     return f"{quota}-{namespace}"
 
 
+def owner_of_reserved(namespace: str) -> str | None:
+    """Whose own namespace it is, so that neither jobs nor quotas belong there; None for an ordinary one."""
+    if namespace == SYSTEM_NAMESPACE:
+        return "gpuctl"
+    return "Kubernetes" if namespace.startswith(RESERVED_NAMESPACES) else None
+
+
 def is_protected(namespace: str) -> bool:
     """Whether the namespace is never deleted: those of Kubernetes and of gpuctl, and ``default``."""
-    return namespace in (DEFAULT_NAMESPACE, SYSTEM_NAMESPACE) or namespace.startswith(RESERVED_NAMESPACES)
+    return namespace == DEFAULT_NAMESPACE or owner_of_reserved(namespace) is not None
 
 
 def is_managed(obj: Mapping[str, Any]) -> bool:

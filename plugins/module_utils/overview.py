@@ -18,7 +18,8 @@ from .jobs.select import JOB_KINDS
 from .kube.errors import ApiError
 from .kube.resources import CONFIG_MAP
 from .labels import MANAGED, POOL, SYSTEM_NAMESPACE
-from .options import Options, option
+from .namespaces import NamespaceOptions
+from .options import option
 from .pools.declaration import declarations_in
 from .pools.pool_info import pool_rows
 from .quotas.quota_info import QuotaInfoOptions
@@ -29,7 +30,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions(Options):
+class StatusOptions(NamespaceOptions):
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
     pool: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
@@ -47,7 +48,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     options = task.options
     unreadable: dict[str, str] = {}
     jobs = read_jobs(task.with_options(_job_options(options)))
-    quota_task = task.with_options(QuotaInfoOptions(namespaces=options.namespaces))
+    quota_task = task.with_options(QuotaInfoOptions(**_namespaces(options)))
     quotas = _if_readable(unreadable, "quotas", lambda: read_quotas(quota_task))
     cluster = _if_readable(unreadable, "nodes", lambda: _pools_and_nodes(task))
     return {
@@ -65,8 +66,12 @@ MODULE = ModuleSpec(StatusOptions, run)
 
 
 def _job_options(options: StatusOptions) -> JobInfoOptions:
-    shared = {name: getattr(options, name) for name in ("namespaces", "pool", "kind", "status", "name")}
-    return JobInfoOptions(**shared, pods=True)
+    shared = {name: getattr(options, name) for name in ("pool", "kind", "status", "name")}
+    return JobInfoOptions(**_namespaces(options), **shared, pods=True)
+
+
+def _namespaces(options: StatusOptions) -> dict[str, list[str] | None]:
+    return {"namespaces": options.namespaces, "allowed_namespaces": options.allowed_namespaces}
 
 
 def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -86,6 +86,7 @@ seealso:
   - module: runwhere.gpuctl.gpuctl_job_log
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 """

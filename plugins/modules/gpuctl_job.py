@@ -22,8 +22,11 @@ description:
   - The module compares each manifest with the live objects and writes only the differences. Manifests are written with
     server-side apply. Pausing, resuming, scaling and rolling restarts patch single fields instead.
   - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads. It fails if an
-    unmanaged object has the name of a job. Missing PriorityClasses (C(gpuctl-high), C(gpuctl-medium), C(gpuctl-low)) are
-    created.
+    unmanaged object has the name of a job.
+  - Jobs need the PriorityClasses C(gpuctl-high), C(gpuctl-medium) and C(gpuctl-low). The module creates those that are missing
+    if the account may, as cluster administrators and the level C(administer) of M(runwhere.gpuctl.gpuctl_rbac) do. Otherwise
+    the task fails before it writes anything. If the value of one is wrong, a changed job is a reason for a warning. Only
+    M(runwhere.gpuctl.gpuctl_rbac) corrects it.
   - If another run or person changes the same job at the same time, the module plans it again with what it finds then. After
     five attempts, the task fails and names the field manager of the other change.
 attributes:
@@ -70,7 +73,7 @@ options:
   namespace:
     description:
       - Namespace of the job O(name), and of jobs whose manifest does not specify one. The default is V(default).
-      - The namespace must exist.
+      - The namespace must exist. It cannot be C(gpuctl-system) or C(kube-*), except to delete a job with V(absent) for O(state).
     type: str
   rerun:
     description:
@@ -178,6 +181,7 @@ seealso:
     description: Manage any Kubernetes object.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.manifests
   - runwhere.gpuctl.manifests.conflicts
   - runwhere.gpuctl.connection.concurrency

@@ -69,6 +69,7 @@ seealso:
   - module: runwhere.gpuctl.gpuctl_pool_info
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

@@ -102,6 +102,7 @@ seealso:
   - module: runwhere.gpuctl.gpuctl_job_info
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 """

@@ -18,6 +18,7 @@ description:
     C(runwhere.ai/gpu-type) and C(runwhere.ai/gpuType). The module patches only these labels of a node.
   - The ConfigMap C(pool-<name>) stores the declaration of a pool. Its namespace C(gpuctl-system) is created if it does not
     exist.
+  - A task that changes something also creates the PriorityClasses of jobs if they are missing and the account may.
   - A task can contain any number of pools. Before it changes anything, the module reports all missing nodes and conflicts with
     other pools together. If a write fails, it rolls back the changes.
   - If two tasks change the same pools or nodes at the same time, one of them changes nothing and fails with the name of the

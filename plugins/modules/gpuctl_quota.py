@@ -26,6 +26,9 @@ description:
   - After writing, the module reads the quotas again. If another task has changed them at the same time, it applies its own limits
     again, with a warning, so that two tasks never leave a mixture of both.
   - A namespace can belong to one quota only. The module reports unmanaged ResourceQuotas, but does not change them.
+  - In a namespace that it creates, the module grants access to accounts that M(runwhere.gpuctl.gpuctl_rbac) has given a level for
+    the whole cluster. A task that changes something also creates the PriorityClasses of jobs if they are missing and the
+    account may.
   - Requires permission to manage namespaces, resourcequotas and limitranges in the whole cluster.
 options:
   state:
@@ -82,6 +85,7 @@ seealso:
   - module: runwhere.gpuctl.gpuctl_job
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.manifests
   - runwhere.gpuctl.manifests.conflicts
   - runwhere.gpuctl.connection.concurrency

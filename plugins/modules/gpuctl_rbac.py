@@ -13,15 +13,26 @@ version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Grants a service account the permissions to use the modules of this collection, at one of three levels.
-  - The permissions of a level are defined in the ClusterRoles C(gpuctl-read), C(gpuctl-submit) with C(gpuctl-submit-cluster), or
-    C(gpuctl-administer), which the module creates or updates. A ClusterRoleBinding or RoleBindings grant them to the account.
+  - The permissions of a level are defined in ClusterRoles, which the module creates or updates. These are C(gpuctl-read) with
+    C(gpuctl-logs), C(gpuctl-submit) with C(gpuctl-submit-cluster), and C(gpuctl-administer) with C(gpuctl-administer-jobs) and
+    C(gpuctl-administer-pools). A ClusterRoleBinding and RoleBindings grant them to the account.
+  - RBAC has no exceptions for single namespaces. What reads logs or writes workloads is therefore never granted in the whole
+    cluster, but in each namespace except C(kube-*) and C(gpuctl-system). M(runwhere.gpuctl.gpuctl_quota) grants it in
+    namespaces that it creates. After you create a namespace in another way, run this module again for accounts with
+    O(level=administer), or with O(level=read) for the whole cluster.
   - The account gets exactly the level and the namespaces of the task. Permissions that an earlier task granted are revoked.
     Bindings that this module did not create are not changed.
   - After writing, the module reads the permissions again. If another task has changed them at the same time, it applies its own
     level again, with a warning, so that two tasks never leave a mixture of both.
   - A missing service account is created, and so is its namespace if that is C(gpuctl-system). An existing account that this
     module did not create, such as the one of an AWX container group, only gets the bindings.
-  - Kubernetes only allows you to grant permissions that you have. An account with the level V(administer) can grant all levels.
+  - Kubernetes only allows you to grant permissions that you have. An account with the level V(administer) can grant all levels,
+    but not write the ClusterRoles. Run this module as a cluster administrator first, with O(level=administer), which writes
+    those of all levels, and again after an upgrade of the collection.
+  - Whoever creates pods in a namespace can run them as any service account of that namespace. The task fails if an account
+    could submit jobs where the account of another level, or of other namespaces, is. Keep accounts in C(gpuctl-system).
+  - With O(level=submit) and O(level=administer), the module also creates the PriorityClasses of jobs, and recreates those
+    whose values are wrong. Pods that exist keep their priority.
 options:
   state:
     description:
@@ -40,18 +51,19 @@ options:
     default: gpuctl-system
   level:
     description:
-      - V(read) allows the info modules and reading logs.
+      - V(read) allows the info modules and reading logs, except those in C(kube-*) and C(gpuctl-system).
       - V(submit) allows managing jobs in O(namespaces), and reading their status and logs. In the whole cluster, it allows
-        listing nodes and creating the PriorityClasses of jobs. Reasons that depend on pods in other namespaces are not
-        available.
-      - V(administer) allows all modules in the whole cluster.
-      - None of the levels grants access to Secrets.
+        listing nodes and PriorityClasses. Reasons that depend on pods in other namespaces are not available.
+      - V(administer) allows all modules in the whole cluster, but jobs and logs only outside of C(kube-*) and
+        C(gpuctl-system). It can bind accounts to the roles of this collection, and to no others.
+      - None of the levels grants access to Secrets by itself. The pods of a job can read all Secrets of its namespace.
       - Required if O(state=present).
     type: str
     choices: [read, submit, administer]
   namespaces:
     description:
-      - Namespaces in which the permissions apply. They must exist.
+      - Namespaces in which the permissions apply. They must exist. With O(level=submit), C(kube-*) and C(gpuctl-system) are not
+        allowed.
       - Required if O(level=submit). With O(level=read), the default is the whole cluster. Not allowed with
         O(level=administer).
       - Nodes and pools are cluster-wide, so O(level=read) with namespaces does not include them.

@@ -54,6 +54,7 @@ seealso:
   - module: runwhere.gpuctl.gpuctl_node_info
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

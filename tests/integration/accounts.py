@@ -10,17 +10,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import PRIORITIES, priority_class
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import system_namespace
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac import levels
 
 from .api import PATHS, Api, eventually
 from .namespaces import make_namespace, remove_namespaces
 
+_ALL = "all"
 _WEEK = 7 * 24 * 3600  # seconds; the server may grant less
 
 
 @contextmanager
-def account(api: Api, level: str, namespaces: Sequence[str] | None = None) -> Iterator[Api]:
-    """Access to the cluster as an account of a level; as ``api`` if the cluster does not enforce RBAC."""
+def account(
+    api: Api, level: str, namespaces: Sequence[str] | None = None, jobs: Sequence[str] | None = None
+) -> Iterator[Api]:
+    """Access to the cluster as an account of a level; as ``api`` if the cluster does not enforce RBAC.
+
+    ``jobs`` are the namespaces in which gpuctl_rbac binds a level for the whole cluster; without them, it is those that
+    tests have yet to create, too.
+    """
     prefix = make_namespace(api)
     created: list[dict[str, Any]] = []
     try:
@@ -31,7 +40,9 @@ def account(api: Api, level: str, namespaces: Sequence[str] | None = None) -> It
         if status != 403:
             yield api
             return
-        for obj in (*levels.cluster_roles(level), *levels.bindings("tester", prefix, level, namespaces)):
+        if level == levels.ADMINISTER:
+            api.call("POST", PATHS["namespace"], system_namespace())
+        for obj in (*levels.cluster_roles(level), *_bindings(prefix, level, namespaces, jobs)):
             created.append(_renamed(obj, prefix))
             api.create(obj["kind"].lower(), created[-1], obj["metadata"].get("namespace", ""))
         eventually(lambda: own.call("GET", place)[0] == 200)  # the authorizer caches
@@ -40,6 +51,24 @@ def account(api: Api, level: str, namespaces: Sequence[str] | None = None) -> It
         for obj in reversed(created):
             api.delete(obj["kind"].lower(), obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
         remove_namespaces(api, prefix)
+
+
+def make_priority_classes(api: Api) -> None:
+    """As gpuctl_rbac does for accounts that submit, if they are missing."""
+    found = {obj["metadata"]["name"] for obj in api.list("priorityclass")}
+    for desired in map(priority_class, PRIORITIES):
+        if desired["metadata"]["name"] not in found:
+            api.call("POST", PATHS["priorityclass"], desired)
+
+
+def _bindings(
+    prefix: str, level: str, namespaces: Sequence[str] | None, jobs: Sequence[str] | None
+) -> Iterator[dict[str, Any]]:
+    jobs = namespaces if jobs is None else jobs
+    for obj in levels.bindings("tester", prefix, level, namespaces, [_ALL] if jobs is None else jobs):
+        if obj["metadata"].get("namespace") == _ALL:
+            obj = {**obj, "kind": "ClusterRoleBinding", "metadata": {**obj["metadata"], "namespace": ""}}
+        yield obj
 
 
 def _token(api: Api, namespace: str) -> str:

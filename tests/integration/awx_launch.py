@@ -5,7 +5,7 @@ variables, and the credential as variables of the environment."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,17 +37,29 @@ class Launched:
         return [entry["res"] for entry in data if entry["task"] == task]
 
 
-def templates() -> dict[str, dict[str, Any]]:
-    """The job templates of awx/config by name."""
-    given = yaml.safe_load((AWX / "config" / "job_templates.yml").read_text())["gpuctl_awx_job_templates"]
-    return {template["name"]: template for template in given}
+def templates(team: str = "team", namespaces: Sequence[str] = ("default",)) -> dict[str, dict[str, Any]]:
+    """The job templates that awx/configure.yml makes of awx/config for administrators and for a team, by name."""
+    given = yaml.safe_load((AWX / "config" / "job_templates.yml").read_text())
+    question = given["gpuctl_awx_namespace_question"] | {"choices": [*namespaces], "default": namespaces[0]}
+    found = {template["name"]: template for template in given["gpuctl_awx_job_templates"]}
+    for template in given["gpuctl_awx_team_job_templates"]:
+        first, *others = template["survey"]
+        asked = [question] if template.get("asks_for_namespace", True) else []
+        found[f"{template['name']} {team}"] = {**template, "survey": [first, *asked, *others]}
+    return found
 
 
 def launch(
-    directory: Path, name: str, answers: Mapping[str, Any], environment: Mapping[str, str], project: Path | None = None
+    directory: Path,
+    name: str,
+    answers: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    namespaces: Sequence[str] = ("default",),
+    project: Path | None = None,
 ) -> Launched:
-    """Run a template. ``project``: a checked-out project other than awx/project."""
-    template = templates()[name]
+    """Run a template. ``namespaces``: those of the team. ``project``: a checked-out project other than awx/project."""
+    template = templates(namespaces=namespaces)[name]
     checked_out = directory / "project"
     shutil.rmtree(checked_out, ignore_errors=True)
     shutil.copytree(project or AWX / "project", checked_out)

@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import ADMINISTER, SUBMIT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import (
+    ADMINISTER,
+    SUBMIT,
+    cluster_roles,
+)
 from kubesim import Cluster
 
 from . import recorder as recording
-from .accounts import account
+from .accounts import account, make_priority_classes
 from .ansible import Ansible
 from .api import Api, eventually
 from .namespaces import make_namespace, remove_namespaces, wait_for_removals
@@ -53,9 +57,22 @@ def api(kubeconfig: Path) -> Iterator[Api]:
 
 @pytest.fixture(scope="session")
 def administrator(api: Api) -> Iterator[Api]:
-    """The cluster as an account of the level administer sees it: in whose name the tests run Ansible."""
+    """The cluster as an account of the level administer sees it: in whose name the tests run Ansible.
+
+    A cluster administrator has run gpuctl_rbac before, which writes the roles that such an account may only bind.
+    """
+    before = {obj["metadata"]["name"] for obj in api.list("clusterrole")}
+    roles = cluster_roles(ADMINISTER)
+    for role in roles:
+        if role["metadata"]["name"] in before:
+            api.patch("clusterrole", role["metadata"]["name"], {"rules": role["rules"]})
+        else:
+            api.create("clusterrole", role)
     with account(api, ADMINISTER) as own:
         yield own
+    for role in roles:
+        if role["metadata"]["name"] not in before:
+            api.delete("clusterrole", role["metadata"]["name"])
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +93,7 @@ def recorder(_recorder: Recorder, administrator: Api) -> Recorder:
 @pytest.fixture
 def submitter(api: Api, recorder: Recorder, namespace: str) -> Iterator[Api]:
     """Run Ansible in the name of an account that may submit jobs to the test's namespace, and nothing else."""
+    make_priority_classes(api)
     with account(api, SUBMIT, [namespace]) as own:
         recorder.identity = own
         yield own

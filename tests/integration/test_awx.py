@@ -24,16 +24,19 @@ Launch = Callable[[str, Mapping[str, Any]], Launched]
 
 
 @pytest.fixture
-def awx(ansible: Ansible, tmp_path: Path) -> Launch:
-    """Launches templates with a credential of the type "GPU cluster"."""
+def awx(ansible: Ansible, tmp_path: Path, namespace: str) -> Launch:
+    """Launches templates with a credential of the type "GPU cluster", those of a team with its own."""
     credential = {**ansible.environment, "K8S_AUTH_CONTEXT": ""}  # the context is optional, and empty then
-    return partial(_launch, tmp_path / "job", credential)
+    return partial(_launch, tmp_path / "job", credential, [namespace])
 
 
-def _launch(directory: Path, credential: Mapping[str, str], name: str, answers: Mapping[str, Any]) -> Launched:
+def _launch(
+    directory: Path, credential: Mapping[str, str], namespaces: list[str], name: str, answers: Mapping[str, Any]
+) -> Launched:
     shutil.rmtree(directory, ignore_errors=True)  # a container is fresh for each job
     directory.mkdir()
-    return launch(directory, name, answers, credential)
+    bound = {"GPUCTL_ALLOWED_NAMESPACES": ",".join(namespaces) if name.endswith(" team") else ""}
+    return launch(directory, name, answers, {**credential, **bound}, namespaces=namespaces)
 
 
 def training(namespace: str, **answers: Any) -> dict[str, Any]:
@@ -42,7 +45,7 @@ def training(namespace: str, **answers: Any) -> dict[str, Any]:
 
 def test_a_training_of_answers(awx: Launch, api: Api, namespace: str):
     done = awx(
-        "GPU submit training",
+        "GPU submit training team",
         training(
             namespace,
             gpuctl_command="echo start && python train.py --lr 2e-5",
@@ -71,7 +74,7 @@ def test_a_training_of_answers(awx: Launch, api: Api, namespace: str):
 
 def test_what_is_left_empty_is_not_given(awx: Launch, api: Api, namespace: str):
     answers = {"gpuctl_cpu": "1", "gpuctl_memory": "1Gi", "gpuctl_wait": "no"}
-    done = awx("GPU submit training", training(namespace, **answers))
+    done = awx("GPU submit training team", training(namespace, **answers))
     assert done.status == "successful", done.output
     job = api.get("job", "sft", namespace)
     assert job["metadata"]["labels"]["runwhere.ai/pool"] == "default"
@@ -82,7 +85,7 @@ def test_what_is_left_empty_is_not_given(awx: Launch, api: Api, namespace: str):
 
 def test_numbers_as_texts_and_a_command_as_a_list(awx: Launch, api: Api, namespace: str):
     answers = {"gpuctl_command": ' ["python", "-c", "print(\'it is\')"]', "gpuctl_cpu": "0.5", "gpuctl_memory": "1Gi"}
-    done = awx("GPU submit training", training(namespace, gpuctl_wait="no", gpuctl_node_count=2, **answers))
+    done = awx("GPU submit training team", training(namespace, gpuctl_wait="no", gpuctl_node_count=2, **answers))
     assert done.status == "successful", done.output
     job = api.get("job", "sft", namespace)
     assert job["spec"]["completions"] == 2
@@ -92,7 +95,7 @@ def test_numbers_as_texts_and_a_command_as_a_list(awx: Launch, api: Api, namespa
 def test_the_events_show_what_was_done_and_hand_it_on(awx: Launch, namespace: str):
     manifests = yaml.safe_dump_all([compute("a"), compute("b")])
     answers = {"gpuctl_definition": manifests, "gpuctl_namespace": namespace, "gpuctl_wait": "yes"}
-    first = awx("GPU submit manifests", answers)
+    first = awx("GPU submit manifests team", answers)
     assert first.status == "successful", first.output
     lines = [line.split() for line in first.output.splitlines()]
     (a, b) = (next(line for line in lines if line[:2] == [name, namespace]) for name in ("a", "b"))
@@ -101,13 +104,13 @@ def test_the_events_show_what_was_done_and_hand_it_on(awx: Launch, namespace: st
     submitted = first.artifacts["gpuctl_submitted"]
     assert [{job["name"], job["status"]} for job in submitted] == [{"a", "Running"}, {"b", "Running"}]
 
-    again = awx("GPU submit manifests", answers)
+    again = awx("GPU submit manifests team", answers)
     assert [job["action"] for job in again.artifacts["gpuctl_submitted"]] == ["unchanged", "unchanged"]
 
 
 def test_a_mistake_is_reported_in_one_message(awx: Launch, namespace: str, recorder: Recorder):
     answers = {"gpuctl_cpu": "lots", "gpuctl_memory": "1Gi", "gpuctl_env": "LR 2e-5"}
-    done = awx("GPU submit training", training(namespace, **answers))
+    done = awx("GPU submit training team", training(namespace, **answers))
     assert done.status == "failed"
     assert done.output.count("resources.cpu") == 1
     assert done.output.count("environment.env") == 1
@@ -122,9 +125,35 @@ def test_the_status(awx: Launch, ansible: Ansible, namespace: str, namespaces: s
     assert ["web", namespace] in [line.split()[:2] for line in done.output.splitlines()]
 
 
+def test_the_status_of_a_team_is_that_of_its_namespaces(awx: Launch, ansible: Ansible, namespace: str):
+    ansible.job(definition=compute("web"), namespace=namespace)
+    theirs = f"t-{namespace}"
+    ansible.job(definition=compute(theirs), namespace="default")
+    try:
+        done = awx("GPU status team", {})
+        assert done.status == "successful", done.output
+        (jobs,) = done.results("Show the jobs")
+        assert ["web", namespace] in [line.split()[:2] for line in jobs["msg"]]
+        assert theirs not in done.output
+    finally:
+        ansible.job(name=theirs, namespace="default", state="absent", force=True)
+
+
+@pytest.mark.parametrize("place", ["default", "kube-system", "gpuctl-system"])
+def test_a_manifest_does_not_leave_the_namespaces_of_the_team(
+    awx: Launch, recorder: Recorder, namespace: str, place: str
+):
+    manifests = yaml.safe_dump_all([compute("a"), {**compute("b"), "job": {"name": "b", "namespace": place}}])
+    done = awx("GPU submit manifests team", {"gpuctl_definition": manifests, "gpuctl_wait": "no"})
+    assert done.status == "failed"
+    (failed,) = done.results("Apply the state of the jobs")
+    assert place in failed["msg"]
+    assert recorder.writes == []
+
+
 def test_logs(awx: Launch, ansible: Ansible, namespace: str):
     ansible.job(definition=compute("web"), namespace=namespace, wait=True, wait_timeout=60)
-    done = awx("GPU logs", {"gpuctl_name": "web", "gpuctl_namespace": namespace, "gpuctl_tail": 5})
+    done = awx("GPU logs team", {"gpuctl_name": "web", "gpuctl_namespace": namespace, "gpuctl_tail": 5})
     assert done.status == "successful", done.output
 
 
@@ -136,15 +165,15 @@ def test_the_life_of_a_service(awx: Launch, ansible: Ansible, api: Api, namespac
         return api.get("deployment", "web", namespace)["spec"]["replicas"]
 
     for template, more, expected in (
-        ("GPU pause", {}, 0),
-        ("GPU resume", {}, 1),
-        ("GPU scale", {"gpuctl_replicas": 2}, 2),
-        ("GPU restart", {}, 2),
+        ("GPU pause team", {}, 0),
+        ("GPU resume team", {}, 1),
+        ("GPU scale team", {"gpuctl_replicas": 2}, 2),
+        ("GPU restart team", {}, 2),
     ):
         done = awx(template, {**which, **more})
         assert done.status == "successful", done.output
         assert replicas() == expected, template
-    assert awx("GPU delete", which).status == "successful"
+    assert awx("GPU delete team", which).status == "successful"
     assert eventually(lambda: api.get("deployment", "web", namespace) is None)
 
 
@@ -163,7 +192,7 @@ def test_plan_and_drift_show_what_apply_then_does(
         folder = tmp_path / "job"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        return launch(folder, name, {}, ansible.environment, project)
+        return launch(folder, name, {}, ansible.environment, project=project)
 
     drift = run("GPU drift")
     assert drift.status == "failed"
@@ -192,4 +221,4 @@ def test_every_template_that_asks_for_a_job_asks_alike() -> None:
 def test_the_guide_lists_the_templates() -> None:
     guide = (ROOT / "docs" / "docsite" / "rst" / "guide_awx.rst").read_text()
     table = guide[guide.index("* - Job template") : guide.index("Who may use which")]
-    assert set(re.findall(r"``(GPU [^`]+)``", table)) == set(templates())
+    assert set(re.findall(r"``(GPU [^`]+)``", table)) == set(templates(team="TEAM"))

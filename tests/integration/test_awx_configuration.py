@@ -15,7 +15,9 @@ from tools.peers import awx_awx
 
 from .ansible import ROOT, Ansible, Run
 from .awx_double import Awx, Rejected, check_survey, running
+from .awx_launch import templates
 
+NAMESPACES = ["team-a", "team-a-dev"]
 PROJECT = ROOT / "awx" / "project"
 # It changes with awx/config and nothing else.
 pytestmark = pytest.mark.nightly
@@ -34,12 +36,14 @@ class Configured:
 def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
     folder = tmp_path_factory.mktemp("awx")
     (folder / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n# s3cret\n")
+    (folder / "team-a").write_text("apiVersion: v1\nkind: Config\n# t3am\n")
     awx = Awx(PROJECT)
     awx.create("organizations", {"name": "Default"})
     variables = {
         "gpuctl_awx_project": "https://git.example.com/ml/gpu.git",
         "gpuctl_awx_image": "registry.example.com/gpuctl-ee:1.0",
         "gpuctl_awx_kubeconfig": str(folder / "kubeconfig"),
+        "gpuctl_awx_teams": [{"name": "team-a", "namespaces": NAMESPACES, "kubeconfig": str(folder / "team-a")}],
     }
     with running(awx) as url:
         paths = f"{ROOT / '.cache' / 'collections'}:{awx_awx()}"
@@ -58,11 +62,32 @@ def test_every_playbook_of_the_project_has_a_template(configured: Configured):
 
 def test_the_credential_hands_the_kubeconfig_on_as_a_file(configured: Configured):
     assert "s3cret" not in configured.first.output
-    (credential,) = configured.awx.objects["credentials"].values()
+    credential = configured.awx.named("credentials", "gpuctl")
     assert "s3cret" in credential["inputs"]["kubeconfig"]
     injectors = configured.awx.named("credential_types", "GPU cluster")["injectors"]
     assert injectors["file"] == {"template.kubeconfig": "{{ kubeconfig }}"}
     assert injectors["env"]["K8S_AUTH_KUBECONFIG"] == "{{ tower.filename.kubeconfig }}"
+
+
+def test_a_team_has_a_credential_for_its_namespaces_and_templates_that_use_no_other(configured: Configured):
+    awx = configured.awx
+    assert "t3am" not in configured.first.output
+    team, administrators = awx.named("credentials", "gpuctl team-a"), awx.named("credentials", "gpuctl")
+    assert "t3am" in team["inputs"]["kubeconfig"]
+    assert team["inputs"]["namespaces"] == "team-a,team-a-dev"
+    injected = awx.named("credential_types", "GPU cluster")["injectors"]["env"]
+    assert injected["GPUCTL_ALLOWED_NAMESPACES"] == "{{ namespaces | default('') }}"
+    expected = templates("team-a", NAMESPACES)
+    made = {template["name"]: template for template in awx.objects["job_templates"].values()}
+    assert made.keys() == expected.keys()
+    for name, template in made.items():
+        used = awx.links[f"job_templates/{template['id']}/credentials"]
+        assert used == [(team if name.endswith(" team-a") else administrators)["id"]], name
+        assert not template["ask_variables_on_launch"], name
+        assert not template["ask_credential_on_launch"], name
+        assert awx.surveys[template["id"]].get("spec", []) == expected[name].get("survey", []), name
+        provisions = template["playbook"] == "provision.yml"
+        assert not (provisions and name.endswith(" team-a"))
 
 
 def test_a_plan_is_approved_before_it_is_applied(configured: Configured):
@@ -95,7 +120,7 @@ def test_a_second_run_changes_nothing_and_a_third_what_somebody_changed(configur
     assert "changed=0 " in configured.again().output
     assert awx.writes == []
 
-    template = awx.named("job_templates", "GPU submit training")
+    template = awx.named("job_templates", "GPU submit training team-a")
     template["job_type"] = "check"
     awx.surveys[template["id"]]["spec"].pop()
     assert "changed=1 " in configured.again().output

@@ -11,30 +11,21 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import (
     ADMINISTER,
-    LEVELS,
     READ,
     SUBMIT,
     cluster_roles,
 )
 
-from .accounts import account
+from .accounts import account, make_priority_classes
 from .ansible import Ansible, TaskResult
-from .api import Api, eventually
+from .api import PATHS, Api, eventually
 from .manifests import compute, inference, notebook, training
+from .namespaces import remove_namespaces
 from .pools import LEASE, Field
 from .recorder import Permission, Recorder
 
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
 RBAC = "runwhere.gpuctl.gpuctl_rbac"
-ROLES = [role["metadata"]["name"] for level in LEVELS for role in cluster_roles(level)]
-
-
-@pytest.fixture(autouse=True)
-def _leave_no_roles(api: Api) -> Iterator[None]:
-    before = {name for name in ROLES if api.get("clusterrole", name)}
-    yield
-    for name in set(ROLES) - before:
-        api.delete("clusterrole", name)
 
 
 @pytest.fixture
@@ -42,18 +33,39 @@ def robot(api: Api, namespace: str) -> Iterator[dict[str, Any]]:
     """Options for an account of the test; what it was bound to goes away."""
     name = f"t-{secrets.token_hex(4)}"
     yield {"name": name, "namespace": namespace}
-    for obj in api.list("clusterrolebinding"):
+    for kind, obj in [("clusterrolebinding", obj) for obj in api.list("clusterrolebinding")] + role_bindings(api):
         if obj["metadata"]["name"].endswith(f":{namespace}:{name}"):
-            api.delete("clusterrolebinding", obj["metadata"]["name"])
+            api.delete(kind, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
+
+
+def role_bindings(api: Api) -> list[tuple[str, dict[str, Any]]]:
+    """Those of all namespaces, each with its kind."""
+    status, answer = api.call("GET", "/apis/rbac.authorization.k8s.io/v1/rolebindings")
+    assert status == 200, answer
+    return [("rolebinding", obj) for obj in answer["items"]]
 
 
 def grant(ansible: Ansible, robot: dict[str, Any], **options: Any) -> TaskResult:
     return ansible.module("gpuctl_rbac", **robot, **options)
 
 
-def may(api: Api, robot: dict[str, Any], verb: str, resource: str, namespace: str = "", group: str = "") -> bool:
+def may(
+    api: Api,
+    robot: dict[str, Any],
+    verb: str,
+    resource: str,
+    namespace: str = "",
+    group: str = "",
+    subresource: str = "",
+) -> bool:
     """What the cluster says that the account may do."""
-    attributes = {"verb": verb, "resource": resource, "namespace": namespace, "group": group}
+    attributes = {
+        "verb": verb,
+        "resource": resource,
+        "namespace": namespace,
+        "group": group,
+        "subresource": subresource,
+    }
     user = f"system:serviceaccount:{robot['namespace']}:{robot['name']}"
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -118,7 +130,8 @@ def test_an_unmanaged_account_is_bound_and_not_changed(
     eventually(lambda: not may(api, robot, "list", "pods", namespace))
 
 
-def test_a_manually_changed_role_is_restored(ansible: Ansible, api: Api, robot: dict[str, Any]):
+def test_a_manually_changed_role_is_restored(ansible: Ansible, api: Api, recorder: Recorder, robot: dict[str, Any]):
+    recorder.identity = api  # Only a cluster administrator writes roles.
     grant(ansible, robot, level=READ)
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     api.patch("clusterrole", "gpuctl-read", {"rules": everything})
@@ -143,6 +156,13 @@ def test_an_unmanaged_binding_is_not_changed(ansible: Ansible, api: Api, namespa
         ({"name": "a"}, ["state is present but all of the following are missing: level"]),
         ({"name": "a", "level": "submit"}, ["level is submit but all of the following are missing: namespaces"]),
         ({"name": "a", "level": "read", "namespaces": []}, ["namespaces: must not be empty"]),
+        (
+            {"name": "a", "level": "submit", "namespaces": ["kube-system", "default", "gpuctl-system"]},
+            [
+                "namespaces: reserved for Kubernetes itself: kube-system. Remove it.",
+                "namespaces: reserved for gpuctl itself: gpuctl-system.",
+            ],
+        ),
         ({"name": "a", "level": "administer", "namespaces": ["b"]}, ["not allowed with level administer"]),
         (
             {"name": "A_b", "namespace": "C", "level": "read"},
@@ -171,6 +191,88 @@ def test_no_account_grants_more_than_it_holds(
     assert recorder.writes == []
 
 
+def test_read_for_the_whole_cluster_has_no_logs_of_the_system(ansible: Ansible, api: Api, robot: dict[str, Any]):
+    done = grant(ansible, robot, level=READ)
+    assert done.changed, done.message
+    eventually(lambda: may(api, robot, "get", "pods", robot["namespace"], subresource="log"))
+    assert may(api, robot, "list", "pods", "kube-system")
+    for namespace in ("kube-system", "kube-public", "gpuctl-system", ""):
+        assert not may(api, robot, "get", "pods", namespace, subresource="log"), namespace
+
+
+def test_administer_is_not_cluster_admin(ansible: Ansible, api: Api, recorder: Recorder, robot: dict[str, Any]):
+    recorder.identity = api
+    done = grant(ansible, robot, level=ADMINISTER)
+    assert done.changed, done.message
+    own = robot["namespace"]
+    eventually(lambda: may(api, robot, "create", "deployments", own, "apps"))
+    assert may(api, robot, "patch", "nodes")
+    assert may(api, robot, "delete", "configmaps", "gpuctl-system")
+    rbac = "rbac.authorization.k8s.io"
+    forbidden = [
+        *((verb, "deployments", "kube-system", "apps") for verb in ("create", "patch", "delete")),
+        *((verb, "jobs", "gpuctl-system", "batch") for verb in ("create", "patch", "delete")),
+        *((verb, "configmaps", "kube-system", "") for verb in ("create", "patch", "delete")),
+        *((verb, "leases", "kube-system", "coordination.k8s.io") for verb in ("get", "create", "patch")),
+        ("patch", "leases", "gpuctl-system", "coordination.k8s.io"),
+        *((verb, "serviceaccounts", "kube-system", "") for verb in ("create", "delete")),
+        *((verb, "pods", "kube-system", "") for verb in ("create", "delete", "deletecollection")),
+        *((verb, "clusterroles", "", rbac) for verb in ("create", "patch", "escalate", "bind")),
+        *((verb, "roles", own, rbac) for verb in ("create", "patch", "escalate", "bind")),
+        *((verb, "secrets", place, "") for verb in ("get", "list") for place in (own, "kube-system", "")),
+        ("create", "pods", own, ""),
+        ("patch", "priorityclasses", "", "scheduling.k8s.io"),
+    ]
+    assert [attempt for attempt in forbidden if may(api, robot, *attempt)] == []
+
+
+@pytest.mark.parametrize("other", ["cluster-admin", "edit"])
+def test_administer_binds_no_roles_of_others(
+    administrator: Api, api: Api, namespace: str, robot: dict[str, Any], other: str
+):
+    if administrator is api:
+        pytest.skip("this cluster does not enforce RBAC")
+    subject = {"kind": "ServiceAccount", "name": robot["name"], "namespace": namespace}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": other}
+    binding = {"metadata": {"name": f"gpuctl-read:{namespace}:{robot['name']}"}, "roleRef": ref, "subjects": [subject]}
+    for path in (PATHS["clusterrolebinding"], PATHS["rolebinding"].format(namespace)):
+        status, answer = administrator.call("POST", path, binding)
+        assert status == 403, answer
+        assert "attempting to grant RBAC permissions not currently held" in answer["message"]
+
+
+def test_a_level_for_the_whole_cluster_reaches_namespaces_of_later_quotas(
+    ansible: Ansible, api: Api, field: Field, namespace: str, robot: dict[str, Any]
+):
+    later = f"{namespace}-later"
+    quota = {"kind": "quota", "quota": {"name": field.pool("q")}, "users": {later: {"cpu": 64}}}
+    grant(ansible, robot, level=ADMINISTER)
+    try:
+        task = {"definition": quota}
+        predicted = ansible.module("gpuctl_quota", **task, check=True)
+        done = ansible.module("gpuctl_quota", **task)
+        assert done.changed, done.message
+        assert predicted.diff == done.diff
+        eventually(lambda: may(api, robot, "create", "jobs", later, "batch"))
+    finally:
+        remove_namespaces(api, later)
+
+
+def test_an_account_that_more_may_use_does_not_live_where_jobs_run(
+    ansible: Ansible, recorder: Recorder, namespace: str, robot: dict[str, Any]
+):
+    team = {"name": f"{robot['name']}-team", "namespace": "gpuctl-system"}
+    try:
+        assert not grant(ansible, team, level=SUBMIT, namespaces=[namespace]).failed
+        recorder.clear()
+        refused = grant(ansible, robot, level=ADMINISTER)
+        assert refused.failed
+        assert f"whoever submits jobs to namespace {namespace} can run them as any account of it" in refused.message
+        assert recorder.writes == []
+    finally:
+        grant(ansible, team, state="absent")
+
+
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
 # Only sent when somebody else writes, or deletes, at the same moment (the object is read again), or has changed a job,
@@ -186,15 +288,16 @@ IN_RACES: set[Permission] = {
 
 
 @contextmanager
-def acting(api: Api, recorder: Recorder, level: str, namespaces: list[str] | None = None) -> Iterator[None]:
+def acting(
+    api: Api, recorder: Recorder, level: str, namespaces: list[str] | None = None, jobs: list[str] | None = None
+) -> Iterator[None]:
     """Run Ansible as an account of a level; afterwards, what it used has to be what the level allows."""
-    with account(api, level, namespaces) as own:
+    with account(api, level, namespaces, jobs) as own:
         if own is api:
             pytest.skip("this cluster does not enforce RBAC")
         recorder.identity = own
         recorder.clear()
-        for obj in api.list("priorityclass", labels=OURS):  # the first job creates them again
-            api.delete("priorityclass", obj["metadata"]["name"])
+        make_priority_classes(api)
         yield
         used: set[Permission] = set().union(
             *(request.permissions for request in recorder.requests if request.status != 403)
@@ -254,7 +357,11 @@ def test_administer_allows_what_all_modules_use(
     ansible: Ansible, api: Api, recorder: Recorder, field: Field, namespace: str, robot: dict[str, Any]
 ):
     api.call("DELETE", LEASE)
-    with acting(api, recorder, ADMINISTER):
+    with acting(api, recorder, ADMINISTER, jobs=[namespace]):
+        api.delete("priorityclass", "gpuctl-high")  # A pool creates it again,
+        api.delete("priorityclass", "gpuctl-low")  # and gpuctl_rbac corrects this one.
+        wrong = {"metadata": {"name": "gpuctl-low", "labels": dict([OURS.split("=")])}, "value": 7}
+        api.create("priorityclass", wrong)
         assert_all_well(ansible, administering(field, namespace, robot))
         assert_all_well(ansible, submitting(namespace))
         assert_all_well(ansible, reading(namespace))

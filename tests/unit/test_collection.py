@@ -35,7 +35,13 @@ CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
 OPTIONAL_FRAGMENTS = [
     f"{COLLECTION}.{name}"
-    for name in ("manifests", "manifests.conflicts", "connection.concurrency", "attributes.write_module")
+    for name in (
+        "manifests",
+        "manifests.conflicts",
+        "connection.concurrency",
+        "connection.namespaces",
+        "attributes.write_module",
+    )
 ]
 INFO_FRAGMENTS = ["connection", "attributes", "attributes.info_module", "attributes.actiongroup_gpuctl"]
 

@@ -20,7 +20,6 @@ from ..kube.resources import (
     JOB,
     NODE,
     POD,
-    PRIORITY_CLASS,
     SECRET,
     SERVICE,
     STATEFUL_SET,
@@ -89,12 +88,6 @@ def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return str(in_series or event.get("lastTimestamp") or event.get("eventTime") or "")
 
     return sorted(events, key=last_seen)
-
-
-def existing_priority_classes(client: Client) -> set[str] | None:
-    """The names of all PriorityClasses; None if listing them is forbidden."""
-    found = if_allowed(lambda: client.list_objects(PRIORITY_CLASS, metadata_only=True), None)
-    return None if found is None else {obj["metadata"]["name"] for obj in found}
 
 
 def selector_of(names: set[str]) -> str:

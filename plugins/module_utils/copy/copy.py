@@ -9,7 +9,8 @@ from typing import Any
 from ..engine.results import map_diff
 from ..labels import DEFAULT_NAMESPACE, MAIN_CONTAINER
 from ..manifest.problems import abridged, number_of
-from ..options import Options, option
+from ..namespaces import NamespaceOptions, require_allowed
+from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
 from .copy_container import Container
 from .copy_direction import DIRECTIONS, Sides
@@ -21,7 +22,7 @@ _NAMED = 5  # files in a warning
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyOptions(Options):
+class CopyOptions(NamespaceOptions):
     name: str = option("str", required=True)
     namespace: str | None = option("str")
     pod: str | None = option("str")
@@ -66,6 +67,7 @@ MODULE = ModuleSpec(CopyOptions, run)
 def _container(task: Task[CopyOptions]) -> Container:
     options = task.options
     job = (options.namespace or DEFAULT_NAMESPACE, options.name)
+    require_allowed(task, job[:1])
     try:
         pod = pod_to_copy(task.client(), job, options.pod, options.container)
     except ValueError as problem:

@@ -308,5 +308,14 @@ def with_hint(error: ApiError, plan: Plan) -> str:
             f"job.namespace or the option namespace to another one."
         )
     if error.status == 403 and "priorityclasses" in error.message:
-        return f"{error}. An admin must create the PriorityClasses gpuctl-high, gpuctl-medium and gpuctl-low once."
+        name = error.path.rpartition("/")[2]
+        return (
+            f"PriorityClass {name} not found, and this account may not create it. Ask an administrator to run "
+            f"gpuctl_rbac with level submit, which creates it."
+        )
+    if error.status == 403 and "/clusterroles/" in error.path:
+        return (
+            f"{error}. The role is missing or of another version. Ask a cluster administrator to run gpuctl_rbac once "
+            f"with level administer, which writes the roles of all levels."
+        )
     return str(error)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..namespaces import NamespaceOptions
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task
 from .apply_jobs import apply_jobs
@@ -16,7 +17,7 @@ from .states import state_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobOptions(ConcurrencyOptions):
+class JobOptions(ConcurrencyOptions, NamespaceOptions):
     state: str = option("str", choices=["present", "absent", "paused", "resumed", "restarted"], default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")

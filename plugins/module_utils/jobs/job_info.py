@@ -17,7 +17,8 @@ from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ..labels import APP, JOB_TYPE, POOL, job_name_of
 from ..manifest.secrets import live_secret_values, redact
-from ..options import Options, option
+from ..namespaces import NamespaceOptions, listed_namespaces
+from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
 from .job_rows import event_rows, job_row, pod_row
 from .select import JOB_KINDS
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobInfoOptions(Options):
+class JobInfoOptions(NamespaceOptions):
     name: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     pool: str | None = option("str")
@@ -142,10 +143,10 @@ def _select(
 def _list(
     task: InfoTask, resource: Resource, slim: Callable[[Object], T], *, labels: str = "", fields: str = ""
 ) -> list[T]:
-    namespaces: list[str | None] = list(dict.fromkeys(task.options.namespaces or ())) or [None]
+    namespaces = listed_namespaces(task, task.options.namespaces or None)
     return [
         found
-        for namespace in namespaces
+        for namespace in ([None] if namespaces is None else namespaces)
         for found in task.client().list_slim(resource, slim, namespace, labels=labels, fields=fields)
     ]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.read import ByJob, JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.read import ByJob, JobId, read_jobs, read_pods
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
@@ -22,6 +22,7 @@ from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
+from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
 from .select import SelectedJob
@@ -40,7 +41,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     task.mask(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
-    classes = existing_priority_classes(client)
+    classes = read_priority_classes(client)
     now = datetime.now(timezone.utc)
     plans = []
     for job in jobs:
@@ -49,10 +50,13 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
         needed = None if plan.ended else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
-            # Never updated: its value is immutable, and others use it.
+            # Never updated here: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
         plans.append(plan)
     plans = _after_predecessors(task, _validated(task, plans))
+    if any(plan.changed for plan in plans):
+        for problem in priority_class_problems(classes or {}):
+            task.warn(problem)
     for job, plan in zip(jobs, plans, strict=True):
         if plan.changed:  # Unchanged jobs do not repeat their warnings at every run.
             for warning in job.warnings:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..manifest.digest import digest_of
 from ..manifest.secrets import secret_values
+from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem
 from ..task import Task, TaskFailed
 from .transitions import not_scalable_reason
 
@@ -46,6 +47,8 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
     if options.replicas is not None and options.state != "present":
         raise TaskFailed(f"replicas is only valid with state=present: state is {options.state}. Remove one of them.")
     if options.name:
+        if problem := _namespace_rule(task)(namespace):
+            raise TaskFailed(f"namespace: {problem} Nothing was changed.")
         return [SelectedJob(namespace, options.name, options.kind)]
     return _from_manifests(task, namespace, builds_objects)
 
@@ -56,7 +59,8 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
     from .objects.job_objects import build
 
     replicas = task.options.replicas
-    jobs, others, not_scalable = [], [], []
+    namespace_problem_of = _namespace_rule(task)
+    jobs, others, refused = [], [], []
     for document in load(task.options.src or (), task.options.definition, default_namespace):
         model = document.model
         if isinstance(model, (Pool, Quota)):
@@ -64,6 +68,10 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
             continue
         task.mask(secret_values(model))
         namespace = model.job.namespace or default_namespace
+        if problem := namespace_problem_of(namespace):
+            place = "job.namespace" if model.job.namespace else "option namespace"
+            refused.append(f"{document.origin}: {place}: {problem}")
+            continue
         if not builds_objects:
             jobs.append(SelectedJob(namespace, model.job.name, model.kind))
             continue
@@ -73,7 +81,7 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
             if reason is None and isinstance(model, (Inference, Compute)):
                 model = model.model_copy(update={"service": model.service.model_copy(update={"replicas": replicas})})
             else:
-                not_scalable.append(f"{document.origin}: replicas of {model.kind} {model.job.name}: {reason}")
+                refused.append(f"{document.origin}: replicas of {model.kind} {model.job.name}: {reason}")
                 continue
         built = build(model, namespace)
         jobs.append(
@@ -87,11 +95,18 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
                 digest_of(model) if isinstance(model, Training) else None,
             )
         )
-    if not_scalable:
-        raise TaskFailed("\n".join([*not_scalable, "Nothing was changed."]))
+    if refused:
+        raise TaskFailed("\n".join([*refused, "Nothing was changed."]))
     if not jobs and not task.options.allow_empty:
         raise TaskFailed(
             f"no job found, only: {', '.join(others)}. The kinds of jobs are {', '.join(JOB_KINDS)}; use gpuctl_pool "
             f"and gpuctl_quota for the others."
         )
     return jobs
+
+
+def _namespace_rule(task: Task[JobOptions]) -> Callable[[str], str | None]:
+    """What is wrong with a namespace for the jobs of the task. A job that is where none belongs can be deleted."""
+    rule = namespace_problem if task.options.state == "absent" else job_namespace_problem
+    allowed = allowed_namespaces(task)
+    return lambda namespace: rule(namespace, allowed)

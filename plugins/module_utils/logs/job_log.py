@@ -16,7 +16,8 @@ from ..kube.errors import ApiError
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
 from ..manifest.problems import number_of
 from ..manifest.secrets import live_secret_values
-from ..options import Options, option
+from ..namespaces import NamespaceOptions, require_allowed
+from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
 from .absence import no_pods_message, not_started_reasons
 from .host_file import HostFile, parse_mode
@@ -29,7 +30,7 @@ _AT_ONCE = 8  # pods; fewer than the connections that the client keeps
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobLogOptions(Options):
+class JobLogOptions(NamespaceOptions):
     name: str = option("str", required=True)
     namespace: str | None = option("str")
     pod: str | None = option("str")
@@ -52,6 +53,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     """
     request = _request(task.options)
     job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
+    require_allowed(task, job[:1])
     pods, secrets = _pods(task, job, request)
     logs = run_concurrently(lambda pod: _read(task.client(), pod, request, secrets), pods, _AT_ONCE)
     _explain_not_started(task.client(), job, logs, request.options.container)

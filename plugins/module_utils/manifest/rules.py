@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Optional
 
 from .. import quantity
-from ..labels import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, RESERVED_NAMESPACES, SYSTEM_NAMESPACE
+from ..labels import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, RESERVED_NAMESPACES, SYSTEM_NAMESPACE, owner_of_reserved
 from ._pydantic import PydanticCustomError, core_schema
 
 # Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
@@ -214,8 +214,7 @@ def _check_target(value: str) -> Any:
 
 def _check_quota_namespace(value: str) -> Any:
     _DNS_RULE.check(value)
-    if value.startswith(RESERVED_NAMESPACES) or value == SYSTEM_NAMESPACE:
-        owner = "gpuctl" if value == SYSTEM_NAMESPACE else "Kubernetes"
+    if owner := owner_of_reserved(value):
         raise value_error(f"namespace reserved for {owner} itself", "Remove it. A limit there can stop the cluster")
     return value
 

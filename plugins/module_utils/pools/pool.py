@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..jobs.priority_classes import provide_priority_classes
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .guarded import apply_under_lease, permission_hint
@@ -67,7 +68,10 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
             )
     for warning in plans.warnings:
         task.warn(warning)
-    return {**pool_results(plans), "diff": task.diff(lambda: pool_diffs(plans))}
+    diff = task.diff(lambda: pool_diffs(plans))
+    if plans.changed and task.options.state == "present":
+        diff += provide_priority_classes(task)
+    return {**pool_results(plans), "diff": diff}
 
 
 MODULE = ModuleSpec(PoolOptions, run, POOL_CONSTRAINTS)

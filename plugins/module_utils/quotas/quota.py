@@ -6,10 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..jobs.priority_classes import provide_priority_classes
+from ..namespaces import NamespaceOptions, require_allowed
 from ..options import ConcurrencyOptions, option
+from ..rbac.new_namespaces import grant_in_new_namespaces
 from ..task import ModuleSpec, Task, TaskFailed
 from .live_quotas import LiveQuotas, contents_lost, read_live_quotas
-from .quota_apply import apply_quotas, deleted_namespaces, validate_quotas
+from .quota_apply import apply_quotas, created_namespaces, deleted_namespaces, validate_quotas
 from .quota_plan import QuotaPlans, plan_quota_removal, plan_quotas
 from .quota_results import quota_results
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotaOptions(ConcurrencyOptions):
+class QuotaOptions(ConcurrencyOptions, NamespaceOptions):
     state: str = option("str", choices=["present", "absent"], default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")
@@ -52,15 +55,21 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     options = task.options
     task.require_non_negative("wait_timeout")
     quotas = _select(options)
+    named = (*(options.namespaces or ()), *(namespace for quota in quotas for namespace in quota.namespaces))
+    require_allowed(task, named, "namespaces" if options.namespaces else "users")
     if not quotas and options.from_manifests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 namespaces: nothing to do"}
 
     def plan(live: LiveQuotas) -> QuotaPlans:
         if options.state == "present":
-            return plan_quotas(quotas, live)
-        return plan_quota_removal(
-            quotas, options.name, options.namespaces, live, delete_namespaces=options.delete_namespaces
-        )
+            plans = plan_quotas(quotas, live)
+        else:
+            plans = plan_quota_removal(
+                quotas, options.name, options.namespaces, live, delete_namespaces=options.delete_namespaces
+            )
+        # Also those that the manifest no longer names.
+        require_allowed(task, (each.namespace for each in plans.plans if each.changed), "quota")
+        return plans
 
     try:
         planned = plan(read_live_quotas(task.client()))
@@ -75,7 +84,12 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
         raise TaskFailed("\n".join([*blockers, "Nothing was changed."]), changed=False, results=[])
     for warning in planned.warnings:
         task.warn(warning)
-    return quota_results(task, dry_runs if task.check_mode else apply_quotas(task, planned, plan), planned)
+    applied = dry_runs if task.check_mode else apply_quotas(task, planned, plan)
+    result = quota_results(task, applied, planned)
+    if result["changed"] and options.state == "present":
+        result["diff"] += grant_in_new_namespaces(task, created_namespaces(each.plan for each in applied))
+        result["diff"] += provide_priority_classes(task)
+    return result
 
 
 MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS)

@@ -149,6 +149,12 @@ def _apply(task: Task[QuotaOptions], plans: Sequence[Plan], done: dict[tuple[str
     raise TaskFailed("\n".join([*map(str, errors), rest]))
 
 
+def created_namespaces(plans: Iterable[Plan]) -> list[str]:
+    """The namespaces that the plans create."""
+    steps = [(plan.namespace, step) for plan in plans for step in plan.prerequisites]
+    return [name for name, step in steps if step.kind == NAMESPACE.kind and step.action is Action.CREATE]
+
+
 def deleted_namespaces(plans: Iterable[Plan]) -> list[str]:
     """The namespaces that the plans delete."""
     steps = [(plan.namespace, step) for plan in plans for step in plan.steps]

@@ -9,13 +9,14 @@ from typing import Any
 from ..kube.concurrency import run_concurrently
 from ..kube.resources import RESOURCE_QUOTA
 from ..labels import MANAGED, QUOTA
-from ..options import Options, option
+from ..namespaces import NamespaceOptions, listed_namespaces
+from ..options import option
 from ..task import ModuleSpec, Task
 from .usage import description_of, over_quota, quota_name_of, usage
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotaInfoOptions(Options):
+class QuotaInfoOptions(NamespaceOptions):
     name: str | None = option("str")
     namespaces: list[str] | None = option("list", elements="str")
     full: bool = option("bool", default=False)
@@ -31,14 +32,13 @@ MODULE = ModuleSpec(QuotaInfoOptions, run)
 
 
 def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
-    client, name, namespaces = task.client(), task.options.name, task.options.namespaces
+    name, namespaces = task.options.name, listed_namespaces(task, task.options.namespaces)
+    client = task.client()
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
         return client.list_objects(RESOURCE_QUOTA, namespace, labels=f"{MANAGED},{QUOTA}")
 
-    found = run_concurrently(
-        read, [None] if namespaces is None else list(dict.fromkeys(namespaces)), client.concurrency
-    )
+    found = run_concurrently(read, [None] if namespaces is None else namespaces, client.concurrency)
     # Filtered by name here, because any name is allowed but not every one is valid in a selector.
     return [obj for objects in found for obj in objects if name is None or quota_name_of(obj) == name]
 

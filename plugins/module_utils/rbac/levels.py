@@ -7,7 +7,8 @@ module with them and compares them with the requests that were sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from .. import labels
 from ..jobs.objects.job_objects import Object, sparse
@@ -17,8 +18,10 @@ from ..kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, S
 READ, SUBMIT, ADMINISTER = "read", "submit", "administer"
 LEVELS = (READ, SUBMIT, ADMINISTER)
 
-# The cluster-scoped permissions of accounts that submit jobs to a namespace.
-_SUBMIT_CLUSTER = "submit-cluster"
+# The roles of a level, by where they are bound. RBAC has no exceptions: what is granted in the whole cluster is granted
+# in kube-system. So what reads logs or writes workloads is only ever bound in the namespaces of jobs.
+_LOGS, _SUBMIT_CLUSTER = "logs", "submit-cluster"
+_ADMINISTER_JOBS, _ADMINISTER_POOLS = "administer-jobs", "administer-pools"
 
 _GROUP = "rbac.authorization.k8s.io"
 
@@ -29,18 +32,59 @@ def account(name: str, namespace: str) -> Object:
 
 
 def cluster_roles(level: str) -> list[Object]:
-    """The ClusterRoles that are bound to accounts of a level."""
-    return [{**_named(CLUSTER_ROLE, role_name(part)), "rules": _rules(part)} for part in _parts(level)]
+    """The ClusterRoles that accounts of a level are bound to; those that administrators may bind are all."""
+    names = _PERMISSIONS if level == ADMINISTER else _ROLES[level]
+    return [{**_named(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
 
 
-def bindings(name: str, namespace: str, level: str, namespaces: Sequence[str] | None) -> list[Object]:
-    """The bindings of an account to a level, in the given namespaces or in the whole cluster (None)."""
-    subject = {"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": namespace}
-    everywhere = [part for part in _parts(level) if namespaces is None or part == _SUBMIT_CLUSTER]
-    return [
-        *(_binding(CLUSTER_ROLE_BINDING, subject, part, None) for part in everywhere),
-        *(_binding(ROLE_BINDING, subject, level, place) for place in namespaces or ()),
-    ]
+def bindings(
+    name: str, namespace: str, level: str, namespaces: Sequence[str] | None, jobs: Iterable[str]
+) -> list[Object]:
+    """The bindings of an account to a level, in the given namespaces or in the whole cluster (None).
+
+    ``jobs`` are those that may have jobs, of the given namespaces or of all.
+    """
+    places: list[tuple[str, str | None]]
+    if level == SUBMIT:
+        places = [(_SUBMIT_CLUSTER, None)]
+    elif namespaces is None:
+        places = [(level, None)]
+    else:
+        places = [(level, place) for place in namespaces]
+    if level == ADMINISTER:
+        places.append((_ADMINISTER_POOLS, labels.SYSTEM_NAMESPACE))
+    places += [(_IN_JOBS[level], place) for place in jobs]
+    return [_binding(_subject(name, namespace), role, place) for role, place in places]
+
+
+def bindings_in_new_namespace(binding: Object, namespace: str) -> list[Object]:
+    """What the accounts of a ClusterRoleBinding get in a new namespace, if it binds them to a level."""
+    role = next((_IN_JOBS[level] for level in LEVELS if binding["roleRef"]["name"] == role_name(level)), None)
+    return [_binding(_subject(*account), role, namespace) for account in accounts_of(binding) if role]
+
+
+def accounts_of(binding: Object) -> list[tuple[str, str]]:
+    """Name and namespace of the service accounts of a binding."""
+    subjects = binding.get("subjects") or ()
+    return [(each["name"], each.get("namespace", "")) for each in subjects if each["kind"] == SERVICE_ACCOUNT.kind]
+
+
+def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[tuple[str, str], tuple[str, str], str]]:
+    """An account that submits, another whose pods it can thereby run, and a role that only that one has.
+
+    Whoever creates pods in a namespace can run them as any service account of it.
+    """
+    held: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
+    for binding in found:
+        for each in accounts_of(binding):
+            held[each].add((binding["roleRef"]["name"], binding["metadata"].get("namespace")))
+    for one, own in held.items():
+        submits = {place for role, place in own if role == role_name(SUBMIT)}
+        harmless = {(role_name(role), place) for role in (READ, _LOGS, SUBMIT) for place in submits}
+        for other, others in held.items():
+            more = sorted(role for role, place in others - own - harmless if role != role_name(_SUBMIT_CLUSTER))
+            if other != one and other[1] in submits and more:
+                yield one, other, more[0]
 
 
 def role_name(level: str) -> str:
@@ -48,25 +92,17 @@ def role_name(level: str) -> str:
     return f"gpuctl-{level}"
 
 
-def is_subject(binding: Object, name: str, namespace: str) -> bool:
-    """Whether a binding is for the account."""
-    return any(
-        subject["kind"] == SERVICE_ACCOUNT.kind and (subject["name"], subject.get("namespace")) == (name, namespace)
-        for subject in binding.get("subjects") or ()
-    )
+def _subject(name: str, namespace: str) -> Object:
+    return {"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": namespace}
 
 
-def _parts(level: str) -> tuple[str, ...]:
-    return (SUBMIT, _SUBMIT_CLUSTER) if level == SUBMIT else (level,)
-
-
-def _binding(resource: Resource, subject: Object, level: str, place: str | None) -> Object:
+def _binding(subject: Object, role: str, place: str | None) -> Object:
     # The level is in the name because the role of a binding cannot change (RBAC validation, "cannot change roleRef").
     # Accounts and namespaces have no colon in their names, so two accounts never have a binding of the same name.
-    name = f"{role_name(level)}:{subject['namespace']}:{subject['name']}"
+    name = f"{role_name(role)}:{subject['namespace']}:{subject['name']}"
     return {
-        **_named(resource, name, place),
-        "roleRef": {"apiGroup": _GROUP, "kind": CLUSTER_ROLE.kind, "name": role_name(level)},
+        **_named(ROLE_BINDING if place else CLUSTER_ROLE_BINDING, name, place),
+        "roleRef": {"apiGroup": _GROUP, "kind": CLUSTER_ROLE.kind, "name": role_name(role)},
         "subjects": [subject],
     }
 
@@ -81,12 +117,14 @@ _Permissions = tuple[tuple[str, str], ...]
 
 _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 
-# gpuctl_job_info, gpuctl_job_log, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
+# gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
 _READ_PERMISSIONS: _Permissions = (
     ("get list", _WORKLOADS),
     ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
-    ("get", "pods/log"),
 )
+
+# gpuctl_job_log
+_LOGS_PERMISSIONS: _Permissions = (("get", "pods/log"),)
 
 # gpuctl_job, and reading its result
 _SUBMIT_PERMISSIONS: _Permissions = (
@@ -100,31 +138,45 @@ _SUBMIT_PERMISSIONS: _Permissions = (
     ("get list patch", "workloads.kueue.x-k8s.io"),
 )
 
-# Node addresses for URLs, and the PriorityClasses of jobs.
+# Node addresses for URLs, and whether the PriorityClasses of jobs are as they should be.
 _CLUSTER_PERMISSIONS: _Permissions = (("list", "nodes priorityclasses.scheduling.k8s.io"),)
 
 # gpuctl_pool, gpuctl_node_label, gpuctl_quota, gpuctl_rbac
 _ADMINISTER_PERMISSIONS: _Permissions = (
-    *_SUBMIT_PERMISSIONS,
+    *_READ_PERMISSIONS,
     *_CLUSTER_PERMISSIONS,
-    ("get create patch", "leases.coordination.k8s.io"),
     ("list create patch delete", "limitranges"),
     ("get list create patch delete", "namespaces"),
     ("get patch", "nodes"),
     ("list", "persistentvolumeclaims"),
-    ("get create patch delete", "resourcequotas serviceaccounts"),
+    ("get create patch delete", "resourcequotas"),
     (
         "get list create patch delete",
         "rolebindings.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io",
     ),
 )
 
+# The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system
+_ACCOUNT_PERMISSIONS: _Permissions = (("get create patch delete", "serviceaccounts"),)
+
+# The declarations of pools; their Lease is below, by name.
+_POOL_PERMISSIONS: _Permissions = (
+    ("get list create patch delete", "configmaps"),
+    ("create", "leases.coordination.k8s.io"),
+    *_ACCOUNT_PERMISSIONS,
+)
+
 _PERMISSIONS = {
     READ: _READ_PERMISSIONS,
+    _LOGS: _LOGS_PERMISSIONS,
     SUBMIT: _SUBMIT_PERMISSIONS,
     _SUBMIT_CLUSTER: _CLUSTER_PERMISSIONS,
     ADMINISTER: _ADMINISTER_PERMISSIONS,
+    _ADMINISTER_JOBS: (*_SUBMIT_PERMISSIONS, *_ACCOUNT_PERMISSIONS),
+    _ADMINISTER_POOLS: _POOL_PERMISSIONS,
 }
+_ROLES = {READ: (READ, _LOGS), SUBMIT: (SUBMIT, _SUBMIT_CLUSTER)}
+_IN_JOBS = {READ: _LOGS, SUBMIT: SUBMIT, ADMINISTER: _ADMINISTER_JOBS}  # what is bound in each namespace for jobs
 
 
 def _rules(part: str) -> list[Object]:
@@ -138,14 +190,15 @@ def _rules(part: str) -> list[Object]:
     for (group, name), verbs_of_name in sorted(verbs.items()):
         names.setdefault((group, tuple(verbs_of_name)), []).append(name)
     rules = [_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
-    # Write permissions on managed objects only.
-    if part in (_SUBMIT_CLUSTER, ADMINISTER):
-        classes = [labels.priority_class_name(priority) for priority in PRIORITIES]
-        rules.append(_rule("scheduling.k8s.io", ["priorityclasses"], ("create", "patch"), classes))
+    if part == _ADMINISTER_POOLS:
+        rules.append(_rule("coordination.k8s.io", ["leases"], ("get", "patch"), [labels.POOLS_LEASE]))
     if part == ADMINISTER:
-        # Kubernetes lets nobody grant more than they hold, and requires ``bind`` for a role that does not exist yet.
+        classes = [labels.priority_class_name(priority) for priority in PRIORITIES]
+        rules.append(_rule("scheduling.k8s.io", ["priorityclasses"], ("get", "create", "patch", "delete"), classes))
+        # Not to write: Kubernetes lets nobody write into a role what they do not hold in the whole cluster themselves,
+        # and the verb ``escalate`` would let them write anything.
         roles = [role_name(name) for name in _PERMISSIONS]
-        rules.append(_rule(_GROUP, ["clusterroles"], ("get", "create", "patch", "bind"), roles))
+        rules.append(_rule(_GROUP, ["clusterroles"], ("get", "bind"), roles))
     return rules
 
 

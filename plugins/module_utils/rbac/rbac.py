@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.status import is_terminating
 from ..engine.apply import ApplyFailed, ApplyResult, Executor
 from ..engine.plan import Action, Plan, Step, describe, step_for
 from ..engine.results import diffs_of, resource_result
 from ..engine.rounds import apply_in_rounds, merged
+from ..jobs.priority_classes import priority_class_steps
+from ..kube.concurrency import run_concurrently
 from ..kube.errors import ConcurrentChange, KubeError
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
-from ..labels import DNS_LABEL, LABEL_LENGTH, MANAGED, SYSTEM_NAMESPACE, is_managed
+from ..labels import DNS_LABEL, LABEL_LENGTH, MANAGED, SYSTEM_NAMESPACE, is_managed, owner_of_reserved
 from ..options import Options, option
 from ..pools.lease import system_namespace
 from ..task import ModuleSpec, Task, TaskFailed
@@ -73,6 +76,12 @@ def _validate(options: RbacOptions) -> None:
         errors.append("namespaces: must not be empty. Name at least one, or omit it for the whole cluster.")
     if options.namespaces and options.level == levels.ADMINISTER:
         errors.append("namespaces: not allowed with level administer, which applies to the whole cluster. Omit it.")
+    if options.level == levels.SUBMIT:
+        errors += [
+            f"namespaces: reserved for {owner} itself: {name}. Remove it. Jobs there could take over the cluster."
+            for name in options.namespaces or ()
+            if (owner := owner_of_reserved(name))
+        ]
     if errors:
         raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
 
@@ -85,7 +94,7 @@ def _apply(task: Task[RbacOptions], executor: Executor, plan: Plan) -> dict[str,
             done.append(executor.apply_plan(plan))
         except ApplyFailed as failure:
             done.append(failure.result)
-            if failure.result.conflict:
+            if failure.result.conflict or _has_lost_namespace(task, plan):
                 raise ConcurrentChange(str(failure)) from failure
             raise
 
@@ -101,6 +110,18 @@ def _apply(task: Task[RbacOptions], executor: Executor, plan: Plan) -> dict[str,
     return _result(task, merged(done))
 
 
+def _has_lost_namespace(task: Task[RbacOptions], plan: Plan) -> bool:
+    """Whether a namespace is gone by now of a plan for all that there are."""
+    if task.options.namespaces is not None:
+        return False
+    try:
+        found = _namespaces(task)
+    except KubeError:
+        return False
+    places = {step.identity["metadata"].get("namespace") for step in plan.steps} - {None}
+    return not places <= {plan.namespace, *found}
+
+
 def _plan(task: Task[RbacOptions]) -> Plan:
     return _plan_present(task) if task.options.state == "present" else _plan_absent(task)
 
@@ -109,10 +130,20 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     """The account if it is missing, the roles of its level and its bindings; then the removal of its other bindings."""
     options = task.options
     name, namespace, level = options.name, options.namespace, str(options.level)
-    prerequisites = tuple(_namespace_steps(task, [namespace, *(options.namespaces or ())]))
-    desired = [*levels.cluster_roles(level), *levels.bindings(name, namespace, level, options.namespaces)]
-    bound = {_identity(obj): obj for obj in _bindings_of(task, name, namespace)}
-    live = {_identity(obj): bound.pop(_identity(obj), None) or _get(task, obj) for obj in desired}
+    found = _namespaces(task)
+    prerequisites = tuple(_namespace_steps(task, [namespace, *(options.namespaces or ())], found))
+    if level in (levels.SUBMIT, levels.ADMINISTER):  # Jobs need them, and submit may not write them.
+        prerequisites += priority_class_steps(task.client(), task.warn)
+    jobs = [place for place in (found if options.namespaces is None else options.namespaces) if _may_have_jobs(place)]
+    bindings = levels.bindings(name, namespace, level, options.namespaces, jobs)
+    managed = _managed_bindings(task)
+    bound = {_identity(obj): obj for obj in managed if (name, namespace) in levels.accounts_of(obj)}
+    _require_separate_accounts(name, namespace, bindings, (obj for obj in managed if _identity(obj) not in bound))
+    desired = [*levels.cluster_roles(level), *bindings]
+    read = run_concurrently(
+        lambda obj: bound.get(_identity(obj)) or _get(task, obj), desired, task.client().concurrency
+    )
+    live = dict(zip(map(_identity, desired), read, strict=True))
     _require_managed(obj for obj in live.values() if obj)
     account = levels.account(name, namespace)
     present = _get(task, account)
@@ -120,23 +151,34 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     account_step = Step(Action.UNCHANGED, account, present) if present else step_for(account, None)
     steps = [step_for(obj, live[_identity(obj)]) for obj in desired]
     # Last, so that an account that changes its level always has one.
-    removals = [Step(Action.DELETE, {}, obj) for obj in bound.values()]
+    removals = [Step(Action.DELETE, {}, obj) for identity, obj in bound.items() if identity not in live]
     return Plan(name, namespace, "account", (account_step, *steps, *removals), prerequisites)
 
 
 def _plan_absent(task: Task[RbacOptions]) -> Plan:
     """Delete the account's bindings, and the account if gpuctl created it. Roles stay: others may be bound."""
     name, namespace = task.options.name, task.options.namespace
-    deleted = _bindings_of(task, name, namespace)
+    deleted = [obj for obj in _managed_bindings(task) if (name, namespace) in levels.accounts_of(obj)]
     present = _get(task, levels.account(name, namespace))
     if present and is_managed(present):
         deleted.insert(0, present)
     return Plan(name, namespace, "account", tuple(Step(Action.DELETE, {}, obj) for obj in deleted))
 
 
-def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step]:
-    """Creates the namespace of accounts if it is missing. Raises TaskFailed if another one is missing."""
-    found = {obj["metadata"]["name"] for obj in task.client().list_objects(NAMESPACE, metadata_only=True)}
+def _namespaces(task: Task[RbacOptions]) -> list[str]:
+    """Those that are not terminating."""
+    found = task.client().list_objects(NAMESPACE, metadata_only=True)
+    return [obj["metadata"]["name"] for obj in found if not is_terminating(obj)]
+
+
+def _may_have_jobs(namespace: str) -> bool:
+    return owner_of_reserved(namespace) is None
+
+
+def _namespace_steps(task: Task[RbacOptions], names: list[str], found: Collection[str]) -> Iterator[Step]:
+    """Creates the namespace of accounts and pools if it is missing. Raises TaskFailed if another one is missing."""
+    if task.options.level == levels.ADMINISTER:
+        names = [*names, SYSTEM_NAMESPACE]
     missing = [name for name in dict.fromkeys(names) if name not in found]
     if SYSTEM_NAMESPACE in missing:
         missing.remove(SYSTEM_NAMESPACE)
@@ -149,12 +191,23 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str]) -> Iterator[Step
         )
 
 
-def _bindings_of(task: Task[RbacOptions], name: str, namespace: str) -> list[Object]:
-    """The managed bindings of the account in the whole cluster."""
-    found = [
-        obj for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING) for obj in task.client().list_objects(kind, labels=MANAGED)
+def _managed_bindings(task: Task[RbacOptions]) -> list[Object]:
+    """Those of all accounts, in the whole cluster."""
+    kinds = (CLUSTER_ROLE_BINDING, ROLE_BINDING)
+    return [obj for kind in kinds for obj in task.client().list_objects(kind, labels=MANAGED)]
+
+
+def _require_separate_accounts(name: str, namespace: str, own: list[Object], others: Iterable[Object]) -> None:
+    """Raises TaskFailed if the task would let one account run pods as another one that may do more."""
+    me = name, namespace
+    problems = [
+        f"whoever submits jobs to namespace {account[1]} can run them as any account of it: {submitter[0]} would also "
+        f"have the role {role} of {account[0]}. Keep accounts in a namespace without jobs, such as {SYSTEM_NAMESPACE}."
+        for submitter, account, role in levels.reachable_accounts([*own, *others])
+        if me in (submitter, account)
     ]
-    return [obj for obj in found if levels.is_subject(obj, name, namespace)]
+    if problems:
+        raise TaskFailed("\n".join(problems))
 
 
 def _get(task: Task[RbacOptions], obj: Object) -> Object | None:

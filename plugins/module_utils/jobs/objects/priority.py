@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ...labels import FIELD_MANAGER, MANAGED_BY, priority_class_name
+from ...labels import FIELD_MANAGER, MANAGED_BY, is_managed, priority_class_name
 from .job_objects import Object, sparse
 
 
@@ -21,6 +22,7 @@ _CLASSES = {
     "low": _Class(100, "Jobs with priority low are scheduled last and preempt no others.", "Never"),
 }
 PRIORITIES = tuple(_CLASSES)
+_PREEMPTS = "PreemptLowerPriority"  # the server's default (pkg/apis/scheduling/v1/defaults.go)
 
 
 def priority_class(priority: str) -> Object:
@@ -35,3 +37,25 @@ def priority_class(priority: str) -> Object:
         "description": chosen.description,
     }
     return sparse(fields)
+
+
+def priority_class_problem(live: Mapping[str, Any]) -> str | None:
+    """How a live PriorityClass differs from what jobs of its priority are to get; None for those of others too."""
+    name = live["metadata"]["name"]
+    priority = next((priority for priority in PRIORITIES if priority_class_name(priority) == name), None)
+    if priority is None:
+        return None
+    chosen = _CLASSES[priority]
+    expected = {
+        "value": (live.get("value", 0), chosen.value),
+        "globalDefault": (bool(live.get("globalDefault")), False),
+        "preemptionPolicy": (live.get("preemptionPolicy") or _PREEMPTS, chosen.preemption_policy or _PREEMPTS),
+    }
+    wrong = [f"{field} {found} instead of {right}" for field, (found, right) in expected.items() if found != right]
+    if not wrong:
+        return None
+    delete = "" if is_managed(live) else f"delete it (kubectl delete priorityclass {name}) and "
+    return (
+        f"PriorityClass {name} has {', '.join(wrong)}, which new pods of jobs with priority {priority} get. "
+        f"Ask an administrator to {delete}run gpuctl_rbac with level submit, which corrects it."
+    )

@@ -53,8 +53,12 @@ def documented(playbook: Path) -> set[str]:
 def answers() -> set[str]:
     """The variables of the surveys and job templates of AWX."""
     config = yaml.safe_load((ROOT / "awx/config/job_templates.yml").read_text(encoding="utf-8"))
-    templates: list[dict[str, Any]] = config["gpuctl_awx_job_templates"]
-    questions = {question["variable"] for template in templates for question in template.get("survey", ())}
+    templates: list[dict[str, Any]] = [*config["gpuctl_awx_job_templates"], *config["gpuctl_awx_team_job_templates"]]
+    asked = [
+        config["gpuctl_awx_namespace_question"],
+        *(each for template in templates for each in template.get("survey", ())),
+    ]
+    questions = {question["variable"] for question in asked}
     return questions | {name for template in templates for name in template.get("extra_vars", ())}
 
 

@@ -370,7 +370,8 @@ def test_a_refused_prerequisite_fails_the_plans_that_need_it_and_no_others():
     plans = [service_plan("a", needs_class=True), service_plan("b"), service_plan("c", needs_class=True)]
     refused = Exchange("PATCH", CLASS, APPLY, status=403, answer=refusal("priorityclasses are not for you"))
     (first, other, second) = fates(plans, refused, apply("b"), keep_going=True)
-    assert "An admin must create the PriorityClasses" in first
+    assert "PriorityClass gpuctl-high not found, and this account may not create it." in first
+    assert "gpuctl_rbac" in first
     assert first == second
     assert other == "create Deployment b"
 

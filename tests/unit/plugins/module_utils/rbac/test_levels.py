@@ -9,9 +9,11 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import (
     LEVELS,
     account,
+    accounts_of,
     bindings,
+    bindings_in_new_namespace,
     cluster_roles,
-    is_subject,
+    reachable_accounts,
 )
 
 
@@ -31,42 +33,106 @@ def permissions(level: str) -> set[tuple[str, str, str, str]]:
 @pytest.mark.parametrize(
     ("level", "namespaces", "expected"),
     [
-        ("read", None, [("ClusterRoleBinding", None, "gpuctl-read")]),
-        ("read", ["a", "b"], [("RoleBinding", "a", "gpuctl-read"), ("RoleBinding", "b", "gpuctl-read")]),
+        (
+            "read",
+            None,
+            [
+                ("ClusterRoleBinding", None, "gpuctl-read"),
+                ("RoleBinding", "a", "gpuctl-logs"),
+                ("RoleBinding", "b", "gpuctl-logs"),
+            ],
+        ),
+        (
+            "read",
+            ["a", "kube-system"],
+            [
+                ("RoleBinding", "a", "gpuctl-read"),
+                ("RoleBinding", "kube-system", "gpuctl-read"),
+                ("RoleBinding", "a", "gpuctl-logs"),
+                ("RoleBinding", "b", "gpuctl-logs"),
+            ],
+        ),
         (
             "submit",
-            ["a"],
-            [("ClusterRoleBinding", None, "gpuctl-submit-cluster"), ("RoleBinding", "a", "gpuctl-submit")],
+            ["a", "b"],
+            [
+                ("ClusterRoleBinding", None, "gpuctl-submit-cluster"),
+                ("RoleBinding", "a", "gpuctl-submit"),
+                ("RoleBinding", "b", "gpuctl-submit"),
+            ],
         ),
-        ("administer", None, [("ClusterRoleBinding", None, "gpuctl-administer")]),
+        (
+            "administer",
+            None,
+            [
+                ("ClusterRoleBinding", None, "gpuctl-administer"),
+                ("RoleBinding", "gpuctl-system", "gpuctl-administer-pools"),
+                ("RoleBinding", "a", "gpuctl-administer-jobs"),
+                ("RoleBinding", "b", "gpuctl-administer-jobs"),
+            ],
+        ),
     ],
 )
 def test_bindings(level: str, namespaces: list[str] | None, expected: list[tuple[str, str | None, str]]):
-    found = bindings("robot", "here", level, namespaces)
+    found = bindings("robot", "here", level, namespaces, ["a", "b"])
     assert [(obj["kind"], obj["metadata"].get("namespace"), obj["roleRef"]["name"]) for obj in found] == expected
-    assert {role["metadata"]["name"] for role in cluster_roles(level)} == {role for _kind, _place, role in expected}
+    assert {role["metadata"]["name"] for role in cluster_roles(level)} >= {role for _kind, _place, role in expected}
     for obj in found:
         assert obj["metadata"]["name"] == f"{obj['roleRef']['name']}:here:robot"
         assert obj["subjects"] == [{"kind": "ServiceAccount", "name": "robot", "namespace": "here"}]
 
 
 def test_two_accounts_never_share_a_binding():
-    (one,), (other,) = bindings("b-c", "a", "read", None), bindings("c", "a-b", "read", None)
+    (one,), (other,) = bindings("b-c", "a", "read", None, []), bindings("c", "a-b", "read", None, [])
     assert one["metadata"]["name"] != other["metadata"]["name"]
 
 
 @pytest.mark.parametrize(
     ("subjects", "expected"),
     [
-        ([{"kind": "ServiceAccount", "name": "robot", "namespace": "here"}], True),
-        ([{"kind": "User", "name": "x"}, {"kind": "ServiceAccount", "name": "robot", "namespace": "here"}], True),
-        ([{"kind": "ServiceAccount", "name": "robot", "namespace": "there"}], False),
-        ([{"kind": "User", "name": "robot"}], False),
-        (None, False),
+        ([{"kind": "ServiceAccount", "name": "robot", "namespace": "here"}], [("robot", "here")]),
+        (
+            [{"kind": "User", "name": "x"}, {"kind": "ServiceAccount", "name": "robot", "namespace": "here"}],
+            [("robot", "here")],
+        ),
+        ([{"kind": "User", "name": "robot"}], []),
+        (None, []),
     ],
 )
-def test_the_subject_of_a_binding(subjects: list[dict[str, Any]] | None, expected: bool):
-    assert is_subject({"subjects": subjects}, "robot", "here") is expected
+def test_the_accounts_of_a_binding(subjects: list[dict[str, Any]] | None, expected: list[tuple[str, str]]):
+    assert accounts_of({"subjects": subjects}) == expected
+
+
+def test_a_level_for_the_whole_cluster_reaches_a_new_namespace():
+    def reaches(level: str) -> list[str]:
+        wide, *_places = bindings("robot", "here", level, None, [])
+        return [obj["roleRef"]["name"] for obj in bindings_in_new_namespace(wide, "new")]
+
+    assert [reaches(level) for level in ("read", "administer")] == [["gpuctl-logs"], ["gpuctl-administer-jobs"]]
+    submit_cluster, *_places = bindings("robot", "here", "submit", ["a"], ["a"])
+    assert bindings_in_new_namespace(submit_cluster, "new") == []
+
+
+def other_bindings(name: str, namespace: str, level: str, *namespaces: str) -> list[dict[str, Any]]:
+    return bindings(name, namespace, level, list(namespaces) or None, namespaces)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([], None),
+        (other_bindings("admin", "gpuctl-system", "administer"), None),
+        (other_bindings("admin", "team-a", "administer"), "gpuctl-administer"),
+        (other_bindings("reader", "team-a", "read"), "gpuctl-read"),
+        (other_bindings("reader", "team-a", "read", "team-a"), None),
+        (other_bindings("reader", "team-a", "read", "team-b"), "gpuctl-logs"),
+        (other_bindings("robot", "team-a", "submit", "team-a"), None),
+        (other_bindings("robot", "team-a", "submit", "team-b"), "gpuctl-submit"),
+    ],
+)
+def test_whoever_submits_reaches_the_accounts_of_the_namespace(others: list[dict[str, Any]], expected: str | None):
+    own = bindings("ci", "team-a", "submit", ["team-a"], ["team-a"])
+    assert [role for _one, _other, role in reachable_accounts([*own, *others])] == ([expected] if expected else [])
 
 
 def test_administer_includes_the_other_levels():
@@ -85,11 +151,31 @@ def test_read_allows_no_writes():
 
 
 def test_cluster_wide_writes_are_limited_to_our_own_objects():
-    for resource in ("priorityclasses", "clusterroles"):
-        allowed = permissions("administer")
-        writes = {(verb, name) for verb, _, kind, name in allowed if kind == resource and verb != "list"}
-        assert all(name.startswith("gpuctl-") for _verb, name in writes)
-        assert {"create", "patch"} <= {verb for verb, _ in writes}
+    allowed = permissions("administer")
+    for resource, verbs in (
+        ("priorityclasses", {"get", "create", "patch", "delete"}),
+        ("clusterroles", {"get", "bind"}),
+        ("leases", {"get", "patch"}),
+    ):
+        named = {(verb, name) for verb, _, kind, name in allowed if kind == resource and name}
+        assert {verb for verb, _name in named} == verbs
+        assert all(name.startswith("gpuctl-") or name == "pools" for _verb, name in named)
+
+
+def test_nothing_for_the_whole_cluster_writes_workloads_or_reads_logs_and_secrets():
+    wide = {"gpuctl-read", "gpuctl-submit-cluster", "gpuctl-administer"}
+    roles = {role["metadata"]["name"]: role["rules"] for role in cluster_roles("administer")}
+    assert wide <= roles.keys()
+    for name in wide:
+        for rule in roles[name]:
+            assert not {"pods/log", "pods/exec", "secrets", "serviceaccounts"} & set(rule["resources"]), name
+            if {"pods", "configmaps", "jobs", "deployments", "leases"} & set(rule["resources"]):
+                assert set(rule["verbs"]) <= {"get", "list"}, name
+
+
+def test_submit_writes_nothing_outside_of_its_namespaces():
+    roles = {role["metadata"]["name"]: role["rules"] for role in cluster_roles("submit")}
+    assert {verb for rule in roles["gpuctl-submit-cluster"] for verb in rule["verbs"]} == {"list"}
 
 
 def test_an_account_carries_our_label():

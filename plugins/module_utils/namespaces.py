@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The namespaces that a task may act in: those that its credentials are meant for, and for jobs none of the system's.
+
+The API server decides what an account may do. These rules hold where one account serves several teams, or may do more
+than its manifests should.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .labels import DNS_LABEL, LABEL_LENGTH, owner_of_reserved
+from .options import Options, option
+from .task import Task, TaskFailed
+
+ALLOWED_NAMESPACES = "GPUCTL_ALLOWED_NAMESPACES"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamespaceOptions(Options):
+    """The option of modules that act in namespaces which a manifest or an option names."""
+
+    allowed_namespaces: list[str] | None = option("list", elements="str")
+
+
+def allowed_namespaces(task: Task[Any]) -> Sequence[str] | None:
+    """The namespaces that both the option and the variable of the environment allow; None without either.
+
+    The option comes from whoever writes the task, the variable from the credential: neither widens the other.
+    """
+    given = task.options.allowed_namespaces
+    if given is not None and not _names(given):
+        # An empty variable must not mean all namespaces.
+        raise TaskFailed("allowed_namespaces: must not be empty. Name at least one namespace, or omit it.")
+    bounds = [
+        names for names in (_names(given or ()), _names(task.environ.get(ALLOWED_NAMESPACES, "").split(","))) if names
+    ]
+    if not bounds:
+        return None
+    common = [name for name in bounds[0] if all(name in names for names in bounds)]
+    if not common:
+        option, variable = (", ".join(names) for names in bounds)
+        raise TaskFailed(
+            f"allowed_namespaces: none of {option} is in {ALLOWED_NAMESPACES}: {variable}. Correct one of them."
+        )
+    return common
+
+
+def namespace_problem(namespace: str, allowed: Sequence[str] | None) -> str | None:
+    """What is wrong with acting in the namespace, as a sentence with its remedy."""
+    if len(namespace) > LABEL_LENGTH or not re.fullmatch(DNS_LABEL, namespace):
+        # In a URL, a name such as "a/../b" would be another namespace.
+        return f"invalid namespace: {namespace!r}. Use lower case letters, digits and '-', at most {LABEL_LENGTH}."
+    if allowed is not None and namespace not in allowed:
+        return f"namespace not allowed: {namespace}. Use one of: {', '.join(allowed)}."
+    return None
+
+
+def job_namespace_problem(namespace: str, allowed: Sequence[str] | None) -> str | None:
+    """The same for a job that is created or changed."""
+    if owner := owner_of_reserved(namespace):
+        return f"namespace reserved for {owner} itself: {namespace}. Choose another one for the job."
+    return namespace_problem(namespace, allowed)
+
+
+def require_allowed(task: Task[Any], namespaces: Iterable[str], name: str = "namespace") -> None:
+    """Raises TaskFailed for all of the namespaces that the task may not act in; ``name`` is where they are named."""
+    allowed = allowed_namespaces(task)
+    found = [problem for each in namespaces if (problem := namespace_problem(each, allowed))]
+    if found:
+        raise TaskFailed("\n".join(f"{name}: {problem}" for problem in found))
+
+
+def listed_namespaces(task: Task[Any], requested: Sequence[str] | None) -> list[str] | None:
+    """The namespaces to list: those requested, else all that are allowed; None for the whole cluster."""
+    if requested is not None:
+        require_allowed(task, requested, "namespaces")
+        return list(dict.fromkeys(requested))
+    allowed = allowed_namespaces(task)
+    return None if allowed is None else list(allowed)
+
+
+def _names(given: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name for each in given if (name := each.strip())))
