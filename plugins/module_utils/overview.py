@@ -48,7 +48,9 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     options = task.options
     unreadable: dict[str, str] = {}
     jobs = read_jobs(task.with_options(_job_options(options)))
-    quota_task = task.with_options(QuotaInfoOptions(**_namespaces(options)))
+    quota_task = task.with_options(
+        QuotaInfoOptions(namespaces=options.namespaces, allowed_namespaces=options.allowed_namespaces)
+    )
     quotas = _if_readable(unreadable, "quotas", lambda: read_quotas(quota_task))
     cluster = _if_readable(unreadable, "nodes", lambda: _pools_and_nodes(task))
     return {
@@ -66,12 +68,15 @@ MODULE = ModuleSpec(StatusOptions, run)
 
 
 def _job_options(options: StatusOptions) -> JobInfoOptions:
-    shared = {name: getattr(options, name) for name in ("pool", "kind", "status", "name")}
-    return JobInfoOptions(**_namespaces(options), **shared, pods=True)
-
-
-def _namespaces(options: StatusOptions) -> dict[str, list[str] | None]:
-    return {"namespaces": options.namespaces, "allowed_namespaces": options.allowed_namespaces}
+    return JobInfoOptions(
+        name=options.name,
+        kind=options.kind,
+        pool=options.pool,
+        status=options.status,
+        namespaces=options.namespaces,
+        allowed_namespaces=options.allowed_namespaces,
+        pods=True,
+    )
 
 
 def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
