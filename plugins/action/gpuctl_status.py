@@ -4,20 +4,35 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import action_plugin
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import status_screen
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import colored, print_lines, terminal_width
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
+    CLEAR_SCREEN,
+    colored,
+    print_lines,
+    terminal_width,
+)
 
 
 class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
-    """Run the module, and print what it returns as tables."""
+    """Run the module, and print what it returns as tables; with ``watch`` again and again."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        if "jobs" in result and not self._task.no_log:
-            everything = boolean(self._task.args.get("all") or False, strict=False)
-            print_lines(status_screen(result, terminal_width(), everything=everything, paint=colored))
+        if "jobs" not in result or self._task.no_log:
+            return result
+        print_lines(self._screen(result))
+        while "jobs" in result and self._task.args.get("watch"):
+            time.sleep(float(self._task.args["watch"]))
+            result = super().run(tmp, task_vars)
+            if "jobs" in result:
+                print_lines([f"{CLEAR_SCREEN}{time.strftime('%H:%M:%S')}", "", *self._screen(result)])
         return result
+
+    def _screen(self, result: dict[str, Any]) -> list[str]:
+        everything = boolean(self._task.args.get("all") or False, strict=False)
+        return status_screen(result, terminal_width(), everything=everything, paint=colored)

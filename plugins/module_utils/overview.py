@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -15,16 +15,17 @@ from .jobs.job_info import JobInfoOptions
 from .jobs.job_info import run as read_jobs
 from .jobs.job_rows import age
 from .jobs.select import JOB_KINDS
-from .kube.errors import ApiError
-from .kube.resources import CONFIG_MAP
+from .kube.errors import ApiError, if_allowed
+from .kube.resources import CONFIG_MAP, NAMESPACE
 from .labels import MANAGED, POOL, SYSTEM_NAMESPACE
+from .manifest.problems import nearest
 from .namespaces import NamespaceOptions
 from .options import option
 from .pools.declaration import declarations_in
 from .pools.pool_info import pool_rows
 from .quotas.quota_info import QuotaInfoOptions
 from .quotas.quota_info import run as read_quotas
-from .task import ModuleSpec, Task
+from .task import ModuleSpec, Task, TaskFailed
 
 Row = dict[str, Any]
 
@@ -38,14 +39,18 @@ class StatusOptions(NamespaceOptions):
     name: str | None = option("str")
     pods: bool = option("bool", default=False)
     all: bool = option("bool", default=False)
+    watch: int | None = option("int")
 
 
 def run(task: Task[StatusOptions]) -> dict[str, Any]:
     """Sends the list requests of gpuctl_job_info with pods, of gpuctl_quota_info, and those of pools and nodes once.
 
-    ``unreadable`` has the error for what the account may not read. Jobs are indispensable.
+    ``unreadable`` has the error for what the account may not read. Jobs are indispensable. Raises TaskFailed for a
+    namespace, pool or job that does not exist.
     """
     options = task.options
+    if options.watch is not None and options.watch < 1:
+        raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
     unreadable: dict[str, str] = {}
     jobs = read_jobs(task.with_options(_job_options(options)))
     quota_task = task.with_options(
@@ -53,13 +58,22 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     )
     quotas = _if_readable(unreadable, "quotas", lambda: read_quotas(quota_task))
     cluster = _if_readable(unreadable, "nodes", lambda: _pools_and_nodes(task))
+    if options.pool and "pools" in cluster:
+        _require("pool", options.pool, {row["name"] for row in cluster["pools"]})
+    found = {row["namespace"] for row in (*jobs["results"], *quotas.get("results", ()))}
+    for namespace in options.namespaces or ():
+        if namespace not in found:
+            _require_namespace(task, namespace)
+    if options.name and not jobs["results"]:
+        everything = read_jobs(task.with_options(replace(_job_options(options), name=None, pods=False)))
+        _require("job", options.name, {row["name"] for row in everything["results"]})
     return {
         "changed": False,
         "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),
         "pods": jobs["pods"] if options.pods else [],
         "quotas": quotas.get("results", []),
-        "pools": cluster.get("pools", []),
-        "nodes": cluster.get("nodes", []),
+        "pools": [row for row in cluster.get("pools", ()) if options.pool in (None, "", row["name"])],
+        "nodes": [row for row in cluster.get("nodes", ()) if options.pool in (None, "", *row["bound_pools"])],
         "unreadable": unreadable,
     }
 
@@ -90,16 +104,25 @@ def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], dict[
 
 
 def _pools_and_nodes(task: Task[StatusOptions]) -> dict[str, Any]:
-    client, pool = task.client(), task.options.pool
+    client = task.client()
     nodes, uses = read_nodes_with_usage(client)
     declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
     pools = pool_rows({name: declaration.description for name, declaration in declared.items()}, nodes, uses)
-    return {
-        "pools": [row for row in pools if pool in (None, "", row["name"])],
-        "nodes": [
-            node_row(node) for node in sorted(nodes, key=lambda node: node.name) if pool in (None, "", node.pool)
-        ],
-    }
+    return {"pools": pools, "nodes": [node_row(node) for node in sorted(nodes, key=lambda node: node.name)]}
+
+
+def _require_namespace(task: Task[StatusOptions], name: str) -> None:
+    """Raises TaskFailed if the namespace does not exist, as far as the account may know."""
+    client = task.client()
+    if if_allowed(lambda: client.get(NAMESPACE, None, name) is None, False):
+        known = if_allowed(lambda: client.list_objects(NAMESPACE, metadata_only=True), list[dict[str, Any]]())
+        _require("namespace", name, {obj["metadata"]["name"] for obj in known})
+
+
+def _require(what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        meant = nearest(name, known)
+        raise TaskFailed(f"{what} not found: {name}. {f'Did you mean {meant}?' if meant else 'Check its name.'}")
 
 
 def with_restarts(jobs: Iterable[Row], pods: Iterable[Row], now: datetime) -> list[Row]:

@@ -17,6 +17,7 @@ description:
     ready pods, kind, restarts and URL, in this order, and then names are cut.
   - Of many jobs, those that are not running are shown first, and the others are counted. Trainings of one matrix share a row,
     and jobs that wait for the same reason share its text.
+  - Fails if the namespace, pool or job that an option names does not exist.
   - Requires permission to list jobs, deployments, statefulsets and pods. What else cannot be read is not shown, and the text
     says why.
 options:
@@ -49,6 +50,11 @@ options:
     description: Whether to show all jobs, nodes, pools, quotas and reasons, however many there are.
     type: bool
     default: false
+  watch:
+    description:
+      - Read and print again after this number of seconds, until the playbook is interrupted with Ctrl-C.
+      - On a terminal, each screen replaces the one before it.
+    type: int
 seealso:
   - module: runwhere.gpuctl.gpuctl_job_info
   - module: runwhere.gpuctl.gpuctl_node_info

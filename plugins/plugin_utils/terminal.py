@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from ansible.utils.color import stringc
+from ansible.utils.color import ANSIBLE_COLOR, stringc
 from ansible.utils.display import Display
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import STATUS_COLORS
 
 _UNKNOWN = 80
+
+# Ansible uses colours on a terminal only, so that elsewhere the screens follow each other.
+CLEAR_SCREEN = "\x1b[2J\x1b[H" if ANSIBLE_COLOR else ""
 
 
 def terminal_width() -> int:

@@ -84,11 +84,14 @@ class Ansible:
         path.write_text(yaml.safe_dump([play], sort_keys=False, allow_unicode=True))
         return self.run("ansible-playbook", str(path), "--diff", *(["--check"] if check else []), *arguments)
 
-    def run(self, tool: str, *arguments: str) -> Run:
-        """Run a tool of ansible-core as a user would."""
-        results = self.directory / "results.jsonl"
-        results.unlink(missing_ok=True)
-        environment = {
+    @property
+    def _results(self) -> Path:
+        return self.directory / "results.jsonl"
+
+    @property
+    def full_environment(self) -> dict[str, str]:
+        """The variables that the tools get."""
+        return {
             **{name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH_", "KUBECONFIG"))},
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
             "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback_plugins")),
@@ -97,15 +100,19 @@ class Ansible:
             "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
             "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
             "ANSIBLE_NOCOLOR": "true",
-            "GPUCTL_TEST_RESULTS": str(results),
+            "GPUCTL_TEST_RESULTS": str(self._results),
             "HOME": str(self.directory),
             "PATH": f"{BIN}:{os.environ['PATH']}",
             **self.environment,
         }
+
+    def run(self, tool: str, *arguments: str) -> Run:
+        """Run a tool of ansible-core as a user would."""
+        self._results.unlink(missing_ok=True)
         done = subprocess.run(
             [str(BIN / tool), *arguments],
             cwd=self.directory,
-            env=environment,
+            env=self.full_environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -113,5 +120,5 @@ class Ansible:
             timeout=300,
             check=False,
         )
-        lines = results.read_text().splitlines() if results.exists() else []
+        lines = self._results.read_text().splitlines() if self._results.exists() else []
         return Run(done.returncode, done.stdout, [TaskResult(**json.loads(line)) for line in lines])

@@ -3,7 +3,14 @@
 
 from __future__ import annotations
 
-from .ansible import Ansible, Run
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from .ansible import BIN, Ansible, Run
 from .api import Api, eventually
 from .manifests import compute, training
 from .pools import Field
@@ -41,7 +48,7 @@ def test_the_tables_and_below_them_why(ansible: Ansible, field: Field, namespace
     assert line(run.output, node, "active", "A100-test")[-1] == pool
     assert line(run.output, "2", "jobs:") == ["2", "jobs:", "1", "Pending,", "1", "Running"]
     assert line(run.output, "web", namespace)[2:3] == ["compute"]
-    assert line(run.output, "stuck", namespace)[-3:-1] == ["Pending", "0/1"]
+    assert {"Pending", "0/1"} <= set(line(run.output, "stuck", namespace))
     reason = " ".join(run.output.split()).partition(f"{namespace}/stuck (Pending): ")[2]
     assert f"GPU type H9 not found in pool {pool}" in reason
     assert recorder.writes == []
@@ -67,6 +74,44 @@ def test_the_plain_callback_prints_nothing_else(ansible: Ansible, namespace: str
     wrong = status(plain, namspace=namespace).output
     assert wrong.count("gpuctl_namspace") == 1
     assert wrong.startswith("Error: Unknown variable: gpuctl_namspace. Did you mean gpuctl_namespace?")
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"namespace": "{}x"}, "namespace not found: {}x. Did you mean {}?"),
+        ({"name": "webb"}, "job not found: webb. Did you mean web?"),
+        ({"pool": "defalut"}, "pool not found: defalut. Did you mean default?"),
+    ],
+)
+def test_what_does_not_exist_is_an_error(ansible: Ansible, namespace: str, variables: dict[str, str], message: str):
+    ansible.job(definition=compute("web"), namespace=namespace)
+    given = {"namespace": namespace, **{name: value.format(namespace) for name, value in variables.items()}}
+    run = status(ansible, **given)
+    assert run.status == 2
+    assert message.format(namespace, namespace) in run.output
+
+
+def test_it_is_shown_again_until_it_is_interrupted(ansible: Ansible, namespace: str):
+    started = subprocess.Popen(
+        [str(BIN / "ansible-playbook"), "runwhere.gpuctl.status", "-e", f"gpuctl_namespace={namespace} gpuctl_watch=2"],
+        stdin=subprocess.DEVNULL,
+        env=ansible.full_environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert started.stdout is not None
+    screens = 0
+    for text in started.stdout:
+        screens += text.startswith("No jobs.")
+        if screens == 2:
+            break
+    time.sleep(1)  # until it waits for the next screen
+    os.killpg(started.pid, signal.SIGINT)
+    assert "Traceback" not in started.stdout.read()
+    assert started.wait(30) != 0
 
 
 def test_a_playbook_of_somebody_else_looks_as_ever(ansible: Ansible):
