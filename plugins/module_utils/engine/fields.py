@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..quantity import QuantityError, parse
+from ..quantity import QuantityError, parse, stored
 
 Key = tuple[tuple[str, Any], ...]
 Path = tuple["str | Key", ...]
@@ -128,7 +128,7 @@ _FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the serv
 _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 
 # Their values are quantities: "1" and "1000m" are equal.
-_QUANTITY_MAPS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
+_RESOURCE_LISTS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
 
 
@@ -174,10 +174,10 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
         )
     if desired == live and isinstance(desired, bool) == isinstance(live, bool):
         return True
-    if path[-1] not in _QUANTITY_FIELDS and (len(path) < 2 or path[-2] not in _QUANTITY_MAPS):
-        return False
     try:
-        return parse(desired) == parse(live)
+        if len(path) > 1 and path[-2] in _RESOURCE_LISTS:
+            return stored(desired) == stored(live)
+        return path[-1] in _QUANTITY_FIELDS and parse(desired) == parse(live)
     except QuantityError:
         return False
 

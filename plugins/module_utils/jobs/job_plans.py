@@ -46,7 +46,9 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     for job in jobs:
         plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id], LATER_DEFAULTS)
         if job.manifest is not None:
-            plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
+            entry = ledger.entry(*job.id)
+            known = entry and entry.known_as(job.manifest, job.former_manifests)
+            plan = plan_rerun(plan, job.manifest, live[job.id], known, task.options.rerun, now)
         needed = None if plan.ended else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated: its value is immutable, and others use it.
