@@ -83,14 +83,21 @@ def value_at(obj: Any, path: Path) -> Any:
 
 
 def with_value_at(obj: Any, path: Path, value: Any) -> Any:
-    """A copy of the object with another value at a path, or without it (ABSENT). What is on the way must exist."""
-    step, *rest = path
-    if isinstance(step, tuple):
-        return [with_value_at(item, tuple(rest), value) if _has(item, dict(step)) else item for item in obj]
-    if rest:
-        return {**obj, step: with_value_at(obj[step], tuple(rest), value)}
-    others = {name: other for name, other in obj.items() if name != step}
-    return others if value is ABSENT else {**others, step: value}
+    """A copy of the object with another value at a path, or without it (ABSENT), and then without what gets empty."""
+    if not path:
+        return value
+    step = path[0]
+    below = with_value_at(value_at(obj, (step,)), path[1:], value)
+    if value is ABSENT and len(path) > 1 and below in ({}, []):
+        below = ABSENT
+    if isinstance(step, str):
+        fields = {**({} if obj is ABSENT else obj), step: below}
+        return {name: field for name, field in fields.items() if field is not ABSENT}
+    items = [] if obj is ABSENT else obj
+    entries = [below if _has(item, dict(step)) else item for item in items]
+    if not any(_has(item, dict(step)) for item in items):
+        entries.append(below)
+    return [entry for entry in entries if entry is not ABSENT]
 
 
 def is_owned(live: Mapping[str, Any], path: Path, manager: str) -> bool:

@@ -59,7 +59,7 @@ class Entry(NamedTuple):
         return self._replace(uid=uid, ttl_seconds=None, result=None, finished_at=moment)
 
     def known_as(self, manifest: str, former_manifests: Collection[str]) -> Entry:
-        """The entry with the digest ``manifest``, if an earlier version recorded one of that manifest's former digests."""
+        """The entry with the digest ``manifest``, if an earlier version recorded a former one of the same manifest."""
         return self._replace(manifest=manifest) if self.manifest in former_manifests else self
 
     def __str__(self) -> str:
