@@ -55,7 +55,8 @@ def _data_of(manifest: Training) -> dict[str, Any]:
 
 def _respell(data: dict[str, Any], *, cpu: Spelling, of_bytes: Spelling) -> None:
     shares = (row.field for row in ACCELERATORS.values() if row.unit)
-    spellings = {"resources": {"cpu": cpu, **dict.fromkeys(("memory", *shares), of_bytes)}, "storage": {"shm": of_bytes}}
+    sizes = dict.fromkeys(("memory", *shares), of_bytes)
+    spellings = {"resources": {"cpu": cpu, **sizes}, "storage": {"shm": of_bytes}}
     for block, fields in spellings.items():
         for field, spelling in fields.items():
             if field in data.get(block, {}):
