@@ -36,7 +36,7 @@ LaterDefaults = Mapping[str, Sequence[LaterDefault]]
 _BUILT_BY = ("metadata", "annotations", BUILT_BY)
 
 
-def marked(workload: dict[str, Any], defaults: LaterDefaults) -> dict[str, Any]:
+def marked(workload: Mapping[str, Any], defaults: LaterDefaults) -> dict[str, Any]:
     """The desired workload with the version that builds it."""
     return dict(with_value_at(workload, _BUILT_BY, max(defaults, key=_number)))
 
@@ -49,6 +49,8 @@ def as_formerly_built(
     ``only_pods``: the defaults that replace no pods are there.
     """
     built_by = value_at(live, _BUILT_BY)
+    if built_by == value_at(desired, _BUILT_BY):
+        return desired
     former: dict[str, Any] = with_value_at(desired, _BUILT_BY, built_by)
     for version in sorted(defaults, key=_number, reverse=True):
         if built_by is not ABSENT and _number(version) <= _number(built_by):

@@ -208,8 +208,7 @@ def plan_job(
     deleted last, so that nothing is missing in between. ``later_defaults`` alone change no workload (see upgraded).
     """
     workload, *dependents = desired
-    if later_defaults:
-        workload = marked(dict(workload), later_defaults)
+    workload = marked(workload, later_defaults) if later_defaults else dict(workload)
     live = list(live)
     by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
     former = by_identity.pop((workload["kind"], name), None)
@@ -269,17 +268,19 @@ def upgraded(plan: Plan) -> Plan:
 
 
 def _workload_step(
-    desired: Mapping[str, Any], live: Mapping[str, Any] | None, later_defaults: LaterDefaults | None
+    desired: dict[str, Any], live: Mapping[str, Any] | None, later_defaults: LaterDefaults | None
 ) -> Step:
-    step = step_for(desired, live)
-    if step.action is not Action.UPDATE or not later_defaults:
+    if not later_defaults or live is None or live["kind"] != desired["kind"]:
+        return step_for(desired, live)
+    former = as_formerly_built(desired, live, later_defaults)
+    step = step_for(former, live)
+    if former is desired:
         return step
-    former = step_for(as_formerly_built(step.desired, step.live, later_defaults), live)
-    if former.changes_pods:
-        return step
-    if former.action is Action.UPDATE:  # With a change in place come the defaults that are in place too.
-        former = step_for(as_formerly_built(step.desired, step.live, later_defaults, only_pods=True), live)
-    return replace(former, anew=step.desired)
+    if step.action is Action.CREATE or step.changes_pods:
+        return step_for(desired, live)
+    if step.action is Action.UPDATE:  # With a change in place come the defaults that are in place too.
+        step = step_for(as_formerly_built(desired, live, later_defaults, only_pods=True), live)
+    return replace(step, anew=desired)
 
 
 def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:

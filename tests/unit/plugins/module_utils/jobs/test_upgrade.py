@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import value_at
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.later_defaults import LaterDefault
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan, plan_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import upgraded as upgraded_plan
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job, job_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import read_entries
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.former_versions import LATER_DEFAULTS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, JOB, POD, STATEFUL_SET
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import BUILT_BY, JOB_TYPE, LEDGER, MANAGED_BY
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import BUILT_BY, LEDGER, MANAGED_BY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of, former_digests_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task
@@ -134,13 +136,15 @@ def probe(upgraded: Upgraded) -> Any:
     return upgraded.template(STATEFUL_SET, "lab")["containers"][0].get("readinessProbe")
 
 
+def planned(entry: Object, model: Any) -> Plan:
+    live = [obj for obj in entry["objects"] if obj["metadata"]["labels"]["app"] == model.job.name]
+    return plan_job(model.job.name, NAMESPACE, model.kind, build(model, NAMESPACE).objects, live, LATER_DEFAULTS)
+
+
 @pytest.mark.parametrize(("entry", "model"), JOBS)
 def test_nothing_differs_from_what_a_former_version_built(entry: Object, model: Any) -> None:
     """If this fails: what this version builds otherwise needs a row in former_versions.py."""
-    live = [obj for obj in entry["objects"] if obj["metadata"]["labels"]["app"] == model.job.name]
-    kind = next(obj["metadata"]["labels"][JOB_TYPE] for obj in live)
-    plan = plan_job(model.job.name, NAMESPACE, kind, build(model, NAMESPACE).objects, live, LATER_DEFAULTS)
-    assert [str(step) for step in plan.steps if str(step.action) != "unchanged"] == []
+    assert [str(step) for step in planned(entry, model).steps if str(step.action) != "unchanged"] == []
 
 
 @pytest.mark.parametrize(("entry", "model"), [case for case in JOBS if case.values[0].get("ledger")])
@@ -252,13 +256,22 @@ def test_upgrade_brings_what_is_new_and_once(upgraded: Upgraded) -> None:
         assert upgraded.apply(**options)["changed"] is False
 
 
-@pytest.mark.parametrize("version", RECORDED)
-def test_upgrade_leaves_nothing_as_it_was_formerly_built(version: str) -> None:
-    """Every row is one of something that was built, and that upgrade builds anew."""
-    for since, rows in LATER_DEFAULTS.items():
-        for row in rows:
-            built = [obj for entry in RECORDED[version] for obj in entry["objects"] if obj["kind"] == row.kind]
-            assert row.former in [value_at(obj, row.path) for obj in built], (since, row)
+ROWS = [
+    pytest.param(row, id=f"{since}-{row.kind}-{row.path[-1]}")
+    for since in LATER_DEFAULTS
+    for row in LATER_DEFAULTS[since]
+]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_is_of_something_that_was_built_so_and_that_upgrade_builds_anew(row: LaterDefault) -> None:
+    built = {entry["manifest"]["job"]["name"]: entry for entries in RECORDED.values() for entry in entries}
+    plans = [planned(entry, model) for entry in built.values() for model in jobs_of(entry).values()]
+    of_kind = [plan.steps[0] for plan in plans if plan.steps[0].kind == row.kind]
+    assert row.former in [value_at(step.live, row.path) for step in of_kind]
+    upgraded_steps = [upgraded_plan(plan).steps[0] for plan in plans if plan.steps[0].kind == row.kind]
+    paths = [change.path for step in upgraded_steps for change in step.changes]
+    assert any(path == row.path[: len(path)] or row.path == path[: len(row.path)] for path in paths)
 
 
 def test_a_change_that_needs_a_recreation_is_refused_where_that_is_forbidden(upgraded: Upgraded) -> None:
