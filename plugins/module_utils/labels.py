@@ -16,6 +16,10 @@ RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
 POOLS_LEASE = "pools"  # the Lease that serializes changes of pools
 LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its trainings
 
+# Of a namespace: the level that the API server enforces on its pods, and of which it warns when a workload is written.
+POD_SECURITY = "pod-security.kubernetes.io/"
+POD_SECURITY_ENFORCED = f"{POD_SECURITY}enforce"
+
 # Names that are not valid for pools, and why.
 RESERVED_POOLS = {
     DEFAULT_POOL: "denotes the nodes without a pool",
@@ -39,6 +43,7 @@ SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
 GPU_PRODUCT = "nvidia.com/gpu.product"
+BUILT_BY = f"{PREFIX}built-by"  # an annotation of workloads: the version that built the pods; 1.0 wrote none
 DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid label value
 RESTART_OF = f"{PREFIX}restart-of"  # on a ControllerRevision: the job that is restarted
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last

@@ -74,6 +74,23 @@ def canonical(text: str | int | float) -> str:
     return parse(text).text
 
 
+def stored(text: str | int | float) -> Fraction:
+    """The value that the API server keeps in a list of resources: it rounds up to thousandths. Raises QuantityError.
+
+    (pkg/apis/core/v1/defaults.go, SetDefaults_ResourceList.)
+    """
+    return Fraction(math.ceil(parse(text).value * 1000), 1000)
+
+
+def uniform(text: str | int | float, *, of_bytes: bool = False) -> str:
+    """The same text for every spelling of a value: 1e3 -> 1k; of bytes, 1073741824 -> 1Gi. Raises QuantityError.
+
+    ``canonical`` keeps the form of the text, as the API server does.
+    """
+    value = parse(text).value
+    return _canonical(value, "binary" if of_bytes and value % 1024 == 0 else "decimal")
+
+
 def ceil_gib(text: str | int | float) -> int:
     """Whole GiB that hold the quantity (bytes): 1Mi -> 1, 2Gi -> 2, 2.5Gi -> 3. Raises QuantityError."""
     return math.ceil(parse(text).value / GIB)

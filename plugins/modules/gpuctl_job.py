@@ -80,7 +80,7 @@ options:
       - Whether to run a finished training again with O(state=present). Running trainings are not affected.
       - V(never) does not run it again, even if the manifest has changed.
       - V(on_change) runs it again if the manifest has changed. The description, the priority, the sweep and the spelling of keys
-        are not compared. The values of environment variables are. For a secret that changes regularly, use C(valueFrom).
+        and of quantities (V(1Gi), V(1024Mi)) are not compared. The values of environment variables are. For a secret that changes regularly, use C(valueFrom).
       - V(on_failure) also runs it again if it failed.
       - V(always) runs it again in every task.
       - Kubernetes removes a finished training after a day. The ConfigMap C(gpuctl-ledger) in each namespace therefore records the
@@ -102,12 +102,24 @@ options:
         its manifest starts it again.
       - It is an error to set this for trainings, notebooks, and services with C(autoscaling).
     type: int
+  upgrade:
+    description:
+      - Whether to also apply, with O(state=present), what this version of the collection builds otherwise than the version that
+        submitted the job.
+      - If V(false), such a job stays as it is, running or paused, until a change of its manifest replaces its pods. An upgrade of
+        the collection alone restarts nothing and shows no difference. A restart with O(state=restarted) keeps the pods as they
+        were built, too.
+      - If V(true), the pods of services and notebooks are replaced, and running trainings start again. A finished training does
+        not run again, see O(rerun). In check mode, the results show which jobs would change.
+    type: bool
+    default: false
+    version_added: 1.1.0
   on_immutable:
     description:
       - What to do if a change is not possible in place, for example another image for a training.
       - V(recreate) validates the new object by dry run, deletes the old one, waits until it is deleted and creates the new one.
         If that fails, the module restores the old object. A running training is interrupted only if its manifest changed, not if
-        a new version of this collection builds it differently.
+        a new version of this collection builds it differently, unless O(upgrade) is set.
       - V(fail) changes nothing and reports the fields.
       - This option does not affect finished trainings, see O(rerun).
     type: str

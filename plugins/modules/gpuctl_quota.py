@@ -14,7 +14,8 @@ author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Creates ResourceQuotas from quota manifests. Each user in a quota gets a namespace with the name of the user, and a
     ResourceQuota C(<quota>-<namespace>) in it.
-  - Missing namespaces are created. An existing namespace only gets the label C(runwhere.ai/namespace=true).
+  - Missing namespaces are created. An existing namespace only gets the label C(runwhere.ai/namespace=true), and the labels of
+    C(pod_security).
   - CPU and memory are limited as requests and as limits, GPUs as C(requests.nvidia.com/gpu). Resources that the manifest omits
     are unlimited. Quantities are compared by value, so V(1Gi) equals V(1024Mi).
   - If CPU or memory is limited, a LimitRange with the same name sets defaults for containers without requests, because
@@ -25,6 +26,9 @@ description:
   - If a namespace is removed from the manifest, its limits are deleted and the namespace is kept.
   - After writing, the module reads the quotas again. If another task has changed them at the same time, it applies its own limits
     again, with a warning, so that two tasks never leave a mixture of both.
+  - With C(pod_security) in the manifest, the namespaces enforce that Pod Security Standard, also those that the quota did not
+    create. The module warns of what it forbids, and of running pods that violate it; they continue. Without it, or when the
+    quota is removed, the labels that it has set are removed. Those that others have set are kept.
   - A namespace can belong to one quota only. The module reports unmanaged ResourceQuotas, but does not change them.
   - In a namespace that it creates, the module grants access to accounts that M(runwhere.gpuctl.gpuctl_rbac) has given a level for
     the whole cluster. A task that changes something also creates the PriorityClasses of jobs if they are missing and the
@@ -105,6 +109,15 @@ EXAMPLES = r"""
         elon-musk: {cpu: 10, memory: 20Gi, gpu: 4}
         sam-altman: {cpu: 10, memory: 20Gi, gpu: 4}
 
+- name: Admit only pods without host paths and privileges
+  runwhere.gpuctl.gpuctl_quota:
+    definition:
+      kind: quota
+      quota: {name: team-resource-quota}
+      pod_security: baseline
+      users:
+        elon-musk: {gpu: 4}
+
 - name: Apply all quotas in a directory
   runwhere.gpuctl.gpuctl_quota:
     src: manifests/
@@ -180,6 +193,11 @@ results:
       description: Usage and limit of the number of pods, as integers.
       type: dict
       contains: *use
+    pod_security:
+      description: Pod Security Standard that the namespace enforces, whoever has set it. V(none) if it has no label.
+      type: str
+      sample: baseline
+      version_added: 1.1.0
     over_quota:
       description: Resources whose usage exceeds the limit. New pods that request them are rejected.
       type: list

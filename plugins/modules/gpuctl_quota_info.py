@@ -105,6 +105,13 @@ results:
       description: Usage and limit of the number of pods, as integers.
       type: dict
       contains: *use
+    pod_security:
+      description:
+        - Pod Security Standard that the namespace enforces, whoever has set it. V(none) if it has no label, or if the account may
+          not read namespaces.
+      type: str
+      sample: baseline
+      version_added: 1.1.0
     over_quota:
       description: Resources whose usage exceeds the limit. New pods that request them are rejected.
       type: list

@@ -120,9 +120,9 @@ def start(api: Api, directory: Path) -> tuple[Recorder, Server]:
             )
             request.status = answer.status
             self.send_response(answer.status)
-            for name in ("Content-Type", "Retry-After"):
-                if name in answer.headers:
-                    self.send_header(name, answer.headers[name])
+            for name in ("Content-Type", "Retry-After", "Warning"):
+                for value in answer.headers.getlist(name):
+                    self.send_header(name, value)
             if request.watch:
                 self.stream(answer)
                 return

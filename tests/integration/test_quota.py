@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -496,3 +497,58 @@ def test_bad_options(ansible: Ansible, recorder: Recorder, options: dict[str, An
     for word in words:
         assert word in result.message
     assert recorder.requests == []
+
+
+def test_a_namespace_enforces_pod_security(ansible: Ansible, api: Api, namespace: str, quota: str, users: list[str]):
+    """An existing namespace and a new one; then the key changes, goes, and the quota goes."""
+    places = {namespace: {"pods": 3}, users[0]: {"pods": 3}}
+
+    def levels() -> set[tuple[str | None, str | None]]:
+        found = [api.get("namespace", name)["metadata"]["labels"] for name in places]
+        return {tuple(each.get(f"pod-security.kubernetes.io/{mode}") for mode in ("enforce", "warn")) for each in found}
+
+    def declared(level: str | None) -> dict[str, Any]:
+        return {**manifest(quota, places), **({"pod_security": level} if level else {})}
+
+    first = run(ansible, definition=declared("baseline"))
+    assert first.changed, first.message
+    assert "no host paths" in said(first)
+    assert levels() == {("baseline", "baseline")}
+    again = run(ansible, definition=declared("baseline"))
+    assert not again.changed, again.diff
+    assert "host paths" not in said(again)
+    assert {row["pod_security"] for row in rows(run(ansible, INFO, namespaces=list(places))).values()} == {"baseline"}
+
+    assert run(ansible, definition=declared("restricted")).changed
+    assert levels() == {("restricted", "restricted")}
+    run(ansible, definition=declared(None))
+    assert levels() == {(None, None)}
+    run(ansible, definition=declared("baseline"))
+    run(ansible, name=quota, state="absent")
+    assert levels() == {(None, None)}
+    assert {row["pod_security"] for row in rows(run(ansible, INFO)).values() if row["name"] == quota} == set()
+
+
+def test_a_level_that_somebody_else_has_set_is_a_conflict(ansible: Ansible, api: Api, namespace: str, quota: str):
+    api.patch("namespace", namespace, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
+    declared = {**manifest(quota, {namespace: {"pods": 3}}), "pod_security": "baseline"}
+    refused = run(ansible, definition=declared)
+    assert refused.failed
+    assert "pod-security.kubernetes.io/enforce" in refused.message
+    assert "force_conflicts" in refused.message
+    assert api.get("resourcequota", f"{quota}-{namespace}", namespace) is None
+    assert run(ansible, definition=declared, force_conflicts=True).changed
+    labels = api.get("namespace", namespace)["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+
+
+@pytest.mark.skipif("GPUCTL_TEST_KUBECONFIG" not in os.environ, reason="the simulator does not look at existing pods")
+def test_running_pods_that_violate_a_level_are_named(ansible: Ansible, api: Api, namespace: str, quota: str):
+    ansible.job(definition=training(storage={"workdirs": [{"path": "/tmp"}]}), namespace=namespace)
+    eventually(lambda: api.list("pod", namespace))
+    declared = {**manifest(quota, {namespace: {"pods": 3}}), "pod_security": "baseline"}
+    for check in (True, False):
+        result = run(ansible, definition=declared, check=check)
+        assert "violate the new PodSecurity enforce level" in said(result)
+        assert "hostPath volumes. Running pods continue" in said(result)
+    assert "violate" not in said(run(ansible, definition=declared))

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..quantity import QuantityError, parse
+from ..quantity import QuantityError, parse, stored
 
 Key = tuple[tuple[str, Any], ...]
 Path = tuple["str | Key", ...]
@@ -83,14 +83,21 @@ def value_at(obj: Any, path: Path) -> Any:
 
 
 def with_value_at(obj: Any, path: Path, value: Any) -> Any:
-    """A copy of the object with another value at a path, or without it (ABSENT). What is on the way must exist."""
-    step, *rest = path
-    if isinstance(step, tuple):
-        return [with_value_at(item, tuple(rest), value) if _has(item, dict(step)) else item for item in obj]
-    if rest:
-        return {**obj, step: with_value_at(obj[step], tuple(rest), value)}
-    others = {name: other for name, other in obj.items() if name != step}
-    return others if value is ABSENT else {**others, step: value}
+    """A copy of the object with another value at a path, or without it (ABSENT), and then without what gets empty."""
+    if not path:
+        return value
+    step = path[0]
+    below = with_value_at(value_at(obj, (step,)), path[1:], value)
+    if value is ABSENT and len(path) > 1 and below in ({}, []):
+        below = ABSENT
+    if isinstance(step, str):
+        fields = {**({} if obj is ABSENT else obj), step: below}
+        return {name: field for name, field in fields.items() if field is not ABSENT}
+    items = [] if obj is ABSENT else obj
+    entries = [below if _has(item, dict(step)) else item for item in items]
+    if not any(_has(item, dict(step)) for item in items):
+        entries.append(below)
+    return [entry for entry in entries if entry is not ABSENT]
 
 
 def is_owned(live: Mapping[str, Any], path: Path, manager: str) -> bool:
@@ -128,7 +135,7 @@ _FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the serv
 _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 
 # Their values are quantities: "1" and "1000m" are equal.
-_QUANTITY_MAPS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
+_RESOURCE_LISTS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
 
 
@@ -174,10 +181,10 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
         )
     if desired == live and isinstance(desired, bool) == isinstance(live, bool):
         return True
-    if path[-1] not in _QUANTITY_FIELDS and (len(path) < 2 or path[-2] not in _QUANTITY_MAPS):
-        return False
     try:
-        return parse(desired) == parse(live)
+        if len(path) > 1 and path[-2] in _RESOURCE_LISTS:
+            return stored(desired) == stored(live)
+        return path[-1] in _QUANTITY_FIELDS and parse(desired) == parse(live)
     except QuantityError:
         return False
 

@@ -1,36 +1,65 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Defaults that came with a later version of the collection: alone, they replace no running pod. Pure."""
+"""Defaults that came with a later version of the collection: alone, they change nothing that is live. Pure.
+
+A workload carries the version that built its pods, in an annotation; 1.0 wrote none. So a default that came later is
+told apart from one that somebody has removed from the live object, which is put back like any other field.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..labels import FIELD_MANAGER
+from ..labels import BUILT_BY, FIELD_MANAGER
 from .fields import ABSENT, Path, changes, is_owned, value_at, with_value_at
 
 
 class LaterDefault(NamedTuple):
-    """What former versions applied at a path of a kind of workload: ``former``, or nothing."""
+    """What versions before applied at a path of a kind of workload: ``former``, or nothing.
+
+    A field of a manifest that sets what is at the path must show elsewhere in the object too, or its change is missed:
+    the path is that of the default alone, and not of a block around it.
+    """
 
     kind: str
     path: Path
     former: Any = ABSENT
 
+    @property
+    def replaces_pods(self) -> bool:
+        return self.path[0] == "spec"
+
+
+LaterDefaults = Mapping[str, Sequence[LaterDefault]]
+"""By the version (``1.1``) that they came with."""
+
+_BUILT_BY = ("metadata", "annotations", BUILT_BY)
+
+
+def marked(workload: Mapping[str, Any], defaults: LaterDefaults) -> dict[str, Any]:
+    """The desired workload with the version that builds it."""
+    return dict(with_value_at(workload, _BUILT_BY, max(defaults, key=_number)))
+
 
 def as_formerly_built(
-    desired: dict[str, Any], live: Mapping[str, Any], defaults: Iterable[LaterDefault]
+    desired: dict[str, Any], live: Mapping[str, Any], defaults: LaterDefaults, *, only_pods: bool = False
 ) -> dict[str, Any]:
-    """The desired workload without the defaults that the live one was built before, unless its pods change anyway.
+    """The desired workload without the defaults that the live one was built before.
 
-    A default that somebody has removed from the live workload looks the same, and stays removed as long.
+    ``only_pods``: the defaults that replace no pods are there.
     """
-    former = desired
-    for default in defaults:
-        if default.kind == desired["kind"] and _was_built_before(live, default):
-            former = with_value_at(former, default.path, default.former)
-    found = changes(former, live, FIELD_MANAGER)
-    return desired if any(change.path[:2] == ("spec", "template") for change in found) else former
+    built_by = value_at(live, _BUILT_BY)
+    if built_by == value_at(desired, _BUILT_BY):
+        return desired
+    former: dict[str, Any] = with_value_at(desired, _BUILT_BY, built_by)
+    for version in sorted(defaults, key=_number, reverse=True):
+        if built_by is not ABSENT and _number(version) <= _number(built_by):
+            break
+        for default in defaults[version]:
+            wanted = default.kind == desired["kind"] and (default.replaces_pods or not only_pods)
+            if wanted and _was_built_before(live, default):
+                former = with_value_at(former, default.path, default.former)
+    return former
 
 
 def _was_built_before(live: Mapping[str, Any], default: LaterDefault) -> bool:
@@ -38,3 +67,9 @@ def _was_built_before(live: Mapping[str, Any], default: LaterDefault) -> bool:
         return not is_owned(live, default.path, FIELD_MANAGER)
     name = str(default.path[-1])
     return not changes({name: default.former}, {name: value_at(live, default.path)}, FIELD_MANAGER)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    """``1.10`` is more than ``1.9``, and what is no version less than any."""
+    parts = version.split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()

@@ -16,7 +16,7 @@ from ..cluster.status import is_terminating, stay_paused
 from ..kube.errors import ApiError
 from ..labels import FIELD_MANAGER
 from .fields import Change, changes
-from .later_defaults import LaterDefault, as_formerly_built
+from .later_defaults import LaterDefaults, as_formerly_built, marked
 
 
 class Action(str, Enum):
@@ -94,6 +94,11 @@ class Step:
             for change in self.changes
             if change.path[0] == "spec" and (len(change.path) < 2 or change.path[1] not in allowed)
         )
+
+    @property
+    def changes_pods(self) -> bool:
+        """Whether the update replaces the pods, or may."""
+        return bool(self.immutable) or any(change.path[:2] == ("spec", "template") for change in self.changes)
 
     @property
     def replaces(self) -> bool:
@@ -195,14 +200,15 @@ def plan_job(
     kind: str,
     desired: Iterable[Mapping[str, Any]],
     live: Iterable[dict[str, Any]],
-    later_defaults: Iterable[LaterDefault] = (),
+    later_defaults: LaterDefaults | None = None,
 ) -> Plan:
     """The steps from the job's ``live`` objects to the ``desired`` ones (the workload first).
 
     A live workload of another kind is replaced, and a paused one stays paused. Objects that are no longer desired are
-    deleted last, so that nothing is missing in between. ``later_defaults`` alone replace no pods.
+    deleted last, so that nothing is missing in between. ``later_defaults`` alone change no workload (see upgraded).
     """
     workload, *dependents = desired
+    workload = marked(workload, later_defaults) if later_defaults else dict(workload)
     live = list(live)
     by_identity = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
     former = by_identity.pop((workload["kind"], name), None)
@@ -256,14 +262,25 @@ def active_objects(live: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted((obj for obj in live if not is_terminating(obj)), key=lambda obj: obj["kind"] not in WORKLOAD_KINDS)
 
 
+def upgraded(plan: Plan) -> Plan:
+    """The plan that also applies what only this version of the collection builds otherwise."""
+    return plan.with_steps(step_for(step.anew, step.live) if step.anew else step for step in plan.steps)
+
+
 def _workload_step(
-    desired: Mapping[str, Any], live: Mapping[str, Any] | None, later_defaults: Iterable[LaterDefault]
+    desired: dict[str, Any], live: Mapping[str, Any] | None, later_defaults: LaterDefaults | None
 ) -> Step:
-    step = step_for(desired, live)
-    if step.action is not Action.UPDATE:
+    if not later_defaults or live is None or live["kind"] != desired["kind"]:
+        return step_for(desired, live)
+    former = as_formerly_built(desired, live, later_defaults)
+    step = step_for(former, live)
+    if former is desired:
         return step
-    former = as_formerly_built(step.desired, step.live, later_defaults)
-    return step if former is step.desired else replace(step_for(former, live), anew=step.desired)
+    if step.action is Action.CREATE or step.changes_pods:
+        return step_for(desired, live)
+    if step.action is Action.UPDATE:  # With a change in place come the defaults that are in place too.
+        step = step_for(as_formerly_built(desired, live, later_defaults, only_pods=True), live)
+    return replace(step, anew=desired)
 
 
 def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:

@@ -27,6 +27,7 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions):
     namespace: str | None = option("str")
     replicas: int | None = option("int")
     rerun: str = option("str", choices=list(RERUN), default="on_change")
+    upgrade: bool = option("bool", default=False)
     on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
     force: bool = option("bool", default=False)
     force_conflicts: bool = option("bool", default=False)

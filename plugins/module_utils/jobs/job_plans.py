@@ -13,7 +13,17 @@ from ..cluster.read import ByJob, JobId, read_jobs, read_pods
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
-from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, active_objects, plan_deletion, plan_job, step_for
+from ..engine.plan import (
+    WORKLOAD_KINDS,
+    Action,
+    Plan,
+    Step,
+    active_objects,
+    plan_deletion,
+    plan_job,
+    step_for,
+    upgraded,
+)
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
@@ -46,8 +56,13 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     plans = []
     for job in jobs:
         plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id], LATER_DEFAULTS)
+        upgrade = task.options.upgrade
         if job.manifest is not None:
-            plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
+            entry = ledger.entry(*job.id)
+            known = entry and entry.known_as(job.manifest, job.former_manifests)
+            plan = plan_rerun(plan, job.manifest, live[job.id], known, task.options.rerun, now, upgrade=upgrade)
+        elif upgrade:
+            plan = upgraded(plan)
         needed = None if plan.ended else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated here: its value is immutable, and others use it.

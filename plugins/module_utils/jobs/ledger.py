@@ -9,7 +9,7 @@ created when the training is submitted, completed when its end is first seen.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -57,6 +57,10 @@ class Entry(NamedTuple):
         before its end, so the next task creates it; version 1.0.0 reads it the same way.
         """
         return self._replace(uid=uid, ttl_seconds=None, result=None, finished_at=moment)
+
+    def known_as(self, manifest: str, former_manifests: Collection[str]) -> Entry:
+        """The entry with the digest ``manifest``, if an earlier version recorded a former one of the same manifest."""
+        return self._replace(manifest=manifest) if self.manifest in former_manifests else self
 
     def __str__(self) -> str:
         """The value of the training's key in the ledger."""

@@ -8,23 +8,33 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..engine.plan import WORKLOAD_KINDS, Completion, Plan, recreated, unchanged
+from ..engine.plan import WORKLOAD_KINDS, Completion, Plan, recreated, unchanged, upgraded
 from ..labels import PRIORITY
 from .ledger import Entry, last_run_result, not_rerun_reason, should_run_again
 
 
 def plan_rerun(
-    plan: Plan, manifest: str, live: Sequence[dict[str, Any]], entry: Entry | None, rerun: str, now: datetime
+    plan: Plan,
+    manifest: str,
+    live: Sequence[dict[str, Any]],
+    entry: Entry | None,
+    rerun: str,
+    now: datetime,
+    *,
+    upgrade: bool = False,
 ) -> Plan:
     """The plan for a training, given its last run, with the digest to record in the ledger.
 
     ``manifest`` is the digest of the manifest, ``live`` are the training's objects, ``entry`` is its ledger entry.
+    ``upgrade``: a running one is replaced also where only this version of the collection builds it otherwise.
     """
     workload = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS), None)
     last_run = last_run_result(workload, entry, now) if workload is None or workload["kind"] == "Job" else None
     known = entry if workload is None or (entry and entry.uid == workload["metadata"]["uid"]) else None
     if last_run is None:
-        if workload is not None and known and known.manifest == manifest and _would_be_interrupted(plan, workload):
+        if upgrade:
+            plan = upgraded(plan)
+        elif workload is not None and known and known.manifest == manifest and _would_be_interrupted(plan, workload):
             plan = replace(unchanged(plan, live), kept=_kept_reason(plan))
         return replace(plan, manifest=manifest)
     # Without a ledger entry, a difference that Kubernetes cannot change in place is a change of the manifest.
@@ -51,5 +61,5 @@ def _would_be_interrupted(plan: Plan, workload: Mapping[str, Any]) -> bool:
 def _kept_reason(plan: Plan) -> str:
     return (
         "It keeps running as it was submitted: its manifest is the same, and only this version of runwhere.gpuctl "
-        f"builds it differently ({', '.join(plan.steps[0].immutable)}). To apply that, delete it and submit it again."
+        f"builds it differently ({', '.join(plan.steps[0].immutable)}). To apply that, set upgrade to true."
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..manifest.digest import digest_of
+from ..manifest.digest import digest_of, former_digests_of
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem
 from ..task import Task, TaskFailed
@@ -23,7 +23,7 @@ JOB_KINDS = ("training", "inference", "notebook", "compute")
 class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
-    ``manifest`` is the digest of a training's manifest.
+    ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
     """
 
     namespace: str
@@ -33,6 +33,7 @@ class SelectedJob:
     priority_class: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()
     manifest: str | None = None
+    former_manifests: tuple[str, ...] = ()
 
     @property
     def id(self) -> tuple[str, str]:
@@ -93,6 +94,7 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
                 built.priority_class,
                 (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)),
                 digest_of(model) if isinstance(model, Training) else None,
+                former_digests_of(model) if isinstance(model, Training) else (),
             )
         )
     if refused:

@@ -184,14 +184,25 @@ class Client:
         return run_command(self._transport, path, self._request_timeout, stdin, output)
 
     def apply(
-        self, obj: dict[str, Any], *, dry_run: bool = False, force: bool = False, manager: str = FIELD_MANAGER
+        self,
+        obj: dict[str, Any],
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        manager: str = FIELD_MANAGER,
+        on_warning: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
-        """Server-side apply: create the object, or set the fields that it names."""
+        """Server-side apply: create the object, or set the fields that it names.
+
+        ``on_warning`` is called with each warning that the server answers.
+        """
         query = {**_write_query(dry_run), "fieldManager": manager, "force": "true" if force else "false"}
         name = obj["metadata"]["name"]
         path = resource_of(obj).path(obj["metadata"].get("namespace"), name)
         expected = Expected(obj["kind"], name)
-        return self._transport.request("PATCH", path, expected, query, obj, content_type=APPLY_PATCH)
+        return self._transport.request(
+            "PATCH", path, expected, query, obj, content_type=APPLY_PATCH, on_warning=on_warning
+        )
 
     def merge_patch(
         self,

@@ -18,6 +18,7 @@ from ..labels import FIELD_MANAGER
 from .answer import Expected, described, is_page, read_answer, read_status
 from .connection import Connection
 from .errors import ApiError, ConnectionProblem, InvalidResponse, KubeError, Unauthorized
+from .warning_header import warnings_of
 
 JSON = "application/json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -75,10 +76,17 @@ class Transport:
         *,
         content_type: str = JSON,
         accept: str = JSON,
+        on_warning: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
-        """Send a request and return the decoded response. Query parameters without a value are left out."""
+        """Send a request and return the decoded response. Query parameters without a value are left out.
+
+        ``on_warning`` is called with each warning that the server sends with its answer.
+        """
 
         def consume(response: Any) -> dict[str, Any]:
+            if on_warning:
+                for text in warnings_of(response):
+                    on_warning(text)
             return read_answer(f"{method} {self._connection.server}{path}", response, expected)
 
         return self.send(method, path, consume, query, body, content_type=content_type, accept=accept)

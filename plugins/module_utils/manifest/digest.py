@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..accelerators import ACCELERATORS
-from ..quantity import canonical
+from ..quantity import canonical, uniform
 
 if TYPE_CHECKING:
     from .models import Training
 
 _LENGTH = 32  # hexadecimal digits: 128 bits, which no two manifests of a cluster share by chance
+
+Spelling = Callable[[str], str]
 
 
 def digest_of(manifest: Training) -> str:
@@ -21,15 +25,45 @@ def digest_of(manifest: Training) -> str:
 
     Spelling, explicit defaults, the version of the format and the block ``job`` make no difference.
     """
+    data = _data_of(manifest)
+    _respell(data, cpu=uniform, of_bytes=partial(uniform, of_bytes=True))
+    for variable in data.get("environment", {}).get("env", ()):
+        divided = (variable.get("value_from") or {}).get("resourceFieldRef", {})
+        if "divisor" in divided:
+            divided["divisor"] = uniform(divided["divisor"], of_bytes=True)
+    return _digest(data)
+
+
+def former_digests_of(manifest: Training) -> tuple[str, ...]:
+    """The digests by which earlier versions of the collection have recorded the same manifest in the ledger.
+
+    Until 1.0, quantities kept their form: 1Gi and 1073741824 were two manifests. A training that has ended stays ended.
+    """
+    data = _data_of(manifest)
+    _respell(data, cpu=canonical, of_bytes=canonical)
+    return (_digest(data),)
+
+
+def _data_of(manifest: Training) -> dict[str, Any]:
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
     # Without warnings, as valueFrom is kept as the dict that Kubernetes gets, and not as its model.
-    data = manifest.model_dump(mode="json", exclude_defaults=True, exclude={"version", "job"}, warnings=False)
+    data: dict[str, Any] = manifest.model_dump(
+        mode="json", exclude_defaults=True, exclude={"version", "job"}, warnings=False
+    )
+    return data
+
+
+def _respell(data: dict[str, Any], *, cpu: Spelling, of_bytes: Spelling) -> None:
     shares = (row.field for row in ACCELERATORS.values() if row.unit)
-    quantities = {"resources": ("cpu", "memory", *shares), "storage": ("shm",)}
-    for block, fields in quantities.items():
-        for field in fields:
+    sizes = dict.fromkeys(("memory", *shares), of_bytes)
+    spellings = {"resources": {"cpu": cpu, **sizes}, "storage": {"shm": of_bytes}}
+    for block, fields in spellings.items():
+        for field, spelling in fields.items():
             if field in data.get(block, {}):
-                data[block][field] = canonical(data[block][field])
+                data[block][field] = spelling(data[block][field])
+
+
+def _digest(data: dict[str, Any]) -> str:
     text = json.dumps(_without_empty_blocks(data), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 

@@ -452,6 +452,12 @@ class Quota(VersionedManifest):
 
     kind: Literal["quota"]
     quota: Annotated[Section, rules.Aliases("metadata")] = Field(description="Name and description.")
+    pod_security: Literal["privileged", "baseline", "restricted"] | None = Field(
+        default=None,
+        description="Pod Security Standard that the namespaces enforce. Other than privileged, it forbids host paths, "
+        "and with them workdirs without a claim. By default, the namespaces keep theirs.",
+        examples=["baseline"],
+    )
     namespaces: Annotated[
         dict[rules.QuotaNamespace, Limits], rules.Aliases("users", "namespace"), rules.DefaultEntry("default")
     ] = Field(

@@ -30,25 +30,29 @@ def validate_quotas(task: Task[QuotaOptions], plans: Sequence[Plan]) -> tuple[li
     """The predicted results, and what the server rejects. In check mode, a missing permission only warns."""
     client = task.client()
 
-    def validate(plan: Plan) -> tuple[ApplyResult, ApiError | None]:
+    def validate(plan: Plan) -> tuple[ApplyResult, list[str], ApiError | None]:
         result = ApplyResult(plan)
+        warnings: list[str] = []
         try:
             for step in (*plan.prerequisites, *plan.steps):
-                answer = _dry_run(client, step, plan, force_conflicts=task.options.force_conflicts)
+                answer = _dry_run(client, step, plan, warnings.append, force_conflicts=task.options.force_conflicts)
                 if answer is not None:
                     result.objects[step.kind, step.name] = answer
         except ApiError as error:
-            return result, error
-        return result, None
+            return result, warnings, error
+        return result, warnings, None
 
     validated = run_concurrently(validate, plans, client.concurrency)
     errors = []
-    for result, error in validated:
+    for result, warnings, error in validated:
+        if warnings:
+            found = "; ".join(dict.fromkeys(warnings))
+            task.warn(f"{describe(result.plan)}: {found}. Running pods continue, but are not created again like that.")
         if error and task.check_mode and error.is_forbidden:
             task.warn(f"{describe(result.plan)}: not validated by the server, {error.message}")
         elif error:
             errors.append(f"{describe(result.plan)}: {with_hint(error, result.plan)}")
-    return [result for result, dummy in validated], errors
+    return [result for result, *_others in validated], errors
 
 
 def apply_quotas(
@@ -161,8 +165,13 @@ def deleted_namespaces(plans: Iterable[Plan]) -> list[str]:
     return [name for name, step in steps if step.kind == NAMESPACE.kind and step.action is Action.DELETE]
 
 
-def _dry_run(client: Client, step: Step, plan: Plan, *, force_conflicts: bool) -> dict[str, Any] | None:
+def _dry_run(
+    client: Client, step: Step, plan: Plan, on_violation: Callable[[str], None], *, force_conflicts: bool
+) -> dict[str, Any] | None:
     """The server's answer to one step, or None if it cannot predict one. Raises ApiError.
+
+    ``on_violation`` is called with what the server says about pods that violate a new level of the namespace
+    (plugin/pkg/admission/security/podsecurity).
 
     In a namespace that the plan creates, the server checks permissions and then answers that the namespace is not
     found (authorization comes before NamespaceLifecycle in admission).
@@ -176,7 +185,8 @@ def _dry_run(client: Client, step: Step, plan: Plan, *, force_conflicts: bool) -
         if step.action is Action.DELETE:
             client.delete(resource_of(step.live), step.live["metadata"], propagation="Background", dry_run=True)
             return None
-        return client.apply(step.desired, dry_run=True, force=force_conflicts)
+        on_warning = on_violation if step.kind == NAMESPACE.kind else None
+        return client.apply(step.desired, dry_run=True, force=force_conflicts, on_warning=on_warning)
     except ApiError as error:
         if creates_namespace and error.status == 404 and step.kind != NAMESPACE.kind:
             return None

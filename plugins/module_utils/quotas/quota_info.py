@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..kube.concurrency import run_concurrently
-from ..kube.resources import RESOURCE_QUOTA
+from ..kube.errors import if_allowed
+from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
 from ..labels import MANAGED, QUOTA
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
 from ..task import ModuleSpec, Task
-from .usage import description_of, over_quota, quota_name_of, usage
+from .usage import description_of, over_quota, pod_security_of, quota_name_of, usage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +25,10 @@ class QuotaInfoOptions(NamespaceOptions):
 
 
 def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
-    """Sends one list request for the whole cluster, or one for each of the given namespaces."""
+    """Sends two list requests for the whole cluster, or two requests for each of the given namespaces."""
     found = sorted(_read(task), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
-    return {"changed": False, "results": [_row(obj, full=task.options.full) for obj in found]}
+    levels = _pod_security(task) if found else {}
+    return {"changed": False, "results": [_row(obj, levels, full=task.options.full) for obj in found]}
 
 
 MODULE = ModuleSpec(QuotaInfoOptions, run)
@@ -43,12 +46,29 @@ def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     return [obj for objects in found for obj in objects if name is None or quota_name_of(obj) == name]
 
 
-def _row(obj: dict[str, Any], *, full: bool) -> dict[str, Any]:
+def _pod_security(task: Task[QuotaInfoOptions]) -> dict[str, str | None]:
+    """The levels by namespace; without those that the account may not read."""
+    client, namespaces = task.client(), task.options.namespaces
+
+    def read(namespace: str | None) -> list[dict[str, Any]]:
+        if namespace is None:
+            return client.list_objects(NAMESPACE, metadata_only=True)
+        found = client.get(NAMESPACE, None, namespace)
+        return [found] if found else []
+
+    places = [None] if namespaces is None else list(dict.fromkeys(namespaces))
+    none: list[dict[str, Any]] = []
+    found = run_concurrently(lambda place: if_allowed(lambda: read(place), none), places, client.concurrency)
+    return {obj["metadata"]["name"]: pod_security_of(obj) for objects in found for obj in objects}
+
+
+def _row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:
     return {
         "name": quota_name_of(obj),
         "namespace": obj["metadata"]["namespace"],
         "description": description_of(obj),
         **usage(obj),
+        "pod_security": levels.get(obj["metadata"]["namespace"]),
         "over_quota": over_quota(obj),
         **({"object": obj} if full else {}),
     }

@@ -21,9 +21,15 @@ _DEFAULTS = {"cpu": (Fraction(1), Fraction(1, 1000), "m"), "memory": (Fraction(G
 _SHARE = 4
 
 
-def namespace(name: str, *, managed: bool) -> Object:
-    """A labelled namespace; the label of managed objects is only set if gpuctl creates the namespace."""
+def namespace(name: str, *, managed: bool, pod_security: str | None = None) -> Object:
+    """A labelled namespace; the label of managed objects is only set if gpuctl creates the namespace.
+
+    ``pod_security`` is enforced on pods. Kubernetes checks workloads only to warn, and audits what it does not reject.
+    """
     marks = {labels.NAMESPACE: "true", **({labels.MANAGED_BY: labels.FIELD_MANAGER} if managed else {})}
+    if pod_security:
+        for mode in ("enforce", "audit", "warn"):
+            marks |= {f"{labels.POD_SECURITY}{mode}": pod_security, f"{labels.POD_SECURITY}{mode}-version": "latest"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": marks}}
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..accelerators import ACCELERATORS
 from ..cluster.status import is_terminating
-from ..engine.fields import ABSENT, Change
+from ..engine.fields import ABSENT, Change, is_owned, value_at
 from ..engine.plan import Action, Plan, Step, step_for
-from ..labels import is_managed, is_protected, quota_object_name
+from ..labels import FIELD_MANAGER, POD_SECURITY_ENFORCED, is_managed, is_protected, quota_object_name
 from . import quota_objects
 from .live_quotas import LiveQuotas
 from .usage import quota_name_of, unenforced_keys
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ..manifest.models import Quota
 
 Object = dict[str, Any]
+
+# Of what jobs have (https://kubernetes.io/docs/concepts/security/pod-security-standards).
+_FORBIDDEN = {
+    "baseline": "host paths, and so no workdirs without a claim",
+    "restricted": "host paths, and so no workdirs without a claim, and no containers that may run as root",
+}
 
 
 @dataclass
@@ -49,7 +55,9 @@ def plan_quotas(quotas: Sequence[Quota], live: LiveQuotas) -> QuotaPlans:
     for quota in quotas:
         for namespace, objects in live.of_quota(quota.quota.name).items():
             if namespace not in quota.namespaces:
-                result.plans.append(_removal(quota.quota.name, namespace, objects))
+                moved = any(namespace in each.namespaces for each in quotas)
+                freed = None if moved else live.namespace(namespace)
+                result.plans.append(_removal(quota.quota.name, namespace, objects, freed))
     return result
 
 
@@ -71,8 +79,9 @@ def plan_quota_removal(
         objects = [obj for obj in live.in_namespace(namespace) if quota is not None and quota_name_of(obj) == quota]
         if quota is not None and not objects:
             result.blockers += _unmanaged_with_same_name(quota, namespace, live)
-        plan = _removal(quota, namespace, objects)
         present = live.namespace(namespace)
+        shared = _others_in(namespace, {q for q, n in targets if n == namespace}, live)
+        plan = _removal(quota, namespace, objects, None if shared else present)
         if delete_namespaces and present:
             kept = _why_kept(present, {q for q, n in targets if n == namespace}, live)
             if kept:
@@ -88,16 +97,20 @@ def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans) ->
     name = quota.quota.name
     result.blockers += _unmanaged_with_same_name(name, namespace, live)
     present = live.namespaces.get(namespace)
-    desired = quota_objects.namespace(namespace, managed=live.namespace(namespace) is None or is_managed(present or {}))
-    managed = (obj for obj in live.in_namespace(namespace) if quota_name_of(obj) == name)
-    left = {(obj["kind"], obj["metadata"]["name"]): obj for obj in managed}
+    managed = live.namespace(namespace) is None or is_managed(present or {})
+    desired = quota_objects.namespace(namespace, managed=managed, pod_security=quota.pod_security)
+    its = (obj for obj in live.in_namespace(namespace) if quota_name_of(obj) == name)
+    left = {(obj["kind"], obj["metadata"]["name"]): obj for obj in its}
 
     def plan_object(obj: Object) -> Step:
         return step_for(obj, left.pop((obj["kind"], obj["metadata"]["name"]), None))
 
     # The defaults come before the limits that require them.
     defaults = quota_objects.limit_range(quota, namespace)
-    prerequisites = (step_for(desired, present), *([plan_object(defaults)] if defaults else []))
+    space = step_for(desired, present)
+    if warning := _forbidden_by(space, quota):
+        result.warnings.append(f"quota {name} in namespace {namespace}: {warning}")
+    prerequisites = (space, *([plan_object(defaults)] if defaults else []))
     step = plan_object(quota_objects.resource_quota(quota, namespace))
     if unenforced := unenforced_keys(step.live):
         result.warnings.append(
@@ -116,11 +129,29 @@ def _without(step: Step, keys: Iterable[str]) -> Step:
     return replace(step, action=Action.UPDATE, changes=(*step.changes, *dropped))
 
 
-def _removal(quota: str | None, namespace: str, objects: Iterable[Object]) -> Plan:
-    """The ResourceQuota first: without its LimitRange it would reject pods."""
+def _removal(quota: str | None, namespace: str, objects: Iterable[Object], freed: Object | None) -> Plan:
+    """The ResourceQuota first: without its LimitRange it would reject pods.
+
+    ``freed`` is the namespace if no quota is left in it. What pod_security has set there is removed then.
+    """
     ordered = sorted(objects, key=lambda obj: obj["kind"] != "ResourceQuota")
-    steps = tuple(Step(Action.DELETE, {}, obj) for obj in ordered if not is_terminating(obj))
-    return Plan(quota or "", namespace, "quota", steps)
+    steps = [Step(Action.DELETE, {}, obj) for obj in ordered if not is_terminating(obj)]
+    if freed and is_owned(freed, ("metadata", "labels", POD_SECURITY_ENFORCED), FIELD_MANAGER):
+        desired = quota_objects.namespace(namespace, managed=is_managed(freed))
+        steps.append(step_for(desired, freed))
+    return Plan(quota or "", namespace, "quota", tuple(steps))
+
+
+def _forbidden_by(space: Step, quota: Quota) -> str | None:
+    """What the namespace no longer admits once pod_security is enforced; None if it is already."""
+    forbidden = _FORBIDDEN.get(quota.pod_security or "")
+    enforced = value_at(space.live, ("metadata", "labels", POD_SECURITY_ENFORCED))
+    if forbidden is None or enforced == quota.pod_security:
+        return None
+    return (
+        f"pod_security {quota.pod_security} admits no {forbidden}. Give each of storage.workdirs a claim, or use "
+        f"pod_security privileged."
+    )
 
 
 def _targets(
@@ -178,5 +209,11 @@ def _why_kept(namespace: Object, ending: Collection[str | None], live: LiveQuota
         return "protected namespace"
     if not is_managed(namespace):
         return "not created by gpuctl"
-    others = {str(other) for obj in live.in_namespace(name) if (other := quota_name_of(obj)) and other not in ending}
-    return f"also used by the quota {', '.join(sorted(others))}" if others else None
+    others = _others_in(name, ending, live)
+    return f"also used by the quota {', '.join(others)}" if others else None
+
+
+def _others_in(namespace: str, ending: Collection[str | None], live: LiveQuotas) -> list[str]:
+    """The quotas of a namespace without those that are being removed."""
+    found = {quota_name_of(obj) for obj in live.in_namespace(namespace)}
+    return sorted(str(name) for name in found if name and name not in ending)

@@ -10,7 +10,7 @@ from ..engine.apply import ApplyResult
 from ..engine.results import action_summary, diffs_of, resource_result
 from ..task import Task
 from .quota_plan import QuotaPlans
-from .usage import description_of, over_quota, quota_keys, usage
+from .usage import description_of, over_quota, pod_security_of, quota_keys, usage
 
 
 def quota_results(task: Task[Any], applied: Sequence[ApplyResult], planned: QuotaPlans) -> dict[str, Any]:
@@ -33,12 +33,14 @@ def quota_results(task: Task[Any], applied: Sequence[ApplyResult], planned: Quot
 def _result(applied: ApplyResult, planned: QuotaPlans) -> dict[str, Any]:
     plan = applied.plan
     found = next((obj for obj in applied.objects.values() if obj["kind"] == "ResourceQuota"), None)
+    space = next((obj for obj in applied.objects.values() if obj["kind"] == "Namespace"), None)
     return {
         "name": plan.name or None,
         "namespace": plan.namespace,
         "description": description_of(found) if found else None,
         "action": str(plan.action),
         **(usage(found) if found else dict.fromkeys(quota_keys())),
+        "pod_security": pod_security_of(space) if space else None,
         "over_quota": over_quota(found) if found else [],
         "other_quotas": planned.others.get(plan.namespace, []),
         "reason": planned.notes.get(plan.namespace),

@@ -121,6 +121,7 @@ _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 _READ_PERMISSIONS: _Permissions = (
     ("get list", _WORKLOADS),
     ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
+    ("get list", "namespaces"),
 )
 
 # gpuctl_job_log

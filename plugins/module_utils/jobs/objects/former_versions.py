@@ -16,9 +16,9 @@ _FAILURE_RULES = [
     },
 ]
 
-# Version 1.0.
-LATER_DEFAULTS = (
+_SINCE_1_1 = (
     LaterDefault("StatefulSet", (*_MAIN, "readinessProbe")),
     LaterDefault("Job", (*_POD, "topologySpreadConstraints")),
     LaterDefault("Job", ("spec", "podFailurePolicy", "rules"), _FAILURE_RULES),
 )
+LATER_DEFAULTS = {"1.1": _SINCE_1_1}

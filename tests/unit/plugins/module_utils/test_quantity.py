@@ -32,6 +32,30 @@ def test_a_number_is_read_by_its_decimal_notation(number: float, canonical: str)
     assert quantity.canonical(number) == canonical
 
 
+@pytest.mark.parametrize(
+    ("spellings", "of_bytes", "text"),
+    [
+        (["0.5", "5e-1", "500m", "500000u"], False, "500m"),
+        (["1k", "1000", "1e3"], False, "1k"),
+        (["1Ki", "1024", "1.024k"], False, "1024"),
+        (["1Ki", "1024", "1.024k"], True, "1Ki"),
+        (["1G", "1e9", "1000000000"], True, "1G"),
+        (["1T", "976562500Ki"], True, "976562500Ki"),
+        (["0", "0Gi", "0.0"], True, "0"),
+    ],
+)
+def test_every_spelling_of_a_value_has_the_same_uniform_text(spellings: list[str], of_bytes: bool, text: str) -> None:
+    assert {quantity.uniform(each, of_bytes=of_bytes) for each in spellings} == {text}
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"), [("500u", "1m"), ("1m", "1m"), ("1.0001", "1001m"), ("1n", "1m"), ("0", "0"), ("2Gi", "2Gi")]
+)
+def test_the_server_keeps_thousandths_of_resources(text: str, kept: str) -> None:
+    """Recorded with Kubernetes 1.36."""
+    assert quantity.stored(text) == parse(kept).value
+
+
 WRONG = [
     "", " ", "Gi", ".", "+", "1.2.3", "1 Gi", "1gi", "1GI", "1GB", "1K", "1e", "1e1.5", "1e+", "0x10", "1_000", "NaN",
     "inf", "1,5", "\N{ARABIC-INDIC DIGIT ONE}", "1e99999999999", "1e31", "--1",

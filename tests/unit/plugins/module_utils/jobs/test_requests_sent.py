@@ -77,3 +77,10 @@ def test_a_new_job_costs_a_write_per_object_and_three_questions(cluster: Cluster
     assert said == "1 job: 1 create"
     # Six kinds of objects and the PriorityClasses; the two names, and whether another run has changed the deployment.
     assert created == {"list": 7 + 3, "patch": 2}
+
+
+def test_amounts_that_the_server_rounds_up_settle(cluster: Cluster) -> None:
+    tiny = {**service(0), "resources": {"cpu": "500u", "memory": "1.5Gi"}}
+    assert sent(cluster, 1, definition=[tiny])[1] == "1 job: 1 create"
+    again, said = sent(cluster, 1, definition=[tiny])
+    assert (said, set(again)) == ("1 job: 1 unchanged", {"list"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Quota
@@ -21,8 +23,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_plan 
 )
 
 
-def quota(name: str, **users: dict[str, Any]) -> Quota:
-    (document,) = load((), {"kind": "quota", "quota": {"name": name}, "users": users})
+def quota(name: str, pod_security: str | None = None, **users: dict[str, Any]) -> Quota:
+    level = {"pod_security": pod_security} if pod_security else {}
+    (document,) = load((), {"kind": "quota", "quota": {"name": name}, **level, "users": users})
     assert isinstance(document.model, Quota)
     return document.model
 
@@ -40,8 +43,11 @@ def live(obj: dict[str, Any], *, terminating: bool = False, **hard: str) -> dict
 
 def applied(*quotas: Quota, managed: bool = True, terminating: bool = False) -> LiveQuotas:
     """The cluster after the quotas were applied."""
-    names = {name for each in quotas for name in each.namespaces}
-    spaces = {name: live(namespace(name, managed=managed), terminating=terminating) for name in names}
+    names = {name: each.pod_security for each in quotas for name in each.namespaces}
+    spaces = {
+        name: live(namespace(name, managed=managed, pod_security=level), terminating=terminating)
+        for name, level in names.items()
+    }
     objects: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for each in quotas:
         for name in each.namespaces:
@@ -142,3 +148,74 @@ def test_an_empty_list_of_namespaces_is_not_all_of_them() -> None:
     before = applied(quota("q", team={"cpu": 1}))
     assert plan_quota_removal([], "q", [], before, delete_namespaces=True).plans == []
     assert plan_quota_removal([], None, [], before, delete_namespaces=True).plans == []
+
+
+def changed_labels(planned: QuotaPlans) -> dict[str, str]:
+    """What happens to the level that namespaces enforce: its new value, or "removed"."""
+    path = ("metadata", "labels", "pod-security.kubernetes.io/enforce")
+    every = [step for plan in planned.plans for step in (*plan.prerequisites, *plan.steps)]
+    found = [(step.name, change) for step in every for change in step.changes if change.path == path]
+    return {name: "removed" if change.after is ABSENT else change.after for name, change in found}
+
+
+TEAM = {"team": {"pods": 1}}
+
+
+@pytest.mark.parametrize("managed", [True, False])
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        (None, "baseline", {"team": "baseline"}),
+        ("baseline", "baseline", {}),
+        ("baseline", "restricted", {"team": "restricted"}),
+        ("restricted", "privileged", {"team": "privileged"}),
+        ("restricted", None, {"team": "removed"}),
+        (None, None, {}),
+    ],
+)
+def test_pod_security_is_a_label_of_every_namespace(
+    before: str | None, after: str | None, changes: dict[str, str], managed: bool
+) -> None:
+    planned = plan_quotas([quota("q", after, **TEAM)], applied(quota("q", before, **TEAM), managed=managed))
+    assert changed_labels(planned) == changes
+
+
+def test_pod_security_ends_with_the_quota() -> None:
+    declared = quota("q", "baseline", **TEAM)
+    planned = plan_quota_removal([declared], None, None, applied(declared), delete_namespaces=False)
+    assert steps(planned) == ["delete ResourceQuota team", "update Namespace team"]
+    assert changed_labels(planned) == {"team": "removed"}
+    kept = applied(declared).namespaces["team"]["metadata"]["labels"].items()
+    assert planned.plans[0].steps[-1].desired["metadata"]["labels"].items() <= kept
+
+
+def test_pod_security_ends_in_a_namespace_that_leaves_the_quota() -> None:
+    before = quota("q", "baseline", one={}, two={})
+    assert changed_labels(plan_quotas([quota("q", "baseline", one={})], applied(before))) == {"two": "removed"}
+    moved = [quota("q", "baseline", one={}), quota("other", "restricted", two={})]
+    assert changed_labels(plan_quotas(moved, applied(before))) == {"two": "restricted"}
+
+
+def test_pod_security_stays_while_another_quota_has_the_namespace() -> None:
+    a, b = quota("a", "baseline", **TEAM), quota("b", "baseline", **TEAM)
+    assert changed_labels(plan_quota_removal([a], None, None, applied(a, b), delete_namespaces=False)) == {}
+
+
+def test_pod_security_of_others_is_left_alone() -> None:
+    before = applied(quota("q", **TEAM))
+    before.namespaces["team"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "restricted"
+    declared = quota("q", **TEAM)
+    assert changed_labels(plan_quotas([declared], before)) == {}
+    removed = plan_quota_removal([declared], None, None, before, delete_namespaces=False)
+    assert changed_labels(removed) == {}
+
+
+@pytest.mark.parametrize(
+    ("level", "words"), [("baseline", ["host paths"]), ("restricted", ["host paths", "root"]), ("privileged", [])]
+)
+def test_what_pod_security_forbids_is_said_once(level: str, words: list[str]) -> None:
+    declared = quota("q", level, **TEAM)
+    for before in (LiveQuotas({}, {}), applied(quota("q", **TEAM))):
+        said = " ".join(plan_quotas([declared], before).warnings)
+        assert [word for word in ("host paths", "root") if word in said] == words
+    assert plan_quotas([declared], applied(declared)).warnings == []
