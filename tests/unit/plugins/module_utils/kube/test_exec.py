@@ -24,6 +24,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, ConnectionProblem
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.exec import exec_path
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.limits import HEAD
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.metered import Meter
 from integration.api import eventually
 from integration.cut_proxy import tcp_proxy
 from kubesim import Cluster
@@ -210,6 +212,7 @@ def test_the_end_of_a_command_counts_although_its_stdin_was_not_wanted():
         def __init__(self, connection: socket.socket) -> None:
             self.sock = self
             self.fileno = connection.fileno
+            self.meter = Meter(connection, HEAD)
             self.frames = [ABNF.create_frame(b"\x03" + SUCCESS, ABNF.OPCODE_BINARY)]
 
         def send(self, data: bytes) -> int:
