@@ -225,7 +225,7 @@ class _Conversation:
                 return
             self._channel, data = data[0], data[1:]
         elif frame.opcode == codes.OPCODE_PING:
-            # Of a proxy in between, which may hang up without an answer. The latest is enough (RFC 6455, 5.5.2 and 5.5.3).
+            # Of a proxy in between, which may hang up without an answer. The latest is enough (RFC 6455, 5.5.3).
             self._pong = self._message(codes.OPCODE_PONG, data)
             return
         elif frame.opcode != codes.OPCODE_CONT:
