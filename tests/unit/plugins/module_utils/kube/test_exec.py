@@ -27,10 +27,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.exec import e
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.limits import HEAD
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.metered import Meter
 from integration.api import eventually
+from integration.certificates import pem_files
 from integration.cut_proxy import tcp_proxy
 from kubesim import Cluster
-
-from .test_tls import pem_files
 
 PATH = "/api/v1/namespaces/ml/pods/x/exec"
 PAGE = "<html>Sign in</html>"
