@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import ssl
 import zlib
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
@@ -13,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import limits
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import exec, limits
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import AnswerTooLarge
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import AnswerTooLarge, ConnectionProblem
 from integration.certificates import pem_files
 from integration.manifests import training
 
@@ -378,6 +381,134 @@ def test_a_log_byte_by_byte() -> None:
         client = Client(Connection(server.url, retries=0, request_timeout=2))
         with pytest.raises(Exception, match=r"no answer within 2 s"):
             client.read_log("ml", "a", {}, lambda pieces: sum(map(len, pieces)))
+
+
+# -- commands over a WebSocket -----------------------------------------------------------------------------------------
+
+LABELS = {"app": "train", "app.kubernetes.io/managed-by": "runwhere.gpuctl", "runwhere.ai/job-type": "training"}
+RUNNING = {"name": "main", "ready": True, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+POD: dict[str, Any] = {
+    "metadata": {
+        "name": "train-x",
+        "namespace": "ml",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": LABELS,
+    },
+    "spec": {"nodeName": "node-1", "containers": [{"name": "main"}]},
+    "status": {"phase": "Running", "containerStatuses": [RUNNING]},
+}
+SWITCHING = (
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Protocol: v5.channel.k8s.io\r\nSec-WebSocket-Accept: {}\r\n\r\n"
+)
+
+
+def frame(data: bytes, opcode: int = 2) -> bytes:
+    """Of a server: unmasked (RFC 6455, 5.2)."""
+    return bytes([0x80 | opcode, 127]) + len(data).to_bytes(8, "big") + data
+
+
+def with_pod(then: Callable[[Visitor], object], part: str) -> Callable[[Visitor], object]:
+    """A cluster with a running pod, whose subresource is answered by ``then``."""
+
+    def answer(request: Visitor) -> None:
+        if f"/{part}?" in request.path:
+            then(request)
+        else:
+            request.list(json.dumps([POD] if "/pods" in request.path else []).encode())
+
+    return answer
+
+
+def after_handshake(then: Callable[[Visitor], object]) -> Callable[[Visitor], object]:
+    def answer(request: Visitor) -> None:
+        (key,) = re.findall(r"(?i)sec-websocket-key: (\S+)", request.head)
+        digest = hashlib.sha1(f"{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11".encode()).digest()
+        request.send(SWITCHING.format(b64encode(digest).decode()).encode())
+        then(request)
+
+    return answer
+
+
+ENTRY = b"s 81a4 12 ./some/file/of/the/directory\n"
+ELSEWHERE = "Location: http://localhost:1/\r\n"
+FAILURE = json.dumps({"status": "Failure", "message": "x" * 60_000}).encode()
+HANDSHAKES: dict[str, tuple[Callable[[Visitor], object], str]] = {
+    "a redirect": (lambda request: request.answer(b"", "302 Found", ELSEWHERE), "no WebSocket"),
+    "a page": (lambda request: request.answer(PAGE), "no WebSocket"),
+    "a header without end": (lambda request: request.flood(BLANKS, HEAD + b"X: "), "more than 64 KiB of headers"),
+    "headers without end": (lambda request: request.flood(b"X: y\r\n" * 999, HEAD), "more than 64 KiB of headers"),
+    "headers, byte by byte": (lambda request: request.drip(HEAD + b"X: y"), "no answer within 2 s"),
+    "a line of noise": (lambda request: request.send(b"\xff" * 50_000 + b"\r\n\r\n"), "no WebSocket"),
+}
+CONVERSATIONS: dict[str, tuple[Callable[[Visitor], object], str]] = {
+    "a message of petabytes": (
+        lambda request: request.flood(BLANKS, b"\x82\x7f\x00\x0f" + b"\xff" * 6),
+        "a message of more than 1 MiB",
+    ),
+    "a message, byte by byte": (lambda request: request.drip(b"\x82\x7e\xff\xff\x01"), "lost the connection"),
+    "files without end": (
+        lambda request: request.flood(frame(b"\x01" + ENTRY * 500), frame(b"\x01directory\n")),
+        "too many files in container main of pod train-x",
+    ),
+    "a nested status": (lambda request: request.send(frame(b"\x03" + b"[" * 60_000)), "cannot be read"),
+    "a failure that fills the screen": (
+        lambda request: request.send(frame(b"\x03" + FAILURE)),
+        "cannot run commands: xxx",
+    ),
+}
+
+
+@pytest.mark.parametrize(("then", "words"), HANDSHAKES.values(), ids=HANDSHAKES)
+def test_what_is_no_websocket(then: Callable[[Visitor], object], words: str) -> None:
+    """A server answers the request for a WebSocket with anything else, or never to its end."""
+    with hostile(with_pod(then, "exec")) as server:
+        assert words in attacked(server, COPY).message
+
+
+@pytest.mark.parametrize(("then", "words"), CONVERSATIONS.values(), ids=CONVERSATIONS)
+def test_a_command_that_never_ends(then: Callable[[Visitor], object], words: str) -> None:
+    """A server, or a container, says more than any command has to say."""
+    with hostile(with_pod(after_handshake(then), "exec")) as server:
+        assert words in attacked(server, COPY).message
+
+
+@pytest.mark.parametrize("message", [frame(b"", 9), frame(b""), frame(b"\x02no")], ids=["pings", "nothing", "errors"])
+def test_messages_without_output(message: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container says something for ever, and never what was asked for."""
+    monkeypatch.setattr(exec, "MESSAGES", 1_000)
+    with hostile(after_handshake(lambda request: request.flood(message * 100))) as server:
+        client = Client(Connection(server.url, retries=0, request_timeout=2))
+        with pytest.raises(ConnectionProblem, match="more than 1000 messages without output"):
+            client.run_command("ml", "train-x", "main", ["true"])
+
+
+def test_a_command_has_a_last_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container keeps a command running, and the connection alive, for ever."""
+    monkeypatch.setattr(exec, "COMMAND_SECONDS", 0.5)
+    with hostile(after_handshake(lambda request: request.drip(frame(b"", 9) * 1000, 0.001))) as server:
+        client = Client(Connection(server.url, retries=0, request_timeout=2))
+        with pytest.raises(ConnectionProblem, match=r"the command has not ended within 0\.5 s"):
+            client.run_command("ml", "train-x", "main", ["true"])
+
+
+# -- options of a task -------------------------------------------------------------------------------------------------
+
+
+def test_a_regular_expression_that_takes_for_ever() -> None:
+    """An author of a log writes a line in which an expression finds more ways to match than there is time to try."""
+    line = b"2026-01-31T08:00:01.123456789Z " + b"a" * 60 + b"!\n"
+    with hostile(with_pod(lambda request: request.answer(line, headers=""), "log")) as server:
+        outcome = attacked(server, LOG, grep="(a+)+$", request_timeout=20)
+    assert "grep: '(a+)+$' takes too long to search the log." in outcome.message
+
+
+@pytest.mark.parametrize("option", ["concurrency", "request_timeout", "retries"])
+def test_a_number_that_no_machine_has(option: str) -> None:
+    """An author of a playbook asks for 2147483648 connections, seconds or attempts: a sentence says how many."""
+    with hostile(lambda request: request.list()) as server:
+        assert f"{option} is too large: 2147483648." in attacked(server, PRESENT, **{option: 2147483648}).message
+        assert server.heads == []
 
 
 # -- TLS ---------------------------------------------------------------------------------------------------------------

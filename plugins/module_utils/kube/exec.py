@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from .answer import read_json
 from .errors import ApiError, ConnectionProblem, KubeError, as_sentence, cut
-from .limits import COMMAND_SECONDS, FRAME_BYTES, HEAD, MESSAGES, SLOWEST, Allowance, TooMuchData
+from .limits import COMMAND_SECONDS, FRAME_BYTES, HANDSHAKE, MESSAGES, SLOWEST, Allowance, TooMuchData
 from .transport import Transport
 
 # Version 5 can close stdin, version 4 (servers before Kubernetes 1.30) cannot. With both, commands are told the size of
@@ -102,7 +102,7 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
     try:
         websocket.connect(
             url.replace("http", "ws", 1),
-            socket=MeteredSocket(connection, HEAD),
+            socket=MeteredSocket(connection, HANDSHAKE),
             header=[f"{name}: {value}" for name, value in headers.iteritems()],
             subprotocols=list(_PROTOCOLS),
             suppress_origin=True,

@@ -66,6 +66,9 @@ QUEUED_MEMORY = 8 * MIB
 # The kubelet starts a new log at 10 MiB, and the API serves that one alone (containerLogMaxSize).
 LOG = Allowance(4096 * MIB)
 
+# The WebSocket library reads each byte by itself.
+HANDSHAKE = Allowance(64 * 1024)
+
 # The API server sends frames of 32 KiB (its buffer for a stream).
 FRAME_BYTES = MIB
 MESSAGES = 1_000_000  # with errors, or nothing, for the output of a command

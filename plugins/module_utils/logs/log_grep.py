@@ -16,7 +16,7 @@ from typing import Any
 
 from ..kube.errors import cut
 
-_SECONDS = 5.0  # of processor time, and another one for each MiB; all but a few expressions search 50 MiB in one
+_SECONDS = 2.0  # of processor time, and another one for each MiB; all but a few expressions search 50 MiB in one
 
 # The expression, then lines to search, each message after its size in eight bytes. The answer is a byte for each line.
 _SEARCH = f"""
