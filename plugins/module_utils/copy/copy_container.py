@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.exec import CommandNotStarted, ConnectionLost, ExecResult
+from ..kube.limits import MIB
 from ..task import TaskFailed
 from .copy_tree import Listing, parse_listing, printable
 
-_MAX_LISTING = 64 * 1024 * 1024  # bytes: some 500,000 files
+_MAX_LISTING = 20 * MIB
+_MAX_LINES = 300_000  # two for each file; both are some 120 MiB in memory
 _TOOLS = "sh, tar, find, stat and xargs"
 
 
@@ -49,10 +51,13 @@ class Container:
     def list_files(self, command: Sequence[str], stdin: Sequence[bytes] = ()) -> Listing:
         """What a listing command of copy_scripts.py prints."""
         output = bytearray()
+        lines = 0
 
         def collect(data: bytes) -> None:
+            nonlocal lines
             output.extend(data)
-            if len(output) > _MAX_LISTING:
+            lines += data.count(b"\n")
+            if len(output) > _MAX_LISTING or lines > _MAX_LINES:
                 raise TaskFailed(
                     f"too many files in {self} to copy at once. Copy parts of the directory, or an archive."
                 )

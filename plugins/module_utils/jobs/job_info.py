@@ -137,17 +137,23 @@ def _select(
     filters = {JOB_TYPE: task.options.kind, POOL: task.options.pool}
     chosen = [JOB_TYPE, *(f"{key}={value}" for key, value in filters.items() if value)]
     selector = ",".join(filter(None, [*chosen, *(task.options.label_selectors or ()), labels]))
-    return _list(task, resource, slim, labels=selector, fields=fields)
+    return _list(task, resource, slim, labels=selector, fields=fields, whole=resource is not POD)
 
 
 def _list(
-    task: InfoTask, resource: Resource, slim: Callable[[Object], T], *, labels: str = "", fields: str = ""
+    task: InfoTask,
+    resource: Resource,
+    slim: Callable[[Object], T],
+    *,
+    labels: str = "",
+    fields: str = "",
+    whole: bool = True,
 ) -> list[T]:
     namespaces = listed_namespaces(task, task.options.namespaces or None)
     return [
         found
         for namespace in ([None] if namespaces is None else namespaces)
-        for found in task.client().list_slim(resource, slim, namespace, labels=labels, fields=fields)
+        for found in task.client().list_slim(resource, slim, namespace, labels=labels, fields=fields, whole=whole)
     ]
 
 

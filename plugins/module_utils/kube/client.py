@@ -21,6 +21,8 @@ from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError
 from .exec import ExecResult, exec_path, run_command
+from .limits import LOG, WATCH
+from .list_limits import ListLimits, ListsInProgress
 from .resources import POD, Resource, resource_of
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
 from .watch import READ_TIMEOUT, Watch
@@ -46,6 +48,7 @@ class Client:
         self.concurrency = connection.concurrency  # the number of requests to send at once
         self._request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
+        self._lists = ListsInProgress(connection.server, clock)
 
     def abort(self) -> None:
         """Send no more requests, from any thread."""
@@ -69,7 +72,7 @@ class Client:
         With ``metadata_only`` each has apiVersion, kind and ``metadata`` alone: enough to see what exists.
         """
         return self.list_slim(
-            resource, lambda obj: obj, namespace, labels=labels, fields=fields, metadata_only=metadata_only
+            resource, lambda obj: obj, namespace, labels=labels, fields=fields, metadata_only=metadata_only, whole=True
         )
 
     def list_slim(
@@ -81,13 +84,18 @@ class Client:
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
+        whole: bool = False,
     ) -> list[T]:
-        """Like ``list_objects``, but keeps only what ``slim`` returns for each: one page is in memory at a time."""
+        """Like ``list_objects``, but keeps only what ``slim`` returns for each: one page is in memory at a time.
+
+        ``whole``: that is most of each, so their number is limited as that of whole objects.
+        """
         accept = _METADATA_LIST if metadata_only else JSON
 
         def read() -> list[T]:
-            pages = self._pages(resource, namespace, labels, fields, accept)
-            return [slim(obj) for page in pages for obj in _items(resource, page)]
+            with self._lists.open(resource.path(namespace), whole) as limits:
+                pages = self._pages(resource, namespace, labels, fields, accept, limits)
+                return [slim(obj) for page in pages for obj in _items(resource, page)]
 
         return _again_if_expired(read)
 
@@ -97,7 +105,8 @@ class Client:
         """The matching objects, and the resourceVersion from which a watch continues without a gap."""
 
         def read() -> tuple[list[dict[str, Any]], str]:
-            pages = list(self._pages(resource, namespace, labels, fields, JSON))
+            with self._lists.open(resource.path(namespace), whole=True) as limits:
+                pages = list(self._pages(resource, namespace, labels, fields, JSON, limits, watchable=True))
             objects = [obj for page in pages for obj in _items(resource, page)]
             return objects, pages[-1]["metadata"]["resourceVersion"]
 
@@ -129,7 +138,7 @@ class Client:
         }
         path = resource.path(namespace)
         return self._transport.send(
-            "GET", path, lambda response: Watch(response, path), query, streamed=True, read_timeout=READ_TIMEOUT
+            "GET", path, lambda response: Watch(response, path), query, stream=WATCH, read_timeout=READ_TIMEOUT
         )
 
     def preferred_version(self, group: str) -> str | None:
@@ -138,7 +147,7 @@ class Client:
         For groups of controllers that a cluster may lack; Kubernetes' own have fixed paths.
         """
         # Not the path of the group itself: that of a missing one is answered in plain text, as a load balancer would.
-        groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"]
+        groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
         return next((found["preferredVersion"]["groupVersion"] for found in groups if found["name"] == group), None)
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
@@ -165,7 +174,7 @@ class Client:
                 response.close()  # A connection with unread data cannot serve another request.
 
         path = f"{POD.path(namespace, pod)}/log"
-        return self._transport.send("GET", path, read, query, accept="application/json, */*", streamed=True)
+        return self._transport.send("GET", path, read, query, accept="application/json, */*", stream=LOG)
 
     def run_command(
         self,
@@ -284,19 +293,30 @@ class Client:
         self._transport.request("DELETE", resource.path(namespace), expected, {"labelSelector": labels}, options)
 
     def _pages(
-        self, resource: Resource, namespace: str | None, labels: str, fields: str, accept: str
+        self,
+        resource: Resource,
+        namespace: str | None,
+        labels: str,
+        fields: str,
+        accept: str,
+        limits: ListLimits,
+        *,
+        watchable: bool = False,
     ) -> Iterator[dict[str, Any]]:
         """The pages of a list; the next one is requested while the caller processes one."""
 
         def request(token: str = "") -> dict[str, Any]:
+            limits.begin_page(token)
             query = {"limit": str(PAGE_SIZE), "labelSelector": labels, "fieldSelector": fields, "continue": token}
             kind = f"{resource.kind}List" if accept == JSON else "PartialObjectMetadataList"
-            return self._transport.request("GET", resource.path(namespace), Expected(kind), query, accept=accept)
+            expected = Expected(kind, watchable=watchable)
+            path = resource.path(namespace)
+            return self._transport.request("GET", path, expected, query, accept=accept, weigh=limits.weigh)
 
         page = request()
         prefetcher = ThreadPoolExecutor(max_workers=1)
         try:
-            while token := page.get("metadata", {}).get("continue"):
+            while token := (page.get("metadata") or {}).get("continue"):
                 upcoming = prefetcher.submit(request, token)
                 yield page
                 page = upcoming.result()

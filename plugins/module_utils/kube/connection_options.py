@@ -101,9 +101,11 @@ def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str]) ->
     Raises ConnectionProblem if they are wrong, ImportError if they need the missing ``kubernetes`` library.
     """
     options = resolve_options(params, environ)
-    for option, minimum in _MINIMUM.items():
+    for option, (minimum, maximum) in _RANGES.items():
         if options[option] is not None and options[option] < minimum:
             raise ConnectionProblem(f"{option} is too small: {options[option]}. Use {minimum} or more.")
+        if options[option] is not None and options[option] > maximum:
+            raise ConnectionProblem(f"{option} is too large: {options[option]}. Use {maximum} or less.")
     connection = replace(_base_connection(options, environ), **_overrides(options))
     if not connection.server:
         raise ConnectionProblem("no API server given. Set host, or kubeconfig and context.")
@@ -114,7 +116,8 @@ def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str]) ->
     return connection
 
 
-_MINIMUM = {"request_timeout": 1, "retries": 0, "concurrency": 1}
+# A day; and what an API server handles at once by default (kube-apiserver, --max-mutating-requests-inflight).
+_RANGES = {"request_timeout": (1, 86_400), "retries": (0, 100), "concurrency": (1, 200)}
 
 
 def resolve_options(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
@@ -178,7 +181,7 @@ def _base_connection(options: Mapping[str, Any], environ: Mapping[str, str]) -> 
 
 def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of Connection that the options set."""
-    same = ("validate_certs", "proxy", "no_proxy", *_MINIMUM)
+    same = ("validate_certs", "proxy", "no_proxy", *_RANGES)
     overrides: dict[str, Any] = {name: options[name] for name in same if options[name] is not None}
     if options["host"]:
         overrides["server"] = options["host"].rstrip("/")

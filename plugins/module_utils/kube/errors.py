@@ -36,6 +36,19 @@ class InvalidResponse(ConnectionProblem):
         self.may_be_written = status < 400
 
 
+class AnswerTooLarge(ConnectionProblem):
+    """An answer exceeds what limits.py allows; ``limit`` is what it exceeds."""
+
+    is_transient = False
+    may_be_written = True
+
+    def __init__(self, request: str, limit: str) -> None:
+        super().__init__(
+            f"too much data from the API server: {request} returned more than {limit}. Read fewer objects in one task, "
+            f"by names, labels or namespaces. If there are not that many, something else answers: check host and proxy."
+        )
+
+
 class Unauthorized(ConnectionProblem):
     """The server does not accept the credentials."""
 
@@ -58,14 +71,17 @@ class ApiError(KubeError):
         self.method = method
         self.path = path
         self.status = status
-        self.reason: str = body.get("reason") or ""
+        self.reason = _text(body.get("reason"))
         self.is_transient = status >= 500 or status == 429
         self.may_be_written = status >= 500
+        details = body.get("details")
+        causes = details.get("causes") if isinstance(details, dict) else None
         self.causes = tuple(
-            StatusCause(cause.get("field", ""), cause.get("reason", ""), cause.get("message", ""))
-            for cause in (body.get("details") or {}).get("causes") or ()
+            StatusCause(*(_text(cause.get(name)) for name in ("field", "reason", "message")))
+            for cause in (causes if isinstance(causes, list) else ())
+            if isinstance(cause, dict)
         )
-        self.message = _short_message(body.get("message") or "", self.causes)
+        self.message = _short_message(_text(body.get("message")), self.causes)
         super().__init__(f"{self.message} (HTTP {status} to {method} {path})")
 
     @property
@@ -103,6 +119,11 @@ class ConcurrentChange(KubeError):
     """Another run or person has changed what this run planned its writes on."""
 
 
+def cut(text: str, most: int = 500) -> str:
+    """The beginning of a text that somebody else has written."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def as_sentence(text: object) -> str:
     """A message with its full stop, so that another sentence can follow."""
     return f"{str(text).rstrip('.')}."
@@ -123,15 +144,42 @@ _IMMUTABLE = re.compile(
     r"|may not be (unset|set to 'None')|cannot be (changed|updated)"
 )
 
-# The server quotes a rejected object in full, as JSON or (before 1.33) as a Go literal: kilobytes, with the values of
-# environment variables.
-_QUOTED_OBJECT = re.compile(r"""Invalid value: [^"'\s]*[{\[].*[}\]](?=: )""", re.DOTALL)
+_LONGEST_MESSAGE = 4_000  # characters: those of webhooks with a dozen violations have half of it
+_MOST_CAUSES = 20
+_INVALID = "Invalid value"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _short_message(message: str, causes: tuple[StatusCause, ...]) -> str:
     """The server's message without the objects that it quotes, and with each cause once."""
-    if not any(_QUOTED_OBJECT.search(cause.message) for cause in causes):
-        return _QUOTED_OBJECT.sub("Invalid value", message) or "no explanation given"
+    short = {cause.message: without_object(cause.message) for cause in causes}
+    if all(before == after for before, after in short.items()):
+        return cut(without_object(message), _LONGEST_MESSAGE) or "no explanation given"
     subject = message.partition(" is invalid")[0]
-    parts = dict.fromkeys(f"{cause.field}: {_QUOTED_OBJECT.sub('Invalid value', cause.message)}" for cause in causes)
-    return f"{subject} is invalid: {', '.join(parts)}"
+    parts = list(dict.fromkeys(f"{cause.field}: {short[cause.message]}" for cause in causes))
+    more = f" and {len(parts) - _MOST_CAUSES} more" if len(parts) > _MOST_CAUSES else ""
+    text = f"{cut(subject)} is invalid: {', '.join(cut(part) for part in parts[:_MOST_CAUSES])}"
+    return f"{cut(text, _LONGEST_MESSAGE)}{more}"
+
+
+def without_object(message: str) -> str:
+    """Without the rejected object, which the server quotes in full, as JSON or (before 1.33) as a Go literal.
+
+    That is kilobytes, with the values of environment variables: ``Invalid value: {...}: field is immutable``. An object
+    without an end reaches to the end of the message.
+    """
+    begin = message.find(f"{_INVALID}: ")
+    while begin != -1:
+        value = begin + len(_INVALID) + 2
+        word = _WORD.match(message, value)
+        if word and ("{" in word[0] or "[" in word[0]):
+            end = max(message.rfind("}: "), message.rfind("]: "))
+            return message[: begin + len(_INVALID)] + (message[end + 1 :] if end > value else ": ...")
+        begin = message.find(f"{_INVALID}: ", value)
+    return message
+
+
+_WORD = re.compile(r"""[^"'\s]+""")

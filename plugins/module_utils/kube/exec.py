@@ -17,7 +17,8 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from .answer import read_json
-from .errors import ApiError, ConnectionProblem, KubeError, as_sentence
+from .errors import ApiError, ConnectionProblem, KubeError, as_sentence, cut
+from .limits import COMMAND_SECONDS, FRAME_BYTES, HANDSHAKE, MESSAGES, SLOWEST, Allowance, TooMuchData
 from .transport import Transport
 
 # Version 5 can close stdin, version 4 (servers before Kubernetes 1.30) cannot. With both, commands are told the size of
@@ -50,7 +51,7 @@ class NoWebSocket(ConnectionProblem):
 
     def __init__(self, url: str, answer: str, *, is_transient: bool = False) -> None:
         super().__init__(
-            f"no WebSocket to the API server at {url.partition('?')[0]}: {as_sentence(answer)} A proxy or load "
+            f"no WebSocket to the API server at {url.partition('?')[0]}: {as_sentence(cut(answer))} A proxy or load "
             f"balancer in between has to pass WebSockets on."
         )
         self.is_transient = is_transient
@@ -94,12 +95,14 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
         WebSocketTimeoutException,
     )
 
+    from .metered import MeteredSocket
+
     websocket: Any = WebSocket(skip_utf8_validation=True)
     websocket.settimeout(connection.gettimeout())
     try:
         websocket.connect(
             url.replace("http", "ws", 1),
-            socket=connection,
+            socket=MeteredSocket(connection, HANDSHAKE),
             header=[f"{name}: {value}" for name, value in headers.iteritems()],
             subprotocols=list(_PROTOCOLS),
             suppress_origin=True,
@@ -111,9 +114,12 @@ def _handshake(connection: Any, url: str, headers: Any) -> Any:
         if status.get("kind") != "Status":
             raise NoWebSocket(url, f"HTTP {problem.status_code}", is_transient=problem.status_code >= 500) from None
         raise ApiError("GET", urlsplit(url).path, problem.status_code, status) from None
-    except WebSocketTimeoutException:
+    except (WebSocketTimeoutException, TimeoutError):
         connection.close()
         raise TimeoutError("timed out") from None
+    except TooMuchData as problem:
+        connection.close()
+        raise NoWebSocket(url, f"more than {problem} of headers") from None
     except WebSocketConnectionClosedException as problem:
         connection.close()
         raise ConnectionError(str(problem)) from None
@@ -130,26 +136,30 @@ class _Conversation:
         self, websocket: Any, timeout: float, stdin: Iterator[bytes], output: Callable[[bytes], object]
     ) -> None:
         self._websocket = websocket
-        self._socket = websocket.sock
+        self._socket = websocket.sock  # a MeteredSocket
         self._timeout = timeout
         self._stdin = stdin
         self._output = output
         self._outgoing = memoryview(b"")
+        self._pong = memoryview(b"")
         self._stdin_ended = False
         self._channel = _STDOUT
         self._stderr = b""
         self._status = b""
-        self._last_sign = time.monotonic()
+        self._last_sign = self._began = time.monotonic()
+        self._transferred = self._messages = 0
 
     def run(self) -> ExecResult:
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             while True:
                 if not self._outgoing:
-                    self._outgoing = self._next_message()
+                    self._outgoing, self._pong = self._pong or self._next_message(), memoryview(b"")
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
                 selector.modify(self._socket, events)
                 ready = _buffered(self._socket) or sum(mask for _key, mask in selector.select(_PING_SECONDS))
+                if time.monotonic() > self._began + COMMAND_SECONDS + self._transferred / SLOWEST:
+                    raise self._lost(f"the command has not ended within {COMMAND_SECONDS:g} s")
                 if ready:
                     self._last_sign = time.monotonic()
                 elif time.monotonic() - self._last_sign > self._timeout:
@@ -189,6 +199,7 @@ class _Conversation:
                 raise self._lost(str(problem)) from None
         else:
             self._outgoing = self._outgoing[sent:]
+            self._transferred += sent
 
     # -- receiving
 
@@ -197,10 +208,16 @@ class _Conversation:
 
         codes = _opcodes()
         try:
+            self._socket.meter.allow(Allowance(FRAME_BYTES, self._timeout))
             frame = self._websocket.recv_frame()
         except (WebSocketException, OSError) as problem:
-            raise self._lost(str(problem)) from None
+            raise self._lost(cut(str(problem))) from None
+        except TooMuchData as problem:
+            raise self._lost(f"a message of more than {problem}") from None
         data: bytes = frame.data
+        self._messages += 1
+        if self._messages > MESSAGES + self._transferred:
+            raise self._lost(f"more than {MESSAGES} messages without output")
         if frame.opcode == codes.OPCODE_CLOSE:
             raise self._lost("closed by the server")
         if frame.opcode in (codes.OPCODE_BINARY, codes.OPCODE_TEXT):
@@ -208,12 +225,13 @@ class _Conversation:
                 return
             self._channel, data = data[0], data[1:]
         elif frame.opcode == codes.OPCODE_PING:
-            # Of a proxy in between, which may hang up without an answer (RFC 6455, 5.5.2).
-            self._outgoing = memoryview(bytes(self._outgoing) + self._message(codes.OPCODE_PONG, data))
+            # Of a proxy in between, which may hang up without an answer. The latest is enough (RFC 6455, 5.5.3).
+            self._pong = self._message(codes.OPCODE_PONG, data)
             return
         elif frame.opcode != codes.OPCODE_CONT:
             return  # a pong
         if self._channel == _STDOUT and data:
+            self._transferred += len(data)
             self._output(data)
         elif self._channel == _STDERR:
             self._stderr = (self._stderr + data)[-_MAX_STDERR:]
@@ -230,11 +248,11 @@ class _Conversation:
                 return ExecResult(0, self._text())
             causes = (status.get("details") or {}).get("causes") or ()
             codes = [int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"]
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._lost("the status of the command cannot be read") from None
         if codes:
             return ExecResult(codes[0], self._text())
-        raise CommandNotStarted(status.get("message") or "no explanation given")
+        raise CommandNotStarted(cut(str(status.get("message") or "no explanation given")))
 
     def _text(self) -> str:
         return self._stderr.decode("utf-8", "replace").strip()

@@ -15,9 +15,20 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ..labels import FIELD_MANAGER
-from .answer import Expected, described, is_page, read_answer, read_status
+from .answer import (
+    Answer,
+    Expected,
+    described,
+    encoding_of,
+    estimated_memory,
+    is_page,
+    read_answer,
+    read_status,
+    received,
+)
 from .connection import Connection
-from .errors import ApiError, ConnectionProblem, InvalidResponse, KubeError, Unauthorized
+from .errors import AnswerTooLarge, ApiError, ConnectionProblem, InvalidResponse, KubeError, Unauthorized, cut
+from .limits import Allowance, TooMuchData
 from .warning_header import warnings_of
 
 JSON = "application/json"
@@ -57,6 +68,7 @@ class Transport:
         self._pool, self._url_prefix = _open_pool(connection)
         self._rate_limiter = RateLimiter(sleep, clock)
         self._outages = OutageBudget(connection.request_timeout, clock)
+        self._large_answers = Lock()
         self._aborted = False
 
     def abort(self) -> None:
@@ -77,17 +89,23 @@ class Transport:
         content_type: str = JSON,
         accept: str = JSON,
         on_warning: Callable[[str], None] | None = None,
+        weigh: Callable[[int], object] | None = None,
     ) -> dict[str, Any]:
         """Send a request and return the decoded response. Query parameters without a value are left out.
 
-        ``on_warning`` is called with each warning that the server sends with its answer.
+        ``on_warning`` is called with each warning that the server sends with its answer, ``weigh`` with an estimate of
+        the memory that the response takes.
         """
 
         def consume(response: Any) -> dict[str, Any]:
             if on_warning:
                 for text in warnings_of(response):
                     on_warning(text)
-            return read_answer(f"{method} {self._connection.server}{path}", response, expected)
+            with received(response, self._large_answers) as answer:
+                found = read_answer(self._title(method, path), answer, expected)
+                if weigh:
+                    weigh(estimated_memory(answer.body))
+                return found
 
         return self.send(method, path, consume, query, body, content_type=content_type, accept=accept)
 
@@ -101,13 +119,14 @@ class Transport:
         *,
         content_type: str = JSON,
         accept: str = JSON,
-        streamed: bool = False,
+        stream: Allowance | None = None,
         read_timeout: float | None = None,
     ) -> T:
         """The result of ``consume`` for the response (urllib3's) to a request.
 
-        ``streamed`` leaves reading the body to ``consume``, which is called again if the connection breaks meanwhile.
-        ``read_timeout`` is in seconds without data, by default what is left of the connection's ``request_timeout``.
+        ``stream``: the body may be that large, is not compressed, and if the connection breaks while it is read,
+        ``consume`` is called again. ``read_timeout`` is in seconds without data, by default what is left of the
+        connection's ``request_timeout``.
         """
         from urllib3 import Timeout
         from urllib3.exceptions import HTTPError
@@ -129,14 +148,24 @@ class Transport:
                     body=payload,
                     headers=headers,
                     redirect=False,
-                    preload_content=not streamed,
+                    preload_content=False,
+                    decode_content=False,
                     timeout=Timeout(connect=timeout, read=timeout if read_timeout is None else read_timeout),
                 )
-                if 200 <= response.status < 300 and not is_page(response):
+                if 200 <= response.status < 300 and not is_page(response) and not (stream and encoding_of(response)):
+                    if stream:
+                        response._fp.meter.allow(stream)  # the MeteredResponse
                     return consume(response)
-                raise self._rejection(method, path, response)
+                with received(response, self._large_answers) as answer:
+                    raise self._rejection(method, path, answer)
             except HTTPError as error:
-                raise self._connection_problem(error, broke_off=streamed and response is not None) from None
+                raise self._connection_problem(error, broke_off=bool(stream) and response is not None) from None
+            except (KubeError, TooMuchData) as problem:
+                if response is not None:
+                    response.close()  # unless all of it was read and its connection serves the next request
+                if isinstance(problem, TooMuchData):
+                    raise AnswerTooLarge(self._title(method, path), str(problem)) from None
+                raise
 
         return self._retried(method, path, once, writes=writes, repeats_conflict=repeats_conflict)
 
@@ -227,7 +256,10 @@ class Transport:
         problem.is_transient = not _is_certificate_problem(error)
         return problem
 
-    def _rejection(self, method: str, path: str, response: Any) -> KubeError:
+    def _title(self, method: str, path: str) -> str:
+        return f"{method} {self._connection.server}{path}"
+
+    def _rejection(self, method: str, path: str, response: Answer) -> KubeError:
         """The error of a response that is not an answer, or of one that rejects the request."""
         if response.status == 401:
             return Unauthorized(
@@ -244,7 +276,7 @@ class Transport:
             error = ApiError(method, path, response.status, status)
             error.retry_after = _retry_after(response)
             return error
-        return InvalidResponse(f"{method} {self._connection.server}{path}", response.status, described(response))
+        return InvalidResponse(self._title(method, path), response.status, described(response))
 
     def _headers(self, accept: str, content_type: str | None) -> Any:
         from urllib3 import HTTPHeaderDict  # keeps several headers of one name
@@ -346,9 +378,9 @@ def _is_outage(problem: KubeError) -> bool:
     return problem.is_transient and not isinstance(problem, InvalidResponse)
 
 
-def _retry_after(response: Any) -> float | None:
+def _retry_after(response: Answer) -> float | None:
     text = response.headers.get("Retry-After") or ""
-    return min(float(text), _LONGEST_HOLD) if text.isdigit() else None
+    return min(float(text), _LONGEST_HOLD) if text.isdecimal() else None
 
 
 def _delay(attempt: int) -> float:
@@ -365,9 +397,10 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
     from urllib3.exceptions import TimeoutError as Urllib3Timeout  # no connection counts as a timeout there
 
     if _is_certificate_problem(problem):
+        why = cut(str(problem))
         return (
-            f"cannot verify the certificate of {connection.server}: {problem}. Set ca_cert to the certificate of its "
-            f"authority, or, for a test cluster, validate_certs to false."
+            f"cannot verify the certificate of {connection.server}: {why}. Set ca_cert to the certificate of "
+            f"its authority, or, for a test cluster, validate_certs to false."
         )
     via = f" through the proxy {connection.proxy}" if connection.proxy else ""
     if isinstance(problem, (TimeoutError, Urllib3Timeout)) and not isinstance(problem, NewConnectionError):
@@ -378,7 +411,7 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
             f"the URL must start with http://."
         )
     else:
-        cause = _system_message(problem)
+        cause = cut(_system_message(problem))
     return (
         f"cannot reach the API server {connection.server}{via}: {cause}. Check that the cluster is up and that host or "
         f"context is right."
@@ -403,6 +436,7 @@ def _open_pool(connection: Connection) -> tuple[Any, str]:
     """A urllib3 pool or manager for the server, and the prefix of each URL that is requested from it."""
     import urllib3
 
+    from .metered import metered, metered_pools
     from .tls import tls_context
 
     options: dict[str, Any] = {"maxsize": connection.concurrency, "retries": False}  # Transport retries.
@@ -419,9 +453,12 @@ def _open_pool(connection: Connection) -> tuple[Any, str]:
         proxy_tls = tls_context(connection, with_client_cert=False) if connection.proxy.startswith("https") else None
         headers = dict(connection.proxy_headers)
         manager = urllib3.ProxyManager(connection.proxy, proxy_headers=headers, proxy_ssl_context=proxy_tls, **options)
+        manager.pool_classes_by_scheme = metered_pools(manager.pool_classes_by_scheme)
         return manager, connection.server
     # Not a PoolManager, which spends a tenth of a request's time on finding its only pool.
-    return urllib3.connection_from_url(connection.server, **options), urlsplit(connection.server).path
+    pool = urllib3.connection_from_url(connection.server, **options)
+    pool.ConnectionCls = metered(pool.ConnectionCls)
+    return pool, urlsplit(connection.server).path
 
 
 def _open_socket(pool: Any, connection: Connection, timeout: float) -> Any:

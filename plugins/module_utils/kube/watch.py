@@ -10,8 +10,9 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
-from .answer import read_json
+from .answer import estimated_memory, is_object, read_json
 from .errors import ApiError
+from .limits import EVENT_BYTES, TooMuchData
 from .transport import CHUNK_SIZE
 
 # Seconds without an event that end a watch. Servers send a bookmark every minute (apiserver/pkg/storage/cacher,
@@ -24,6 +25,7 @@ class Watch:
 
     Raises ApiError for an error event in the stream (status 410: the resourceVersion is too old). ``stop`` may be
     called from another thread than the iterating one. ``silent``: it has ended because no event came any more.
+    ``memory``: what the last event takes, in bytes.
     """
 
     def __init__(self, response: Any, path: str) -> None:
@@ -31,6 +33,7 @@ class Watch:
         self._path = path
         self._lock = Lock()
         self.silent = False
+        self.memory = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         try:
@@ -38,6 +41,7 @@ class Watch:
                 event = _event(line)
                 if event is None:
                     return  # The page of a proxy that has lost the server.
+                self.memory = estimated_memory(line)
                 if event["type"] == "ERROR":
                     status = event["object"]
                     raise ApiError("GET", self._path, status["code"], status)
@@ -57,14 +61,19 @@ class Watch:
     def _lines(self) -> Iterator[bytes]:
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-        incomplete = b""
+        incomplete = bytearray()
         try:
             for chunk in self._response.stream(CHUNK_SIZE):
-                *lines, incomplete = (incomplete + chunk).split(b"\n")
-                yield from lines
+                *lines, rest = chunk.split(b"\n")
+                for line in lines:
+                    yield bytes(incomplete + line)
+                    incomplete.clear()
+                incomplete += rest
+                if len(incomplete) > EVENT_BYTES:
+                    return
         except ReadTimeoutError:
             self.silent = True
-        except (HTTPError, OSError):
+        except (HTTPError, OSError, TooMuchData):
             return  # Cut or stopped: the events so far are valid, and a new watch continues.
 
 
@@ -73,7 +82,10 @@ def _event(line: bytes) -> dict[str, Any] | None:
     event = read_json(line) or {}
     try:
         obj = event["object"]
-        is_event = "code" in obj if event["type"] == "ERROR" else obj["metadata"]["resourceVersion"]
+        if event["type"] == "ERROR":
+            return event if isinstance(obj["code"], int) else None
+        version = obj["metadata"]["resourceVersion"]
+        is_event = isinstance(version, str) and (event["type"] == "BOOKMARK" or is_object(obj))
     except (TypeError, KeyError):
         return None
-    return event if is_event else None
+    return event if is_event and version else None

@@ -12,7 +12,7 @@ from ..cluster.read import read_pods
 from ..cluster.reason import pod_status
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError
+from ..kube.errors import ApiError, cut
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
 from ..manifest.problems import number_of
 from ..manifest.secrets import live_secret_values
@@ -21,6 +21,7 @@ from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
 from .absence import no_pods_message, not_started_reasons
 from .host_file import HostFile, parse_mode
+from .log_grep import Grep, GrepFailed
 from .log_history import ServedLog, missing_message, rotated_message, started_at
 from .log_lines import Excerpt, View, last_lines, split_log, stream_lines
 from .log_pods import choose_pods, not_started_message, sort_pods
@@ -55,7 +56,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
     require_allowed(task, job[:1])
     pods, secrets = _pods(task, job, request)
-    logs = run_concurrently(lambda pod: _read(task.client(), pod, request, secrets), pods, _AT_ONCE)
+    logs = _read_all(task.client(), pods, request, secrets)
     _explain_not_started(task.client(), job, logs, request.options.container)
     _raise_or_warn(task, logs)
     excerpts = [log.excerpt for log in logs if log.excerpt]
@@ -80,7 +81,6 @@ class _Request:
 
     options: JobLogOptions
     query: Mapping[str, str]
-    pattern: re.Pattern[str] | None
     file: HostFile | None
 
     @property
@@ -91,14 +91,14 @@ class _Request:
     @property
     def streams(self) -> bool:
         """Whether lines go to the file as they arrive, which requires that only the server counts them."""
-        return self.file is not None and (self.pattern is None or self.options.tail == ALL)
+        return self.file is not None and (not self.options.grep or self.options.tail == ALL)
 
 
 def _request(options: JobLogOptions) -> _Request:
     """Raises TaskFailed with all mistakes in the options, before any request."""
     mistakes: list[str] = []
     query: dict[str, str] = {}
-    pattern = file = None
+    file = None
     if options.tail < 1 and options.tail != ALL:
         mistakes.append(f"tail: {options.tail} is too small. Give 1 or more, or {ALL} for all lines.")
     try:
@@ -107,9 +107,9 @@ def _request(options: JobLogOptions) -> _Request:
     except ValueError as problem:
         mistakes.append(str(problem))
     try:
-        pattern = re.compile(options.grep) if options.grep else None
-    except re.error as problem:
-        mistakes.append(f"grep: {options.grep!r} is not a regular expression: {problem}.")
+        re.compile(options.grep or "")
+    except (re.error, OverflowError, RecursionError) as problem:
+        mistakes.append(f"grep: {cut(repr(options.grep), 100)} is not a regular expression: {problem}.")
     if options.limit_bytes < 1:
         mistakes.append(f"limit_bytes: {options.limit_bytes} is too small. Give 1 or more.")
     try:
@@ -119,7 +119,7 @@ def _request(options: JobLogOptions) -> _Request:
         mistakes.append(str(problem))
     if mistakes:
         raise TaskFailed(" ".join(mistakes))
-    return _Request(options, query, pattern, file)
+    return _Request(options, query, file)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -171,14 +171,23 @@ def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) ->
         raise TaskFailed(f"job {job[1]} in namespace {job[0]}: {problem}") from None
 
 
-def _read(client: Client, pod: dict[str, Any], request: _Request, secrets: set[str]) -> _Log:
+def _read_all(client: Client, pods: Sequence[dict[str, Any]], request: _Request, secrets: set[str]) -> list[_Log]:
+    options = request.options
+    with Grep(options.grep or "") as grep:
+        view = View(options.limit_bytes, secrets, grep.search if options.grep else None, options.timestamps)
+        try:
+            return run_concurrently(lambda pod: _read(client, pod, request, view), pods, _AT_ONCE)
+        except GrepFailed as problem:
+            raise TaskFailed(str(problem)) from None
+
+
+def _read(client: Client, pod: dict[str, Any], request: _Request, view: View) -> _Log:
     log = _Log(pod)
     if not pod["spec"].get("nodeName"):
         # The server would answer with an empty log (LogLocation in pkg/registry/core/pod/strategy.go).
         log.not_started = True
         return log
     part = request.file.part() if request.file else None
-    view = View(request.options.limit_bytes, secrets, request.pattern, request.options.timestamps)
     try:
         log.excerpt = client.read_log(
             pod["metadata"]["namespace"], log.name, request.query, lambda pieces: _excerpt(pieces, request, view, part)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 from ..manifest.secrets import line_masker
 from .log_query import ALL
@@ -34,13 +35,13 @@ class Line:
 class View:
     """Which lines are shown, and how.
 
-    ``pattern`` is searched in the masked text without timestamp, so it cannot be used to guess secrets. ``max_line`` is
-    in bytes.
+    ``search`` says of each line whether it is shown. It gets the masked text without timestamp, so it cannot be used to
+    guess secrets. ``max_line`` is in bytes.
     """
 
     max_line: int
     secrets: Collection[str] = ()
-    pattern: re.Pattern[str] | None = None
+    search: Callable[[Sequence[str]], Sequence[bool]] | None = None
     timestamps: bool = False
 
 
@@ -57,6 +58,14 @@ class Excerpt:
 
 def split_log(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
     """The lines of a log with timestamps that the view shows."""
+    lines = _lines(pieces, view)
+    if view.search is None:
+        return (line for _text, line in lines)
+    return _found(lines, view.search)
+
+
+def _lines(pieces: Iterable[bytes], view: View) -> Iterator[tuple[str, Line]]:
+    """Each line, and its text without timestamp."""
     mask = line_masker(view.secrets)
     for raw, cut_before in _split(pieces, view.max_line + _TIMESTAMP_ROOM):
         timestamp, data = _split_timestamp(raw)
@@ -64,9 +73,22 @@ def split_log(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
         text = mask(data[: view.max_line].decode("utf-8", "replace"))
         if cut:
             text = _without_partial_secret(view.secrets, text)
-        if view.pattern is None or view.pattern.search(text):
-            shown = f"{timestamp} {text}" if view.timestamps and timestamp else text
-            yield Line(shown, timestamp, cut)
+        shown = f"{timestamp} {text}" if view.timestamps and timestamp else text
+        yield text, Line(shown, timestamp, cut)
+
+
+def _found(lines: Iterable[tuple[str, Line]], search: Callable[[Sequence[str]], Sequence[bool]]) -> Iterator[Line]:
+    """Searched in groups, because each search is a message to another process."""
+    group: list[tuple[str, Line]] = []
+    size = 0
+    for line in lines:
+        group.append(line)
+        size += len(line[0])
+        if size > _GROUP_SIZE or len(group) == _GROUP:
+            yield from compress((each for _text, each in group), search([text for text, _each in group]))
+            group, size = [], 0
+    if group:
+        yield from compress((each for _text, each in group), search([text for text, _each in group]))
 
 
 def last_lines(lines: Iterable[Line], number: int, limit: int) -> Excerpt:
@@ -101,6 +123,8 @@ def stream_lines(lines: Iterable[Line], write: Callable[[bytes], object]) -> Exc
         count, truncated, last_timestamp = count + 1, truncated or line.cut, line.timestamp
     return Excerpt([], count, truncated, last_timestamp, first_timestamp)
 
+
+_GROUP, _GROUP_SIZE = 4096, 256 * 1024  # lines, characters
 
 # The kubelet writes RFC 3339 with nine digits, in the zone of the node (pkg/kubelet/kuberuntime/logs, timeFormatOut).
 _TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) ?")

@@ -2,7 +2,7 @@
 """A local copy of some objects: listed once, then kept up to date by watches (as an informer of client-go does).
 
 Each query (a kind in a namespace) has a thread that puts changes into one queue; only the caller's thread takes them
-out and applies them. So nothing here needs a lock.
+out and applies them. So the copy needs no lock.
 
 Proxies end watches, hold them back, or answer them with a page. So a watch that brings nothing is followed by a list.
 """
@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, ConnectionProblem, KubeError, as_sentence, if_allowed
+from ..kube.errors import AnswerTooLarge, ApiError, ConnectionProblem, KubeError, as_sentence, if_allowed
+from ..kube.limits import LIST_MEMORY, QUEUED_MEMORY, size_text
 from ..kube.resources import Resource
 from ..kube.watch import Watch
 from .polling import backoff
@@ -28,6 +29,7 @@ from .polling import backoff
 Objects = dict[str, dict[str, Any]]  # by name
 
 _WATCH_SECONDS = 300.0  # then the server ends a watch, and a new one is opened
+_LONGEST_TURN = 1.0  # seconds in which changes are applied, before the caller looks at its clock again
 _SETTLING = 0.05  # seconds to wait for changes that come together
 _FIRST_DELAY = 0.2  # seconds between two lists where watches are refused or bring nothing; grows to the longest
 _LONGEST_DELAY = 3.0
@@ -60,12 +62,15 @@ class WatchCache:
         self.client = client
         self._warn = warn
         self._warned: set[str] = set()
-        self.changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self.stopped = Event()
+        self._changes = _Changes()
+        self.submit = self._changes.put
+        self.stopped = self._changes.stopped
         self._versions: dict[WatchQuery, str] = {}  # listed, and not watched yet
         self._watchers: list[_Watcher] = []
         self._copy: dict[WatchQuery, Objects] = {}
         self._deleted: dict[WatchQuery, Objects] = defaultdict(dict)
+        self._memory: dict[WatchQuery, dict[str, int]] = defaultdict(dict)  # of objects that watches brought, by name
+        self._total_memory = 0
 
     def __enter__(self) -> WatchCache:
         return self
@@ -87,7 +92,7 @@ class WatchCache:
         self.client.begin_task()  # Whatever the outages before: these requests count.
         self.wait_for_change(0)  # What the queue has is older than the lists.
         for query, objects, _version in self._read(list(self._copy)):
-            self._copy[query] = objects
+            self.replace(query, objects)
 
     def watch(self) -> None:
         """Start to watch what was listed."""
@@ -102,13 +107,15 @@ class WatchCache:
     def wait_for_change(self, timeout: float) -> None:
         """Wait for a change, at most ``timeout`` seconds, and apply all changes to the copy.
 
-        Raises the error that ended a watch for good, a KubeError that is not transient.
+        If they never end, those of a second. Raises the error that ended a watch for good, a KubeError that is not
+        transient.
         """
         try:
-            self.changes.get(timeout=max(0.0, timeout))()
+            self._changes.take(max(0.0, timeout))()
             time.sleep(_SETTLING)
-            while True:
-                self.changes.get_nowait()()
+            end = time.monotonic() + _LONGEST_TURN
+            while time.monotonic() < end:
+                self._changes.take(0)()
         except Empty:
             return
 
@@ -135,10 +142,18 @@ class WatchCache:
 
     def replace(self, query: WatchQuery, objects: Objects) -> None:
         self._copy[query] = objects
+        memory = self._memory[query]
+        for name in [name for name in memory if name not in self._deleted[query]]:
+            self._total_memory -= memory.pop(name)
 
-    def change(self, query: WatchQuery, event: Mapping[str, Any]) -> None:
+    def change(self, query: WatchQuery, event: Mapping[str, Any], memory: int) -> None:
+        """Raises AnswerTooLarge if watches have brought more objects than a list may have."""
         obj = event["object"]
         name = obj["metadata"]["name"]
+        self._total_memory += memory - self._memory[query].get(name, 0)
+        self._memory[query][name] = memory
+        if self._total_memory > LIST_MEMORY:
+            raise AnswerTooLarge(f"watching {query.resource.plural}", f"{size_text(LIST_MEMORY)} of objects")
         if event["type"] == "DELETED":
             self._copy[query].pop(name, None)
             self._deleted[query][name] = obj
@@ -151,12 +166,39 @@ class WatchCache:
             self._warn(text)
 
 
+class _Changes:
+    """A queue between the watches and the caller. A watch waits while the events that wait for the caller take up too
+    much memory."""
+
+    def __init__(self) -> None:
+        self.stopped = Event()
+        self._queue: SimpleQueue[tuple[Callable[[], None], int]] = SimpleQueue()
+        self._memory = 0
+        self._lock = Lock()
+
+    def put(self, change: Callable[[], None], memory: int = 0) -> None:
+        while memory and self._memory > QUEUED_MEMORY and not self.stopped.wait(_SETTLING):
+            pass
+        self._add(memory)
+        self._queue.put((change, memory))
+
+    def take(self, timeout: float) -> Callable[[], None]:
+        """Raises Empty."""
+        change, memory = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
+        self._add(-memory)
+        return change
+
+    def _add(self, memory: int) -> None:
+        with self._lock:
+            self._memory += memory
+
+
 class _Watcher(Thread):
     """Keeps the answer to one query up to date: by a watch, or by polling where watching is refused."""
 
     def __init__(self, cache: WatchCache, query: WatchQuery, version: str, watches: bool, longest_delay: float) -> None:
         super().__init__(name=f"watch {query.resource.plural} in {query.namespace}", daemon=True)
-        self._cache, self._submit, self._stopped = cache, cache.changes.put, cache.stopped
+        self._cache, self._submit, self._stopped = cache, cache.submit, cache.stopped
         self._query = query
         self._version = version
         self._watches = watches
@@ -228,7 +270,7 @@ class _Watcher(Thread):
             brought = True
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
-                self._submit(partial(self._cache.change, query, event))
+                self._submit(partial(self._cache.change, query, event, watch.memory), watch.memory)
         self._watch = None
         if not brought or watch.silent:
             return False

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
@@ -197,7 +198,7 @@ NOT_ANSWERS = {
         "a redirect to 'https://sso.example/login' (HTTP 302)",
     ),
     "nothing": ({"answer": ""}, "an empty body (HTTP 200)"),
-    "half of an object": ({"answer": '{"kind": "Job", "meta'}, "incomplete JSON (HTTP 200)"),
+    "half of an object": ({"answer": '{"kind": "Job", "meta'}, "incomplete or invalid JSON (HTTP 200)"),
     "a list": ({"answer": "[]"}, "the text '[]' (HTTP 200)"),
     "an object of another kind": (
         {"answer": {"kind": "Pod", "metadata": {"name": "train"}}},
@@ -487,7 +488,8 @@ class SilentPool:
     def request(self, method, url, *, timeout, **options):
         self.requests += 1
         if self.requests <= self.answered:
-            return urllib3.HTTPResponse(body=json.dumps(listed("Node")).encode(), status=200)
+            body = io.BytesIO(json.dumps(listed("Node")).encode())
+            return urllib3.HTTPResponse(body=body, status=200, preload_content=False)
         self.clock.sleep(timeout.read_timeout)
         raise urllib3.exceptions.ReadTimeoutError(None, url, "Read timed out.")
 

@@ -104,6 +104,17 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
         "K8S_AUTH_RETRIES is not a number: 'many'. Use a whole number",
     ),
     "no concurrency": ({**HOST, "concurrency": 0}, {}, "concurrency is too small: 0. Use 1 or more"),
+    "too much concurrency": (
+        {**HOST, "concurrency": 2147483648},
+        {},
+        "concurrency is too large: 2147483648. Use 200 or less",
+    ),
+    "a timeout beyond what a socket takes": (
+        HOST,
+        {"K8S_AUTH_REQUEST_TIMEOUT": "9" * 30},
+        "request_timeout is too large: 9+. Use 86400 or less",
+    ),
+    "retries without end": ({**HOST, "retries": 10**9}, {}, "retries is too large: 1000000000. Use 100 or less"),
     "no timeout": ({**HOST, "request_timeout": 0}, {}, "request_timeout is too small: 0. Use 1 or more"),
     "negative retries": (HOST, {"K8S_AUTH_RETRIES": "-1"}, "retries is too small: -1. Use 0 or more"),
 }

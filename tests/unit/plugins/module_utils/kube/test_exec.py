@@ -24,11 +24,12 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, ConnectionProblem
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.exec import exec_path
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.limits import HEAD
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.metered import Meter
 from integration.api import eventually
+from integration.certificates import pem_files
 from integration.cut_proxy import tcp_proxy
 from kubesim import Cluster
-
-from .test_tls import pem_files
 
 PATH = "/api/v1/namespaces/ml/pods/x/exec"
 PAGE = "<html>Sign in</html>"
@@ -210,6 +211,7 @@ def test_the_end_of_a_command_counts_although_its_stdin_was_not_wanted():
         def __init__(self, connection: socket.socket) -> None:
             self.sock = self
             self.fileno = connection.fileno
+            self.meter = Meter(connection, HEAD)
             self.frames = [ABNF.create_frame(b"\x03" + SUCCESS, ABNF.OPCODE_BINARY)]
 
         def send(self, data: bytes) -> int:

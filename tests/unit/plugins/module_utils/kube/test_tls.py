@@ -6,7 +6,6 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,38 +15,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import POD
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
-NO_PASSWORD = serialization.NoEncryption()
-
-
-def pem_files(
-    directory: Path, name: str, encryption: serialization.KeySerializationEncryption = NO_PASSWORD
-) -> tuple[str, str]:
-    """Paths of a self-signed certificate for the host of that name, and of its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(timezone.utc)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    directory.joinpath(f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    directory.joinpath(f"{name}.key").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
-    )
-    return str(directory / f"{name}.crt"), str(directory / f"{name}.key")
+from cryptography.hazmat.primitives import serialization
+from integration.certificates import pem_files
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import re
 import tracemalloc
 from collections.abc import Iterable
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_grep import Grep
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_lines import (
     Excerpt,
     Line,
@@ -80,7 +80,8 @@ GREPS = {
 @pytest.mark.parametrize(("pattern", "expected"), GREPS.values(), ids=GREPS)
 def test_grep(pattern, expected, timestamps):
     log = f"{T1} step 1 loss 0.9\n{T2} step 2 loss 0.8\n{T3} done\n".encode()
-    found = texts([log], pattern=re.compile(pattern), timestamps=timestamps)
+    with Grep(pattern) as grep:
+        found = texts([log], search=grep.search, timestamps=timestamps)
     assert [text.rpartition("Z ")[2] for text in found] == expected
 
 
@@ -99,7 +100,8 @@ def test_secrets_are_masked(secrets, text, shown):
 
 
 def test_a_secret_cannot_be_guessed_with_grep():
-    assert texts([b"password hunter2\n"], secrets={"hunter2"}, pattern=re.compile("hunter2")) == []
+    with Grep("hunter2") as grep:
+        assert texts([b"password hunter2\n"], secrets={"hunter2"}, search=grep.search) == []
 
 
 def test_a_line_that_is_cut_within_a_secret_does_not_show_its_beginning():
@@ -155,7 +157,7 @@ GIB_OF = {
 @pytest.mark.parametrize("piece", GIB_OF.values(), ids=GIB_OF)
 def test_a_gibibyte_takes_no_more_memory_than_what_is_kept(piece):
     limit = MIB // 4
-    view = View(limit, secrets={"hunter2"}, pattern=re.compile("x"))
+    view = View(limit, secrets={"hunter2"}, search=lambda lines: [True] * len(lines))
     tracemalloc.start()
     try:
         excerpt = last_lines(split_log((piece for _ in range(1024 * MIB // len(piece))), view), ALL, limit)

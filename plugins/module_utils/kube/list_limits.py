@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Lists that a server would go on with for ever, or until the memory is full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from .errors import AnswerTooLarge
+from .limits import LIST_MEMORY, LIST_PAGES, LIST_SECONDS, TOKEN_LENGTH, size_text
+
+
+class ListsInProgress:
+    """The lists that are being read from one server, and the memory that they take together."""
+
+    def __init__(self, server: str, clock: Callable[[], float]) -> None:
+        self._server = server
+        self.clock = clock
+        self._memory = 0
+        self._lock = Lock()
+
+    @contextmanager
+    def open(self, path: str, whole: bool) -> Iterator[ListLimits]:
+        """``whole``: all objects of the list are kept until its end."""
+        limits = ListLimits(self, f"GET {self._server}{path}", whole)
+        try:
+            yield limits
+        finally:
+            self.add(-limits.memory)
+
+    def add(self, memory: int) -> int:
+        with self._lock:
+            self._memory += memory
+            return self._memory
+
+
+class ListLimits:
+    """One list. Its methods raise AnswerTooLarge."""
+
+    def __init__(self, lists: ListsInProgress, request: str, whole: bool) -> None:
+        self._lists = lists
+        self._request = request
+        self._whole = whole
+        self._began = lists.clock()
+        self._tokens: set[str] = set()
+        self.memory = 0
+
+    def begin_page(self, token: str) -> None:
+        if token in self._tokens:
+            raise AnswerTooLarge(self._request, "one page for the same continue token")
+        if len(token) > TOKEN_LENGTH:
+            raise AnswerTooLarge(self._request, f"{TOKEN_LENGTH} characters of a continue token")
+        if len(self._tokens) >= LIST_PAGES:
+            raise AnswerTooLarge(self._request, f"{LIST_PAGES} pages")
+        if self._lists.clock() - self._began > LIST_SECONDS:
+            raise AnswerTooLarge(self._request, f"what can be read in {LIST_SECONDS:g} s")
+        self._tokens.add(token)
+
+    def weigh(self, memory: int) -> None:
+        """Count what a page takes in memory."""
+        if self._whole:
+            self.memory += memory
+            if self._lists.add(memory) > LIST_MEMORY:
+                raise AnswerTooLarge(self._request, f"{size_text(LIST_MEMORY)} of objects")
