@@ -13,13 +13,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from .problems import ManifestError, nearest
+from .budget import LIMITS, Budget
+from .models import Training
+from .problems import MAX_SHOWN, ManifestError, nearest
 from .rules import JOB_NAME_LENGTH
 from .secrets import source_secret_values
 from .tree import ListNode, Location, MapNode, Node, ScalarNode, SourceNode
@@ -33,8 +36,18 @@ Combination = Mapping[str, str]
 AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
 
 
-def validate_each(source: SourceNode) -> list[CheckedManifest]:
-    """Validate a manifest; one with a matrix as all of its trainings, with each of their errors once."""
+def validate_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]:
+    """Validate a manifest; one with a matrix as all of its trainings, with each of their errors once.
+
+    Raises TooMuchError.
+    """
+    checked = _validated_each(source, budget)
+    models = [each.document.model for each in checked if each.document]
+    budget.spend("nodes in trainings", sum(model.resources.node_count for model in models if isinstance(model, Training)))
+    return checked
+
+
+def _validated_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]:
     template = validate(source)
     manifest = source.location.node
     if template.data.get("kind") != "training" or not isinstance(manifest, MapNode):
@@ -50,12 +63,17 @@ def validate_each(source: SourceNode) -> list[CheckedManifest]:
         return [replace(template, document=None, errors=tuple(errors))]
     if not matrix:
         return [template]
+    trainings = math.prod(map(len, matrix.values()))
+    budget.spend("manifests", trainings - 1)
+    budget.spend("values", _size(manifest) * (trainings - 1))
     known: set[ManifestError] = set()
     checked: list[CheckedManifest] = []
     for training in _expanded(manifest, template.data["job"]["name"], matrix):
         each = validate(source._replace(location=source.location._replace(node=training)))
         checked.append(replace(each, errors=tuple(error for error in each.errors if error not in known)))
         known.update(each.errors)
+        if len(known) > MAX_SHOWN:
+            break
     return checked
 
 
@@ -70,9 +88,21 @@ def source_secrets(manifest: Node) -> set[str]:
         for key, value in matrix.entries
         if isinstance(value, ListNode)
     }
-    for row in itertools.zip_longest(*values.values(), fillvalue=""):
+    rows = list(itertools.zip_longest(*values.values(), fillvalue=""))
+    if len(rows) * _size(manifest) > LIMITS["values"]:
+        return found.union(*values.values())  # rather too much than nothing
+    for row in rows:
         found |= source_secret_values(_with_values(manifest, dict(zip(values, row, strict=True))))
     return found
+
+
+def _size(node: Node) -> int:
+    """The number of values in a tree. A long text counts as several: each training can have a copy of it."""
+    if isinstance(node, ScalarNode):
+        return 1 + len(node.text) // 256
+    if isinstance(node, ListNode):
+        return 1 + sum(map(_size, node.items))
+    return 1 + sum(_size(key) + _size(value) for key, value in node.entries)
 
 
 def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:

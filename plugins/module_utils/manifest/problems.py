@@ -15,6 +15,13 @@ DEFINITION = "definition"
 """The name in place of a file for the module's `definition`."""
 
 MAX_SHOWN = 100
+"""No more errors are looked for: a file of a megabyte can have a hundred thousand."""
+
+# What an error shows of what somebody wrote, in characters. File names and keys can be as long as the file.
+_LONGEST_WHERE = 500
+_LONGEST_TEXT = 700
+# A path is kept for each value below a key, so a long key would be kept as often.
+_LONGEST_STEP = 253
 
 
 @dataclass(frozen=True)
@@ -38,10 +45,11 @@ class ManifestError:
 
     def __str__(self) -> str:
         document = f"document {self.document}" if self.document is not None else ""
-        where = ", ".join(part for part in (self.file, document, self.path) if part)
-        value = f": {self.value}" if self.value is not None else ""
-        hint = f" {self.hint}{'' if self.hint.endswith('?') else '.'}" if self.hint else ""
-        return "\n".join((f"{where}: {self.problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
+        where = ", ".join(cut(part, _LONGEST_WHERE) for part in (self.file, document, self.path) if part)
+        value = f": {cut(self.value, _LONGEST_TEXT)}" if self.value is not None else ""
+        problem, hint = cut(self.problem, _LONGEST_TEXT), cut(self.hint, _LONGEST_TEXT)
+        hint = f" {hint}{'' if hint.endswith('?') else '.'}" if hint else ""
+        return "\n".join((f"{where}: {problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
 
 
 class ManifestErrors(Exception):
@@ -54,13 +62,10 @@ class ManifestErrors(Exception):
 
     def __str__(self) -> str:
         lines = [str(error) for error in self.errors[:MAX_SHOWN]]
-        if len(self.errors) > MAX_SHOWN:
-            lines.append(f"… and {number_of(len(self.errors) - MAX_SHOWN, 'more error')}.")
         files = {error.file for error in self.errors}
         where = "the definition" if files == {DEFINITION} else number_of(len(files), "file")
-        return "\n".join(
-            (f"{number_of(len(self.errors), 'error')} in {where}; nothing was sent to the cluster:", *lines)
-        )
+        number = number_of(len(self.errors), "error") if len(self.errors) <= MAX_SHOWN else f"More than {MAX_SHOWN} errors"
+        return "\n".join((f"{number} in {where}; nothing was sent to the cluster:", *lines))
 
 
 class MissingLibrary(Exception):
@@ -76,9 +81,15 @@ def joined(path: str, name: str | int) -> str:
     """A path with a further step: resources.gpu, workdirs[0], nodes["gpu-1.example.com"]."""
     if isinstance(name, int):
         return f"{path}[{name}]"
+    name = cut(name, _LONGEST_STEP)
     if re.fullmatch(r"[\w-]+", name) is None:
         return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
     return f"{path}.{name}" if path else name
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, with an ellipsis for the end if it is longer."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def enumerated(words: Sequence[str], conjunction: str) -> str:

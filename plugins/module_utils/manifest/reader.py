@@ -10,11 +10,12 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .models import KINDS, Block
-from .problems import ManifestError, enumerated, joined, nearest
+from .problems import MAX_SHOWN, ManifestError, cut, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany
 from .secrets import MASK, looks_secret, redact_arguments
 from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
@@ -25,6 +26,9 @@ Loc: TypeAlias = "tuple[str | int, ...]"
 
 MAP_KEY = "[key]"
 """The last step to a map's key, as opposed to its value; pydantic's own."""
+
+MAX_ENTRIES = 5_000
+"""Of a list or map: as many as a cluster has nodes at most (Kubernetes, "Considerations for large clusters")."""
 
 _MAX_VALUE_LENGTH = 60
 _MAX_LISTED_KEYS = 12
@@ -51,7 +55,14 @@ class ParsedManifest:
         return self.locations[loc]
 
     def error(self, location: Location, problem: str, hint: str, value: str | None = None) -> None:
+        """Raises TooManyErrors."""
         self.errors.append(ManifestError.at(self.origin, location, problem, hint, value))
+        if len(self.errors) > MAX_SHOWN:
+            raise TooManyErrors
+
+
+class TooManyErrors(Exception):
+    """A manifest has more errors than are shown."""
 
 
 def read_manifest(source: SourceNode, kind: str) -> ParsedManifest:
@@ -59,7 +70,8 @@ def read_manifest(source: SourceNode, kind: str) -> ParsedManifest:
     parsed = ParsedManifest(kind, source.origin)
     path, node = source.location
     if isinstance(node, MapNode):
-        parsed.data = _Reader(parsed).block(node, KINDS[kind], (), path)
+        with suppress(TooManyErrors):
+            parsed.data = _Reader(parsed).block(node, KINDS[kind], (), path)
     return parsed
 
 
@@ -75,8 +87,8 @@ def display_value(node: Node, loc: Loc) -> str | None:
 
 def quoted(text: str, plain: bool = False) -> str:
     """The text, cut, and in quotes unless it was `plain` and needs none."""
-    cut = text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 1] + "…"
-    return cut if plain and re.fullmatch(r"[\w./:+%@=~-]+", cut) else json.dumps(cut, ensure_ascii=False)
+    shown = cut(text, _MAX_VALUE_LENGTH)
+    return shown if plain and re.fullmatch(r"[\w./:+%@=~-]+", shown) else json.dumps(shown, ensure_ascii=False)
 
 
 class _Reader:
@@ -110,7 +122,10 @@ class _Reader:
         if isinstance(node, ScalarNode) and node.is_null:
             return
         form = key.mark(MapForm)
-        if key.mark(OneOrMany) and isinstance(node, ScalarNode):
+        number = 0 if isinstance(node, ScalarNode) else len(node.items if isinstance(node, ListNode) else node.entries)
+        if number > MAX_ENTRIES:
+            self._reject(loc, Location(path, node), f"too many entries: {number}", f"Use at most {MAX_ENTRIES}")
+        elif key.mark(OneOrMany) and isinstance(node, ScalarNode):
             self._locate((*loc, 0), path, node)
             data[key.field] = [node.text]
         elif form and key.block and isinstance(node, ListNode):

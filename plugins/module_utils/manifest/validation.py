@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 from ..accelerators import requested
 from ._pydantic import ValidationError
 from .models import KINDS, Inference, JobManifest, Manifest
-from .problems import ManifestError, enumerated, joined, nearest
+from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
 from .reader import Loc, ParsedManifest, display_value, quoted, read_manifest
 from .spelling import Key, keys_along, keys_of
 from .tree import Location, MapNode, Node, Origin, ScalarNode, SourceNode
@@ -48,6 +49,8 @@ def validate(source: SourceNode) -> CheckedManifest:
     if isinstance(kind, ManifestError):
         return CheckedManifest(origin, errors=(kind,))
     parsed = read_manifest(source, kind)
+    if len(parsed.errors) > MAX_SHOWN:
+        return CheckedManifest(origin, errors=tuple(parsed.errors))
     parsed.data["kind"] = kind
     document = None
     try:
@@ -55,7 +58,7 @@ def validate(source: SourceNode) -> CheckedManifest:
         document = Document(manifest, origin, tuple(_warnings(manifest, parsed)))
     except ValidationError as error:
         found = (_error(details, parsed) for details in error.errors(include_url=False))
-        parsed.errors.extend(each for each in found if each is not None)
+        parsed.errors.extend(itertools.islice((each for each in found if each is not None), MAX_SHOWN + 1))
     errors = tuple(parsed.errors)
     return CheckedManifest(origin, None if errors else document, parsed.data, parsed.locations, errors)
 
@@ -161,7 +164,7 @@ def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str)
     for manifest in manifests:
         for claim in _claims(manifest.data, namespace):
             earlier, first = claimed.setdefault(claim.identity, (claim, manifest))
-            if first is not manifest:
+            if first is not manifest and len(errors) <= MAX_SHOWN:
                 errors.append(_claim_error(claim, manifest, earlier, first))
     return errors
 
