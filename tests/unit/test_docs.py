@@ -64,7 +64,7 @@ def included() -> dict[str, str]:
     places = {
         "module": "plugins/modules/*.py",
         "callback plugin": "plugins/callback/*.py",
-        "filter": "plugins/filter/*.py",
+        "filter": "plugins/filter/[!_]*.py",
         "inventory plugin": "plugins/inventory/*.py",
         "playbook": "playbooks/*.yml",
         "role": "roles/*",

@@ -101,7 +101,6 @@ BEYOND_SCHEMAS = {
     "an environment variable with two sources",
     "an environment variable without a source",
     "a pull secret twice",
-    "the root as a workdir",
     "a workdir twice",
     "a claim with a type",
     "shared memory twice",
@@ -123,6 +122,10 @@ BEYOND_SCHEMAS = {
     "a parameter without values",
     "a value twice",
     "too many combinations",
+    "a divisor of bytes for CPU cores",
+    "a divisor that is no unit",
+    "a percentage beyond int32",
+    "a share of a GPU beyond int64",
 }
 
 

@@ -13,13 +13,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from .problems import ManifestError, nearest
+from .budget import LIMITS, Budget
+from .models import Training
+from .problems import MAX_SHOWN, ManifestError, abridged, nearest
 from .rules import JOB_NAME_LENGTH
 from .secrets import source_secret_values
 from .tree import ListNode, Location, MapNode, Node, ScalarNode, SourceNode
@@ -28,13 +31,24 @@ from .validation import CheckedManifest, validate
 _PREFIX = "$(matrix."
 _PLACEHOLDER = re.compile(r"\$\$|\$\(matrix\.(?P<parameter>[^()]*)\)")
 _HASH_LENGTH = 8
+_MOST_LISTED = 12
 
 Combination = Mapping[str, str]
 AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
 
 
-def validate_each(source: SourceNode) -> list[CheckedManifest]:
-    """Validate a manifest; one with a matrix as all of its trainings, with each of their errors once."""
+def validate_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]:
+    """Validate a manifest; one with a matrix as all of its trainings, with each of their errors once.
+
+    Raises TooMuchError.
+    """
+    checked = _validated_each(source, budget)
+    models = [each.document.model for each in checked if each.document]
+    budget.spend("nodes in trainings", sum(model.resources.node_count for model in models if isinstance(model, Training)))
+    return checked
+
+
+def _validated_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]:
     template = validate(source)
     manifest = source.location.node
     if template.data.get("kind") != "training" or not isinstance(manifest, MapNode):
@@ -44,18 +58,24 @@ def validate_each(source: SourceNode) -> list[CheckedManifest]:
     filled_in = {use.location.path for use in uses}
     errors = [error for error in template.errors if error.path not in filled_in]
     errors += _unused(uses, template, matrix)
-    if matrix or ("matrix",) not in template.locations:  # Otherwise its own error is reported already.
-        errors += _misused(uses, template, matrix)
+    # Without values, it has an error of its own already, or its key has.
+    if matrix or not {("matrix",)} & (template.locations.keys() | template.meant):
+        errors += itertools.islice(_misused(uses, template, matrix), MAX_SHOWN + 1)
     if errors:
         return [replace(template, document=None, errors=tuple(errors))]
     if not matrix:
         return [template]
+    trainings = math.prod(map(len, matrix.values()))
+    budget.spend("manifests", trainings - 1)
+    budget.spend("values", _size(manifest) * (trainings - 1))
     known: set[ManifestError] = set()
     checked: list[CheckedManifest] = []
     for training in _expanded(manifest, template.data["job"]["name"], matrix):
         each = validate(source._replace(location=source.location._replace(node=training)))
         checked.append(replace(each, errors=tuple(error for error in each.errors if error not in known)))
         known.update(each.errors)
+        if len(known) > MAX_SHOWN:
+            break
     return checked
 
 
@@ -70,9 +90,20 @@ def source_secrets(manifest: Node) -> set[str]:
         for key, value in matrix.entries
         if isinstance(value, ListNode)
     }
+    if max(map(len, values.values()), default=0) * _size(manifest) > LIMITS["values"]:
+        return found.union(*values.values())  # rather too much than nothing
     for row in itertools.zip_longest(*values.values(), fillvalue=""):
         found |= source_secret_values(_with_values(manifest, dict(zip(values, row, strict=True))))
     return found
+
+
+def _size(node: Node) -> int:
+    """The number of values in a tree. A long text counts as several: each training can have a copy of it."""
+    if isinstance(node, ScalarNode):
+        return 1 + len(node.text) // 256
+    if isinstance(node, ListNode):
+        return 1 + sum(map(_size, node.items))
+    return 1 + sum(_size(key) + _size(value) for key, value in node.entries)
 
 
 def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
@@ -119,7 +150,7 @@ def _misused(uses: Sequence[_Use], template: CheckedManifest, matrix: Mapping[st
             hint = f"Add `matrix:` with `{parameter or 'lr'}: [1, 2]` below it, for example"
             if matrix:
                 meant = nearest(parameter, matrix)
-                hint = f"Did you mean $(matrix.{meant})?" if meant else f"Valid parameters: {', '.join(matrix)}"
+                hint = f"Did you mean $(matrix.{meant})?" if meant else f"Valid parameters: {abridged(list(matrix), _MOST_LISTED)}"
             yield ManifestError.at(template.origin, use.location, "unknown parameter", hint, f"$(matrix.{parameter})")
 
 

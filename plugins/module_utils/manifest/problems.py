@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,16 @@ DEFINITION = "definition"
 """The name in place of a file for the module's `definition`."""
 
 MAX_SHOWN = 100
+"""No more errors are looked for: a file of a megabyte can have a hundred thousand."""
+
+# What an error shows of what somebody wrote, in characters. File names and keys can be as long as the file.
+_LONGEST_WHERE = 300
+_LONGEST_TEXT = 500
+_LONGEST_MESSAGE = 20_000
+# A path is kept for each value below a key, so a long key would be kept as often.
+_LONGEST_STEP = 253
+# Comparing words takes time, and the parameters of a matrix can be thousands.
+_MOST_CANDIDATES = 200
 
 
 @dataclass(frozen=True)
@@ -38,10 +49,11 @@ class ManifestError:
 
     def __str__(self) -> str:
         document = f"document {self.document}" if self.document is not None else ""
-        where = ", ".join(part for part in (self.file, document, self.path) if part)
-        value = f": {self.value}" if self.value is not None else ""
-        hint = f" {self.hint}{'' if self.hint.endswith('?') else '.'}" if self.hint else ""
-        return "\n".join((f"{where}: {self.problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
+        where = ", ".join(cut(part, _LONGEST_WHERE) for part in (self.file, document, self.path) if part)
+        value = f": {cut(self.value, _LONGEST_TEXT)}" if self.value is not None else ""
+        problem, hint = cut(self.problem, _LONGEST_TEXT), cut(self.hint, _LONGEST_TEXT)
+        hint = f" {hint}{'' if hint.endswith('?') else '.'}" if hint else ""
+        return "\n".join((f"{where}: {problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
 
 
 class ManifestErrors(Exception):
@@ -54,13 +66,13 @@ class ManifestErrors(Exception):
 
     def __str__(self) -> str:
         lines = [str(error) for error in self.errors[:MAX_SHOWN]]
-        if len(self.errors) > MAX_SHOWN:
-            lines.append(f"… and {number_of(len(self.errors) - MAX_SHOWN, 'more error')}.")
+        length = list(itertools.accumulate(map(len, lines)))
+        shown = sum(end <= _LONGEST_MESSAGE for end in length)
+        lines[shown:] = [f"… and {number_of(len(lines) - shown, 'more error')}."] if shown < len(lines) else []
         files = {error.file for error in self.errors}
         where = "the definition" if files == {DEFINITION} else number_of(len(files), "file")
-        return "\n".join(
-            (f"{number_of(len(self.errors), 'error')} in {where}; nothing was sent to the cluster:", *lines)
-        )
+        number = number_of(len(self.errors), "error") if len(self.errors) <= MAX_SHOWN else f"More than {MAX_SHOWN} errors"
+        return "\n".join((f"{number} in {where}; nothing was sent to the cluster:", *lines))
 
 
 class MissingLibrary(Exception):
@@ -76,9 +88,15 @@ def joined(path: str, name: str | int) -> str:
     """A path with a further step: resources.gpu, workdirs[0], nodes["gpu-1.example.com"]."""
     if isinstance(name, int):
         return f"{path}[{name}]"
+    name = cut(name, _LONGEST_STEP)
     if re.fullmatch(r"[\w-]+", name) is None:
         return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
     return f"{path}.{name}" if path else name
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, with an ellipsis for the end if it is longer."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def enumerated(words: Sequence[str], conjunction: str) -> str:
@@ -99,6 +117,8 @@ def number_of(count: int, noun: str, plural: str = "") -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
-    lower = {candidate.lower(): candidate for candidate in known}
-    matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.7)
+    lower = {candidate.lower(): candidate for candidate in itertools.islice(known, _MOST_CANDIDATES)}
+    # Two letters of three the same, and in the same order: cup for cpu.
+    cutoff = 0.66 if len(word) <= 3 else 0.7
+    matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=cutoff)
     return lower[matches[0]] if matches else None

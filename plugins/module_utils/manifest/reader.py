@@ -10,11 +10,12 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .models import KINDS, Block
-from .problems import ManifestError, enumerated, joined, nearest
+from .problems import MAX_SHOWN, ManifestError, cut, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany
 from .secrets import MASK, looks_secret, redact_arguments
 from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
@@ -25,6 +26,9 @@ Loc: TypeAlias = "tuple[str | int, ...]"
 
 MAP_KEY = "[key]"
 """The last step to a map's key, as opposed to its value; pydantic's own."""
+
+MAX_ENTRIES = 5_000
+"""Of a list or map: as many as a cluster has nodes at most (Kubernetes, "Considerations for large clusters")."""
 
 _MAX_VALUE_LENGTH = 60
 _MAX_LISTED_KEYS = 12
@@ -43,6 +47,9 @@ class ParsedManifest:
     """Places that have an error already."""
     incomplete: set[Loc] = field(default_factory=set)
     """Blocks with an unknown key: what they lack may be just that key."""
+    meant: set[Loc] = field(default_factory=set)
+    """Fields that an unknown key was probably meant for: that they are missing is no error of its own."""
+    warnings: list[str] = field(default_factory=list)
 
     def location(self, loc: Loc) -> Location:
         """Where the data was written, or the nearest block around it."""
@@ -50,8 +57,18 @@ class ParsedManifest:
             loc = loc[:-1]
         return self.locations[loc]
 
+    def ignored(self, location: Location, value: object, why: str) -> None:
+        self.warnings.append(f"{self.origin}, {location.path}: ignored: {value}. {why}")
+
     def error(self, location: Location, problem: str, hint: str, value: str | None = None) -> None:
+        """Raises TooManyErrors."""
         self.errors.append(ManifestError.at(self.origin, location, problem, hint, value))
+        if len(self.errors) > MAX_SHOWN:
+            raise TooManyErrors
+
+
+class TooManyErrors(Exception):
+    """A manifest has more errors than are shown."""
 
 
 def read_manifest(source: SourceNode, kind: str) -> ParsedManifest:
@@ -59,7 +76,8 @@ def read_manifest(source: SourceNode, kind: str) -> ParsedManifest:
     parsed = ParsedManifest(kind, source.origin)
     path, node = source.location
     if isinstance(node, MapNode):
-        parsed.data = _Reader(parsed).block(node, KINDS[kind], (), path)
+        with suppress(TooManyErrors):
+            parsed.data = _Reader(parsed).block(node, KINDS[kind], (), path)
     return parsed
 
 
@@ -75,8 +93,8 @@ def display_value(node: Node, loc: Loc) -> str | None:
 
 def quoted(text: str, plain: bool = False) -> str:
     """The text, cut, and in quotes unless it was `plain` and needs none."""
-    cut = text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 1] + "…"
-    return cut if plain and re.fullmatch(r"[\w./:+%@=~-]+", cut) else json.dumps(cut, ensure_ascii=False)
+    shown = cut(text, _MAX_VALUE_LENGTH)
+    return shown if plain and re.fullmatch(r"[\w./:+%@=~-]+", shown) else json.dumps(shown, ensure_ascii=False)
 
 
 class _Reader:
@@ -94,6 +112,8 @@ class _Reader:
             key = keys.get(name.text)
             if default_entry is not None and key is None and name.text == default_entry[0]:
                 defaults.append((name, value))
+            elif key is None and name.text in model.IGNORED:
+                self._ignored_key(name, value, model, path)
             elif key is None:
                 self._unknown_key(name, model, loc, path)
             elif key.field in given:
@@ -110,7 +130,10 @@ class _Reader:
         if isinstance(node, ScalarNode) and node.is_null:
             return
         form = key.mark(MapForm)
-        if key.mark(OneOrMany) and isinstance(node, ScalarNode):
+        number = 0 if isinstance(node, ScalarNode) else len(node.items if isinstance(node, ListNode) else node.entries)
+        if number > MAX_ENTRIES:
+            self._reject(loc, Location(path, node), f"too many entries: {number}", f"Use at most {MAX_ENTRIES}")
+        elif key.mark(OneOrMany) and isinstance(node, ScalarNode):
             self._locate((*loc, 0), path, node)
             data[key.field] = [node.text]
         elif form and key.block and isinstance(node, ListNode):
@@ -228,12 +251,17 @@ class _Reader:
             else:
                 self._duplicate_key(name, first, path)
 
+    def _ignored_key(self, name: ScalarNode, value: Node, model: type[Block], path: str) -> None:
+        shown = display_value(value, (name.text,)) or _type_name(value)
+        self._parsed.ignored(Location(joined(path, name.text), name), shown, model.IGNORED[name.text])
+
     def _unknown_key(self, name: ScalarNode, model: type[Block], loc: Loc, path: str) -> None:
         known = key_by_spelling(model)
         kind = self._parsed.kind
         self._parsed.incomplete.add(loc)
         others, homes = elsewhere(name.text, kind, loc)
-        meant = nearest(name.text, known)
+        default_entry = default_entry_of(model)
+        meant = nearest(name.text, [*known, *([default_entry[0]] if default_entry else [])])
         problem = "unknown key"
         if others:
             problem = f"unknown key for {kind}"
@@ -241,9 +269,10 @@ class _Reader:
         elif homes:
             problem = "misplaced key"
             hint = f"Move it {' or '.join(f'under {home}' if home else 'to the top level' for home in homes)}"
+            self._parsed.meant |= {(*home.split("."), name.text) if home else (name.text,) for home in homes}
         elif meant is not None:
-            hint = f"Did you mean {_same_style(known[meant], name.text)}?"
-            self._parsed.rejected.add((*loc, known[meant].field))
+            hint = f"Did you mean {_same_style(known[meant], name.text) if meant in known else meant}?"
+            self._parsed.meant |= {(*loc, known[meant].field)} if meant in known else set()
         else:
             valid = [key.documented for key in keys_of(model)]
             more = ", …" if len(valid) > _MAX_LISTED_KEYS else ""
@@ -266,7 +295,8 @@ class _Reader:
             name = (required or keys_of(shape.model))[0].documented
             hint = f"Write its keys below it, such as `{name}:`"
             if isinstance(node, ScalarNode) and len(required) == 1 and isinstance(required[0].shape, Scalar):
-                hint, value = f"Write `{name}: {node.text}`", display_value(node, loc)
+                value = display_value(node, loc)
+                hint = f"Write `{name}: {value}`" if value else hint
         elif isinstance(node, ScalarNode) and isinstance(shape.item, Scalar):
             words = json.dumps(redact_arguments(_split(node.text)), ensure_ascii=False)
             expected, hint = "a list", f"Write {words}"

@@ -14,33 +14,26 @@ from .yaml_text import MAX_BYTES
 _SUFFIXES = (".yaml", ".yml")
 
 
-def read_files(paths: Iterable[str]) -> tuple[list[tuple[str, str]], list[ManifestError]]:
-    """The path, as the user would write it, and text of each file, each file once, and what could not be read.
+def read_files(paths: Iterable[str]) -> Iterator[tuple[str, str] | ManifestError]:
+    """The path, as the user would write it, and text of each file, each file once, or why it cannot be read.
 
     A path is a file of any name, a directory (all *.yaml and *.yml below it, sorted, without hidden ones) or a glob
     with *, ?, [] and **. A path without a file is an error.
     """
-    manifests: list[tuple[str, str]] = []
-    errors: list[ManifestError] = []
     read: set[str] = set()
     for path in paths:
         try:
             files = list(_files(path))
         except OSError as error:
-            errors.append(_unreadable(path, error))
+            yield _unreadable(path, error)
             continue
         if not files:
-            errors.append(_not_found(path))
+            yield _not_found(path)
         for file in files:
-            if os.path.realpath(file) in read:
-                continue
-            read.add(os.path.realpath(file))
-            text = _read(file)
-            if isinstance(text, ManifestError):
-                errors.append(text)
-            else:
-                manifests.append((file, text))
-    return manifests, errors
+            if os.path.realpath(file) not in read:
+                read.add(os.path.realpath(file))
+                text = _read(file)
+                yield text if isinstance(text, ManifestError) else (file, text)
 
 
 def _files(path: str) -> Iterator[str]:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from .budget import Budget
+
 MAX_DEPTH = 32
 HALF_HINT = "Write the character itself, or both halves of it"
 
@@ -86,14 +88,16 @@ class UnsupportedValueError(ValueError):
         self.steps: list[str | int] = []
 
 
-def from_python(data: Any) -> Node:
-    """The tree of plain data. Raises UnsupportedValueError for other types and more than MAX_DEPTH levels."""
+def from_python(data: Any, budget: Budget) -> Node:
+    """The tree of plain data. Raises TooMuchError, and UnsupportedValueError for other types and more than MAX_DEPTH
+    levels."""
     ranks = itertools.count(1)
 
     def convert(data: Any, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise UnsupportedValueError(f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels")
         place = Place(None, None, next(ranks))
+        budget.spend("values", 1 + len(data) if isinstance(data, Mapping) else 1)
         if isinstance(data, Mapping):
             entries = ((ScalarNode(_text(key), place._replace(rank=next(ranks))), value) for key, value in data.items())
             return MapNode(tuple((key, below(key.text, value, depth)) for key, value in entries), place)

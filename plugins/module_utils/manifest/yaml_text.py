@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from .budget import Budget
 from .problems import ManifestError
 from .syntax import YamlSyntaxError, explain, snippet, source_lines
 from .tree import (
@@ -44,6 +45,7 @@ _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
 _SEPARATOR = re.compile(r"---(\s|$)")
 _COLUMNS = 10_000
+_LONG = 64 * 1024
 _TEMPLATE_HINT = (
     "{{ templates }} are not rendered in manifest files. Render them in the playbook and pass the result as definition"
 )
@@ -52,16 +54,23 @@ TextDocument: TypeAlias = "tuple[int, Node]"
 """The number of a document in its text, from 1, and its tree."""
 
 
-def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDocument], list[ManifestError]]:
-    """All documents of a text but empty ones, and an error for each that cannot be read, up to MAX_ERRORS."""
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+def read_yaml(
+    text: str, file: str, first_number: int, budget: Budget
+) -> tuple[list[TextDocument], list[ManifestError]]:
+    """All documents of a text but empty ones, and an error for each that cannot be read, up to MAX_ERRORS.
+
+    Raises TooMuchError.
+    """
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_BYTES:
         return [], [ManifestError(file, f"larger than {MAX_BYTES // 1024} KiB", "Split it into several files")]
+    budget.spend("KiB of text", size // 1024)
     documents: list[TextDocument] = []
     errors: list[ManifestError] = []
     lines = source_lines(joined_surrogates(text))
     line, number = 0, first_number
     while line < len(lines) and len(errors) < MAX_ERRORS:
-        composed = _compose(lines, line, number)
+        composed = _compose(lines, line, number, budget)
         if composed.error is None:
             documents.extend(composed.finished)
             break
@@ -75,20 +84,21 @@ def read_yaml(text: str, file: str, first_number: int = 1) -> tuple[list[TextDoc
     return documents, errors
 
 
-def _compose(lines: list[str], line: int, number: int) -> _Composer:
+def _compose(lines: list[str], line: int, number: int, budget: Budget) -> _Composer:
     """Parse the lines from `line` on with libyaml, which is ten times faster than PyYAML's own parser.
 
-    From the first document with an error, PyYAML's parser takes over: messages must not depend on libyaml.
+    From the first document with an error, PyYAML's parser takes over, unless that would take long: messages should not
+    depend on libyaml.
     """
     finished: list[TextDocument] = []
     for loader in getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader:
-        composer = _Composer(number, line)
+        composer = _Composer(number, line, budget)
         try:
             composer.read(yaml.parse("".join(lines[line:]), Loader=loader))
         except YamlSyntaxError as error:
             composer.error = error
         except (yaml.YAMLError, UnicodeError) as error:
-            if loader is not yaml.SafeLoader:
+            if loader is not yaml.SafeLoader and not _is_long(lines[composer.start_line :], error):
                 line, number = composer.start_line, max(number, composer.number)
                 finished += [document for document in composer.finished if document[0] < number]
                 continue
@@ -96,6 +106,12 @@ def _compose(lines: list[str], line: int, number: int) -> _Composer:
         break
     composer.finished = finished + composer.finished
     return composer
+
+
+def _is_long(lines: list[str], error: Exception) -> bool:
+    """Whether it takes PyYAML's parser long to get from the lines to the error."""
+    mark = getattr(error, "problem_mark", None)
+    return sum(map(len, lines[: mark.line + 1] if mark else lines)) > _LONG
 
 
 def _error(error: YamlSyntaxError, file: str, number: int, lines: list[str]) -> ManifestError:
@@ -123,7 +139,7 @@ class _Open:
 class _Composer:
     """Builds the trees of consecutive documents from parser events."""
 
-    def __init__(self, number: int, first_line: int) -> None:
+    def __init__(self, number: int, first_line: int, budget: Budget) -> None:
         self.finished: list[TextDocument] = []
         self.error: YamlSyntaxError | None = None
         self.number = number - 1
@@ -132,6 +148,7 @@ class _Composer:
         self._stack: list[_Open] = []
         self._anchors: dict[str, tuple[Node, int, int]] = {}
         self._aliased = 0
+        self._budget = budget
 
     def read(self, events: Iterator[Any]) -> None:
         for event in events:
@@ -166,6 +183,7 @@ class _Composer:
         self._add(node, frame.size, frame.height, frame.event.anchor)
 
     def _add(self, node: Node, size: int, height: int, anchor: str | None) -> None:
+        self._budget.spend("values", 1)
         if anchor is not None:
             self._anchors[anchor] = (node, size, height)
         if self._stack:

@@ -67,9 +67,8 @@ def test_of_very_many_errors_a_hundred_are_shown() -> None:
     with pytest.raises(ManifestErrors) as raised:
         load(definition="---\nkind: cake\n" * 1000)
     lines = str(raised.value).split("\n")
-    assert (len(raised.value.errors), len(lines)) == (1000, 102)
-    assert lines[0] == "1000 errors in the definition; nothing was sent to the cluster:"
-    assert lines[-1] == "… and 900 more errors."
+    assert len(lines) == 101
+    assert lines[0] == "More than 100 errors in the definition; nothing was sent to the cluster:"
 
 
 def test_reading_stops_after_20_syntax_errors() -> None:
