@@ -15,6 +15,7 @@ description:
   - Formats a list of dictionaries as a table with aligned columns and one line for each dictionary.
   - Numeric columns are right-aligned. Wide characters, such as Chinese ones, count as two columns.
   - Missing values, V(none) and empty lists are shown as V(-), booleans as V(yes) or V(no), and lists as comma-separated values.
+  - Characters that would act on a terminal or hide text, such as escape sequences, are shown as C(\xNN) or C(\uNNNN).
 options:
   _input:
     description: Dictionaries to format, for example the results of a module.
@@ -70,6 +71,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 
 GAP = "  "
 MISSING = "-"
@@ -124,7 +126,7 @@ def _column(given: Any) -> tuple[str, str, int | None]:
 def _layout(rows: Sequence[Mapping[str, Any]], key: str, title: str, max_width: int | None) -> list[str]:
     """The cells of one column, its title first, padded to the same width."""
     values = [_value(row, key) for row in rows]
-    cells = [title, *(_cut(_text(value), max_width) for value in values)]
+    cells = [printable(title), *(_cut(printable(_text(value)), max_width) for value in values)]
     width = max(map(_width, cells))
     present = [value for value in values if value is not None]
     padding = [" " * (width - _width(cell)) for cell in cells]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.exec import CommandNotStarted, ConnectionLost, ExecResult
+from ..printable import one_line
 from ..task import TaskFailed
-from .copy_tree import Listing, parse_listing, printable
+from .copy_tree import Listing, parse_listing
 
 _MAX_LISTING = 64 * 1024 * 1024  # bytes: some 500,000 files
 _TOOLS = "sh, tar, find, stat and xargs"
@@ -64,10 +65,10 @@ class Container:
         try:
             listing = parse_listing(bytes(output))
         except ValueError as problem:
-            reason = failure_text(result) if result.exit_code else printable(str(problem))
+            reason = failure_text(result) if result.exit_code else one_line(str(problem))
             raise TaskFailed(f"{self} cannot list files: {reason}.") from None
         if listing.lacks:
-            raise TaskFailed(f"{self} lacks {', '.join(map(printable, listing.lacks))}. Use an image with {_TOOLS}.")
+            raise TaskFailed(f"{self} lacks {', '.join(map(one_line, listing.lacks))}. Use an image with {_TOOLS}.")
         if result.exit_code:
             raise TaskFailed(f"{self} cannot list files: {failure_text(result)}.")
         return listing
@@ -75,5 +76,5 @@ class Container:
 
 def failure_text(result: ExecResult) -> str:
     """What a command said when it failed, in one line."""
-    lines = [printable(line) for line in result.stderr.splitlines() if line.strip()]
+    lines = [one_line(line) for line in result.stderr.splitlines() if line.strip()]
     return "; ".join(lines[-3:]).rstrip(".") or f"exit code {result.exit_code}"

@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..manifest.secrets import line_masker
+from ..printable import printable
 from .log_query import ALL
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line as it is shown. ``cut``: its end is missing, because it is longer than the limit."""
+    """A line as it is shown, printable. ``cut``: its end is missing, because it is longer than the limit."""
 
     text: str
     timestamp: str | None = None
@@ -65,8 +66,9 @@ def split_log(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
         if cut:
             text = _without_partial_secret(view.secrets, text)
         if view.pattern is None or view.pattern.search(text):
+            text, longer = _shown(text, view.max_line)
             shown = f"{timestamp} {text}" if view.timestamps and timestamp else text
-            yield Line(shown, timestamp, cut)
+            yield Line(shown, timestamp, cut or longer)
 
 
 def last_lines(lines: Iterable[Line], number: int, limit: int) -> Excerpt:
@@ -126,6 +128,14 @@ def _split_timestamp(raw: bytes) -> tuple[str | None, bytes]:
     raw = raw.removesuffix(b"\r")
     match = _TIMESTAMP.match(raw)
     return (match[1].decode(), raw[match.end() :]) if match else (None, raw)
+
+
+def _shown(text: str, limit: int) -> tuple[str, bool]:
+    """The text, printable, and whether it had to be cut for that: an escape sequence is longer than its character."""
+    shown = printable(text)
+    if shown is text or len(shown.encode()) <= limit:
+        return shown, False
+    return shown.encode()[:limit].decode("utf-8", "ignore"), True
 
 
 def _without_partial_secret(secrets: Collection[str], text: str) -> str:
