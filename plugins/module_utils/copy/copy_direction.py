@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..host_paths import resolved
 from ..kube.exec import ConnectionLost
 from ..printable import one_line
 from ..task import TaskFailed
@@ -71,7 +72,7 @@ class Sides:
 
 def sides_to_pod(container: Container, local_path: str, remote_path: str) -> Sides:
     """Raises TaskFailed."""
-    local = Path(local_path).resolve()
+    local = _resolved(local_path)
     if local.is_dir():
         return _directory_to_pod(container, local, remote_path)
     if not local.is_file():
@@ -170,7 +171,7 @@ def sides_from_pod(container: Container, local_path: str, remote_path: str) -> S
             source, local = {local.name: source[remote_name]}, local.parent
     elif local.exists() and not local.is_dir():
         raise TaskFailed(f"local_path is not a directory: {one_line(local_path)}. Remove it, or name another path.")
-    local = local.resolve()
+    local = _resolved(str(local))
     dest = with_digests(list_files(local, source), source, lambda name: file_digest(local / name))
     return Sides(source, dest, remote or ROOT, str(local), names, comparable=listing.has_digests)
 
@@ -196,6 +197,14 @@ def fetch_from_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
             receiver.put_in_place()
         except OSError as problem:
             raise TaskFailed(f"{os_error_text(problem)}. Some files may have been copied.", changed=True) from None
+
+
+def _resolved(local_path: str) -> Path:
+    """Raises TaskFailed for a link of another user, which would choose what is read or written with our permissions."""
+    try:
+        return resolved(local_path)
+    except ValueError as problem:
+        raise TaskFailed(f"local_path: {problem}") from None
 
 
 def _without_slash(path: str) -> str:
