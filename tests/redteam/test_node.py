@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from integration.ansible import Ansible, Run
 from integration.api import Api
 from integration.manifests import compute
 
-from .trap import ESCAPES, SHOWN, Trap, acts_on_a_terminal
+from .trap import ESCAPES, SHOWN, Trap, acts_on_a_terminal, serving
 
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -182,24 +180,12 @@ def careless(trap: Trap) -> Iterator[str]:
         "/api/v1/pods": ("PodList", []),
     }
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            kind, items = lists[self.path.partition("?")[0]]
-            body = json.dumps({"apiVersion": "v1", "kind": kind, "metadata": {}, "items": items}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(path: str) -> tuple[int, dict[str, Any]]:
+        kind, items = lists[path]
+        return 200, {"apiVersion": "v1", "kind": kind, "metadata": {}, "items": items}
 
-        def log_message(self, *dummy: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(answer) as url:
+        yield url
 
 
 @pytest.mark.parametrize("cached", [False, True], ids=["read", "from the cache"])
@@ -252,7 +238,8 @@ def test_what_a_node_reports_of_a_container_is_text(
     status = ansible.run("ansible-playbook", "runwhere.gpuctl.status", *names)
     source = tmp_path / "web.yaml"
     source.write_text(yaml.safe_dump(job))
-    submit = ansible.run(
+    with_stats = replace(ansible, environment={**ansible.environment, "ANSIBLE_SHOW_CUSTOM_STATS": "true"})
+    submit = with_stats.run(
         "ansible-playbook",
         "runwhere.gpuctl.submit",
         *names,
@@ -276,5 +263,8 @@ def test_what_a_node_reports_of_a_container_is_text(
     assert [name for name, run in runs.items() if acts_on_a_terminal(run.output)] == []
     assert [name for name, run in runs.items() if str(trap.file) not in run.output] == [], "it was shown"
     assert SHOWN in (tmp_path / "report").read_text()
+    passed_on = submit.output[submit.output.index("CUSTOM STATS") :]
+    assert "gpuctl_submitted" in passed_on
+    assert "lookup" not in passed_on, "variables of the next job in a workflow may be templates"
     assert not acts_on_a_terminal((tmp_path / "report").read_text())
     assert not trap.sprung

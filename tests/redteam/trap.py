@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 # Clears the screen, sets the title and the clipboard (OSC 52), overwrites the line; C1's CSI; an override of the
 # direction of text, and a character that nobody sees.
@@ -53,3 +59,27 @@ class Trap:
     @property
     def sprung(self) -> bool:
         return self.file.exists()
+
+
+@contextmanager
+def serving(answer: Callable[[str], tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """The URL of a server that answers each GET of a path as a real one would not."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, content = answer(self.path.partition("?")[0])
+            body = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *dummy: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()

@@ -150,6 +150,7 @@ def _list_dest(container: Container, root: str, *names: str) -> Listing:
 
 def sides_from_pod(container: Container, local_path: str, remote_path: str) -> Sides:
     """Raises TaskFailed."""
+    _resolved(local_path)  # before anything is asked of the pod
     remote = _without_slash(remote_path)
     listing = container.list_files(list_source(remote))
     if listing.kind not in (DIRECTORY, FILE):
