@@ -29,11 +29,12 @@ def trap(tmp_path: Path) -> Trap:
 def submit(ansible: Ansible, api: Api, namespace: str, *lines: str) -> None:
     """A job whose container prints its environment: with the lines as values."""
     job = compute(
+        job={"description": " ".join(lines)},
         environment={
             "image": "registry.local/busybox:1",
             "command": ["sh", "-c", "env; sleep 3600"],
             "env": {f"LINE_{number}": line for number, line in enumerate(lines)},
-        }
+        },
     )
     source = ansible.directory / "web.yaml"  # in a play, its author's templates would be evaluated
     source.write_text(yaml.safe_dump(job))
@@ -139,9 +140,15 @@ def test_names_of_manifests_do_not_act_on_the_terminal(ansible: Ansible, trap: T
     (folder / f"a{ESCAPES.replace('/', '')}.yaml").write_text("kind: [\n")
     (folder / "b.yaml").write_text(yaml.safe_dump({"kind": f"x{ESCAPES}", ESCAPES: trap.template}))
     (folder / f"{trap.template.replace('/', '|')}.yaml").write_text("kind: [\n")
-    run = ansible.run("ansible-playbook", "runwhere.gpuctl.submit", "-e", f"gpuctl_src={folder}", "-vvv")
+    run = ansible.run("ansible-playbook", "runwhere.gpuctl.submit", "-e", f"gpuctl_src={folder}")
     assert run.status != 0
     assert r"\x1b[2J" in run.tasks[-1].message
+    (ansible.directory / "text").write_text(f"{{a: '{ESCAPES[-12:]}'}}")
+    text = "{{ lookup('ansible.builtin.file', 'text') }}"
+    for fast in ("1", "0"):
+        tool = replace(ansible, environment={**ansible.environment, "GPUCTL_FAST_PATH": fast})
+        task = {"runwhere.gpuctl.gpuctl_job": {"definition": text}}
+        assert not acts_on_a_terminal(tool.play([task], arguments=("-vvv",)).output), "nor in the options of -vvv"
     assert not acts_on_a_terminal(run.output)
     assert not trap.sprung
 
