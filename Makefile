@@ -145,8 +145,9 @@ translation: $(VENV) ## Check that README.zh-CN.md is up to date with README.md;
 # ---- Make it
 
 .PHONY: collection
-collection: $(VENV) tree ## Build the collection's tarball into build/
-	ansible-galaxy collection build --force --output-path build $(TREE)
+collection: $(VENV) ## Build the collection's tarball into build/, of the files that tools/tree.py lists
+	@$(PY) -m tools.tree shipped
+	ansible-galaxy collection build --force --output-path build .cache/shipped/ansible_collections/runwhere/gpuctl
 
 .PHONY: schemas
 schemas: $(VENV) collections-path ## Write schemas/*.json and the guide to manifests from the models

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Copy the collection's files to .cache/tree/ansible_collections/runwhere/gpuctl.
+"""Copy the collection's files to .cache/tree/ansible_collections/runwhere/gpuctl:  python -m tools.tree [shipped]
+
+With ``shipped``, only those of the tarball, to .cache/shipped/ansible_collections/runwhere/gpuctl.
 
 ansible-test, ansible-galaxy and the linters work on such a copy: ansible-test wants the path
 ansible_collections/<namespace>/<name> and resolves symbolic links, and none of them should see what a
@@ -10,8 +12,10 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +23,29 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
+# What the tarball consists of. Anything else that lies in the clone, such as a key or a note, is not published.
+SHIPPED = (
+    "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "MAINTAINERS", "README.md", "README.zh-CN.md",
+    "REUSE.toml", "SECURITY.md", "galaxy.yml", "requirements.txt",
+    "LICENSES/*.txt",
+    "changelogs/changelog.yaml", "changelogs/config.yaml", "changelogs/fragments/*.yml",
+    "docs/*.md", "docs/*.svg", "docs/docsite/*.yml", "docs/docsite/rst/*.rst",
+    "examples/manifests/*.yaml",
+    "meta/ee-bindep.txt", "meta/execution-environment.yml", "meta/runtime.yml",
+    "playbooks/*.yml", "playbooks/tasks/*.yml", "playbooks/vars/*.yml",
+    "plugins/**/*.py",
+    "roles/*/README.md", "roles/*/defaults/main.yml", "roles/*/meta/*.yml", "roles/*/tasks/*.yml",
+    "schemas/*.schema.json",
+    "tests/config.yml",
+)  # fmt: skip
+
+
+def _expression(pattern: str) -> str:
+    """``*`` stands for a part of a name, ``**/`` for any number of folders."""
+    return re.escape(pattern).replace(r"\*\*/", "(?:[^/]+/)*").replace(r"\*", "[^/]*")
+
+
+_SHIPPED = re.compile("|".join(map(_expression, SHIPPED)))
 
 
 def copy_tree(top: Path, names: list[str]) -> Path:
@@ -41,7 +68,12 @@ def files(root: Path) -> list[str]:
 
 
 def shipped(root: Path) -> list[str]:
-    """The same without what galaxy.yml keeps out of the tarball."""
+    """Those that go into the tarball: what SHIPPED names, without what galaxy.yml keeps out."""
+    return [name for name in let_through(root) if _SHIPPED.fullmatch(name)]
+
+
+def let_through(root: Path) -> list[str]:
+    """What ``ansible-galaxy collection build`` takes from the clone, for those who install from it."""
     ignored: list[str] = yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))["build_ignore"]
     return [name for name in files(root) if not _is_kept_out(Path(name), ignored)]
 
@@ -86,4 +118,7 @@ def _is_ignored(path: str, patterns: list[str]) -> bool:
 
 
 if __name__ == "__main__":
-    copy_tree(CACHE / "tree", files(ROOT))
+    if sys.argv[1:] == ["shipped"]:
+        copy_tree(CACHE / "shipped", shipped(ROOT))
+    else:
+        copy_tree(CACHE / "tree", files(ROOT))

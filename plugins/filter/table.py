@@ -15,6 +15,7 @@ description:
   - Formats a list of dictionaries as a table with aligned columns and one line for each dictionary.
   - Numeric columns are right-aligned. Wide characters, such as Chinese ones, count as two columns.
   - Missing values, V(none) and empty lists are shown as V(-), booleans as V(yes) or V(no), and lists as comma-separated values.
+  - Characters that would act on a terminal or hide text, such as escape sequences, are shown as C(\xNN) or C(\uNNNN).
 options:
   _input:
     description: Dictionaries to format, for example the results of a module.

@@ -15,7 +15,11 @@ description:
   - Creates a host for each node with GPUs, and groups the hosts by pool, GPU type and status.
   - The groups are C(pool_<pool>), C(gpu_type_<type>) and C(status_<status>). Invalid characters are replaced by underscores, so
     the group of the pool C(training-pool) is C(pool_training_pool). Nodes without a pool are in C(pool_default).
-  - C(ansible_host) is the internal address of the node.
+  - C(ansible_host) is the internal address of the node. A node reports its addresses itself. Text that is neither an IP address
+    nor a DNS name is ignored with a warning, and so are loopback and link-local addresses, which would be those of the controller.
+  - A node is left out with a warning if its name cannot be that of a host, or is C(localhost), to which Ansible gives a meaning of
+    its own.
+  - Text from the cluster is never evaluated as a template.
   - C(gpuctl_pool) is the pool of the node, and C(gpuctl_labels) contains all its labels. The return values of
     M(runwhere.gpuctl.gpuctl_node_info) are available as C(gpuctl_status), C(gpuctl_gpu_total), C(gpuctl_gpu_used),
     C(gpuctl_gpu_free), C(gpuctl_gpu_type), C(gpuctl_cpu), C(gpuctl_cpu_used), C(gpuctl_memory), C(gpuctl_memory_used),
@@ -99,9 +103,14 @@ from hashlib import sha256
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
+from ansible import constants as C
 from ansible.errors import AnsibleParserError
 from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.host_address import (
+    is_dns_name,
+    is_node_address,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, node_row, slim_node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     connection_argument_spec,
@@ -109,13 +118,16 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import KubeError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import NodeInfoOptions, select_nodes
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import as_unsafe
 
 if TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
     from ansible.parsing.dataloader import DataLoader
 
 FILTERS = ("pool", "gpu_type", "status")
+_CACHED = 2  # The first version cached addresses as the nodes reported them.
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]  # ansible is not typed
@@ -130,7 +142,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         super().parse(inventory, loader, path, cache)
         self._refuse_unknown_keys(path, self._read_config_data(path))
         for name, variables in self._hosts(path, cache).items():
-            self._add(name, variables)
+            self._add(name, as_unsafe(variables))
 
     def _refuse_unknown_keys(self, path: str, config: Mapping[str, Any]) -> None:
         """Ansible ignores them, and a misspelt filter would filter nothing."""
@@ -164,8 +176,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         except ImportError as problem:
             raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
         except KubeError as problem:
-            raise AnsibleParserError(f"{path}: {problem}") from problem
-        return {node.name: host_variables(node) for node in nodes if params["all_nodes"] or node.has_gpus}
+            raise AnsibleParserError(f"{path}: {printable(str(problem))}") from problem
+        chosen = [node for node in nodes if params["all_nodes"] or node.has_gpus]
+        for node in chosen:
+            for oddity in host_problems(node):
+                task.warn(f"{path}: {oddity}")
+        return {node.name: printable_data(host_variables(node)) for node in chosen if can_be_host(node)}
 
     def _add(self, name: str, variables: Mapping[str, Any]) -> None:
         self.inventory.add_host(name)
@@ -182,6 +198,26 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)
 
 
+def can_be_host(node: Node) -> bool:
+    """Whether Ansible can connect to a host of that name, and to nothing else than that node.
+
+    A host named ``localhost`` would replace the one that plays use to run on the controller.
+    """
+    reached = is_node_address(node.internal_address or node.name)
+    return reached and is_dns_name(node.name) and node.name not in C.LOCALHOST
+
+
+def host_problems(node: Node) -> list[str]:
+    """What a user should know of a node that reports odd addresses or has an odd name."""
+    problems = [
+        f"node {node.name} reports the address {address!r}, which is no IP address or DNS name of a node. It is ignored."
+        for address in node.refused_addresses
+    ]
+    if not can_be_host(node):
+        problems.append(f"node {node.name} is left out: its name cannot be that of a host.")
+    return problems
+
+
 def host_variables(node: Node) -> dict[str, Any]:
     """The variables of a node's host: what gpuctl_node_info returns, with all labels."""
     row = node_row(node, node.labels)
@@ -193,5 +229,9 @@ def host_variables(node: Node) -> dict[str, Any]:
 
 def _digest(params: Mapping[str, Any]) -> str:
     """Part of the cache key, so that the answer of one cluster or filter is never used for another."""
-    source = {**connection_identity(params), **{name: params[name] for name in (*FILTERS, "all_nodes")}}
+    source = {
+        "content": _CACHED,
+        **connection_identity(params),
+        **{name: params[name] for name in (*FILTERS, "all_nodes")},
+    }
     return sha256(dumps(source, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -40,6 +40,7 @@ if isinstance(globals().get("__loader__"), zipimporter):
 
 def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
     """Perform the task of a module process and exit with its result."""
+    from .printable import printable_data
     from .task import Task, run_task
 
     task = Task(
@@ -51,6 +52,7 @@ def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
         diff_mode=bool(module._diff),
     )
     result = run_task(task, spec)
+    module.params = printable_data(module.params)  # AnsibleModule returns them as ``invocation``.
     if result.get("failed"):
         module.fail_json(**result)
     module.exit_json(**result)

@@ -23,6 +23,7 @@ from .kube.errors import KubeError
 from .manifest.problems import ManifestErrors, MissingLibrary
 from .manifest.tree import half_of_a_character
 from .options import Options, OptionsT
+from .printable import printable, printable_data
 
 OtherOptionsT = TypeVar("OtherOptionsT", bound=Options)
 
@@ -44,8 +45,9 @@ class Task(Generic[OptionsT]):
 
     ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far. ``progress``
-    shows a line during a long wait; a module process cannot show one before it ends. Without ``diff_mode`` no diff is
-    built: for hundreds of objects it would cost more than the rest of the result.
+    shows a line during a long wait; a module process cannot show one before it ends. Both it and ``warn`` go to the
+    terminal, so what they get is made printable. Without ``diff_mode`` no diff is built: for hundreds of objects it
+    would cost more than the rest of the result.
     """
 
     options: OptionsT
@@ -58,6 +60,11 @@ class Task(Generic[OptionsT]):
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _client: Client | None = None
+
+    def __post_init__(self) -> None:
+        warn, progress = self.warn, self.progress
+        self.warn = lambda text: warn(printable(text))
+        self.progress = lambda line: progress(printable(line))
 
     def with_options(self, options: OtherOptionsT) -> Task[OtherOptionsT]:
         """The same task, on the same connection, with the options of another module."""
@@ -87,8 +94,8 @@ class Task(Generic[OptionsT]):
         return list(parts()) if self.diff_mode else []
 
     def mask(self, values: Iterable[str]) -> None:
-        """Keep the values out of results, diffs, warnings and messages."""
-        values = set(values)
+        """Keep the values out of results, diffs, warnings and messages, also in the form in which they show texts."""
+        values = {form for value in values for form in (value, printable(value))}
         self.masked |= values
         self.on_mask(values)
 
@@ -110,13 +117,18 @@ class ModuleSpec(Generic[OptionsT]):
 
 
 def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
-    """Perform a task and return its result; one that fails has ``failed`` and ``msg``, some ``exception``.
+    """Perform a task and return its printable result; one that fails has ``failed`` and ``msg``, some ``exception``.
 
     The caller removes masked values from it.
     """
     task.mask(connection_secrets(task.params))
-    if problem := next(_unusable_options(task.params), None):
-        return _failure(problem)
+    result: dict[str, Any] = printable_data(_result(task, spec))
+    return result
+
+
+def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
+    if unusable := next(_unusable_options(task.params), None):
+        return _failure(unusable)
     try:
         with _infrequent_gc():
             return spec.run(task)

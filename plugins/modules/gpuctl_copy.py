@@ -63,6 +63,7 @@ options:
     description:
       - Path to a file or directory on the host that runs the module. With a local connection, that is the controller.
       - With O(state=to_pod), the source. With O(state=from_pod), the destination.
+      - Symbolic links on the way to it are followed if their owner is root or the user that the module runs as.
     type: path
     required: true
   remote_path:

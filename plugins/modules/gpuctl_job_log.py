@@ -17,6 +17,8 @@ description:
     or if all logs are unavailable for another reason.
   - Logs are processed as a stream. Values of variables and flags whose names mark them as secrets are masked. Values from
     Kubernetes Secrets are not masked.
+  - Characters that act on a terminal or hide text, such as escape sequences and carriage returns, are shown as C(\xNN) or
+    C(\uNNNN), also in O(dest).
   - Requires permission to list pods and to get C(pods/log). With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error
     messages are more specific.
 attributes:
@@ -85,6 +87,7 @@ options:
     description:
       - Path to a file that receives the lines, instead of RV(results[].lines). The path is on the host that runs the module. With
         a local connection, that is the controller.
+      - A symbolic link is followed if its owner is root or the user that the module runs as.
       - The logs of multiple pods are separated by C(==> pod <==) headings.
       - The directory must exist. The file is replaced after all logs have been read. It is left unchanged if no log is available.
       - The kubelet starts a new log when one has 10 MiB, and the API server only gives access to the newest. Lines that the file

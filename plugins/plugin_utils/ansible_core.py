@@ -18,6 +18,7 @@ from ansible import constants as C
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
+from ansible.utils.unsafe_proxy import wrap_var
 
 try:
     from ansible.module_utils.common.json import Direction, get_module_encoder
@@ -67,6 +68,15 @@ def validate_options(spec: Mapping[str, Any], options: Mapping[str, Any], action
         list(result._deprecations),
         error,
     )
+
+
+def as_unsafe(data: Any) -> Any:
+    """Data from outside, with every text and key marked so that Ansible never takes it for a template.
+
+    Before ansible-core 2.19, any other text of an inventory plugin is a template. Since then, only a text with the mark
+    of trust is one, and this removes that.
+    """
+    return wrap_var(data)
 
 
 def returns_invocation(variables: Mapping[str, Any]) -> bool:

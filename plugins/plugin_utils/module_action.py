@@ -26,6 +26,7 @@ from ansible import constants as C
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
@@ -142,7 +143,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             with _working_directory(self._loader.get_basedir()):
                 result = run_task(task, spec)
         if returns_invocation(variables):
-            result["invocation"] = {"module_args": options.params}
+            result["invocation"] = {"module_args": printable_data(options.params)}
         if warnings:
             result["warnings"] = list(dict.fromkeys(warnings))
         if options.deprecations:

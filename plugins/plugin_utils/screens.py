@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, cut, table_lines, text_width
 
 Row = Mapping[str, Any]
@@ -295,7 +296,7 @@ def _last_lines(row: Row) -> list[str]:
 
 
 def logs_screen(rows: Sequence[Row]) -> list[str]:
-    """The logs of pods as they are; of a progress bar, which overwrites its line, what was shown last."""
+    """The logs of pods without colours; of a progress bar, which overwrites its line, what was shown last."""
     blocks = []
     for row in rows:
         title = f"==> {row['pod']} on {row['node'] or 'no node'} ({row['status']}) <=="
@@ -305,7 +306,12 @@ def logs_screen(rows: Sequence[Row]) -> list[str]:
 
 
 def _overwritten(line: str) -> str:
-    return line.rstrip("\r").rpartition("\r")[2]
+    return _COLOR.sub("", line).removesuffix(_CARRIAGE_RETURN).rpartition(_CARRIAGE_RETURN)[2]
+
+
+# As results have them, in which no character acts on the terminal.
+_CARRIAGE_RETURN = printable("\r")
+_COLOR = re.compile(r"\\x1b\[[0-9;]*m")
 
 
 def error_screen(message: str, width: int, *, everything: bool) -> list[str]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
+
 GAP = "  "
 MISSING = "-"
 ELLIPSIS = "…"
@@ -51,7 +53,10 @@ def table_lines(
     """
     laid_out = [_Cells.of(column, [value_at(row, column.key) for row in rows]) for column in columns]
     shown = _fitted([each for each in laid_out if each.column.optional <= each.has_values], width)
-    lines = [[each.aligned(each.column.title), *(each.aligned(cell, paint) for cell in each.cells)] for each in shown]
+    lines = [
+        [each.aligned(printable(each.column.title)), *(each.aligned(cell, paint) for cell in each.cells)]
+        for each in shown
+    ]
     return [GAP.join(line).rstrip() for line in zip(*lines, strict=True)]
 
 
@@ -72,7 +77,7 @@ class _Cells:
         right = bool(present) and all(
             isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present
         )
-        width = max(map(text_width, (column.title, *cells)))
+        width = max(map(text_width, (printable(column.title), *cells)))
         return cls(column, cells, width, right, any(value not in (None, "", 0, []) for value in values))
 
     @property
@@ -122,7 +127,7 @@ def cell_text(value: Any) -> str:
         return ",".join(f"{key}={cell_text(inner)}" for key, inner in value.items()) or MISSING
     if isinstance(value, (list, tuple, set)):
         return ",".join(cell_text(inner) for inner in value) or MISSING
-    return " ".join(str(value).split())  # a line break would break the table
+    return printable(" ".join(str(value).split()))  # a line break would break the table
 
 
 def cut(text: str, width: int | None) -> str:

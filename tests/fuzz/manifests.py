@@ -53,7 +53,11 @@ def any_value(shape: Scalar) -> st.SearchStrategy[Any]:
     """A right value, one at an edge of its rule, or any."""
     keywords = shape.rule.keywords if shape.rule else {}
     edges = [keywords[bound] + step for bound in ("minimum", "maximum") if bound in keywords for step in (-1, 0, 1)]
-    longest = [("a" * length) for length in (keywords.get("maxLength", 0) - 1, keywords.get("maxLength", 0) + 1) if 0 < length < 3000]
+    longest = [
+        ("a" * length)
+        for length in (keywords.get("maxLength", 0) - 1, keywords.get("maxLength", 0) + 1)
+        if 0 < length < 3000
+    ]
     return right_value(shape) | SCALARS | st.sampled_from([*edges, *longest] or ["a"])
 
 

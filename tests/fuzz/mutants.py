@@ -11,7 +11,13 @@ from typing import Any
 
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Block
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import BlockOf, Key, MapOf, Scalar, keys_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import (
+    BlockOf,
+    Key,
+    MapOf,
+    Scalar,
+    keys_of,
+)
 from outside_packages import imported
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +46,9 @@ Tree = Any
 
 def originals() -> list[tuple[str, str]]:
     """Name and text of the examples and of the manifests that the unit tests accept."""
-    files = sorted([*(ROOT / "examples" / "manifests").glob("*.yaml"), *(ROOT / "tests/unit/fixtures").rglob("valid/*.yaml")])
+    files = sorted(
+        [*(ROOT / "examples" / "manifests").glob("*.yaml"), *(ROOT / "tests/unit/fixtures").rglob("valid/*.yaml")]
+    )
     tables = imported(_TABLES / "manifest_cases.py")
     cases = [(f"accepted: {case['name']}", tables.manifest_text(case)) for case in tables.table("accepted")]
     return [(file.name, file.read_text(encoding="utf-8")) for file in files] + cases
@@ -153,7 +161,17 @@ def _extended(rng: random.Random, tree: Tree, parts: Parts) -> Tree:
     return tree
 
 
-_CHANGES = (_replaced, _replaced, _replaced, _extended, _extended, _extended, _transplanted, _removed, _renamed_or_doubled)
+_CHANGES = (
+    _replaced,
+    _replaced,
+    _replaced,
+    _extended,
+    _extended,
+    _extended,
+    _transplanted,
+    _removed,
+    _renamed_or_doubled,
+)
 
 
 def _blocks(manifest: Tree) -> Iterator[tuple[dict[str, Any], type[Block]]]:
@@ -176,4 +194,13 @@ def _below(value: Tree, model: type[Block]) -> Iterator[tuple[dict[str, Any], ty
 
 def _typo(rng: random.Random, word: str) -> str:
     at = rng.randrange(len(word) + 1)
-    return rng.choice((word[:at] + word[at + 1 :], word[:at] + "x" + word[at:], word[::-1], word.upper(), word.replace("_", "-"), f"{word}s"))
+    return rng.choice(
+        (
+            word[:at] + word[at + 1 :],
+            word[:at] + "x" + word[at:],
+            word[::-1],
+            word.upper(),
+            word.replace("_", "-"),
+            f"{word}s",
+        )
+    )

@@ -65,12 +65,24 @@ def test_any_option_ends_in_a_message(module: str) -> None:
 
 
 OPTIONS = {
-    "a mode of maps": ("gpuctl_job_log", {"name": "a", "dest": "/tmp/gpuctl-log", "mode": [{}]}, "mode: [{}] is not a file mode."),
+    "a mode of maps": (
+        "gpuctl_job_log",
+        {"name": "a", "dest": "/tmp/gpuctl-log", "mode": [{}]},
+        "mode: [{}] is not a file mode.",
+    ),
     "a proxy that is a number": ("gpuctl_job_info", {"proxy": 3}, "not the URL of a proxy: 3. Use one such as http"),
-    "a number beyond int32": ("gpuctl_job_info", {"retries": 2**31}, "retries: number too large. Use at most 2147483647."),
+    "a number beyond int32": (
+        "gpuctl_job_info",
+        {"retries": 2**31},
+        "retries: number too large. Use at most 2147483647.",
+    ),
     "a NUL character": ("gpuctl_job_info", {"context": "a\0"}, "context: NUL character in the text. Remove it."),
     "half a character": ("gpuctl_job_info", {"pool": "\udc00"}, "pool: half of a character: \\udc00. Remove it."),
-    "suboptions that are a number": ("gpuctl_job_info", {"proxy_headers": 3}, "an option is not of the documented type: "),
+    "suboptions that are a number": (
+        "gpuctl_job_info",
+        {"proxy_headers": 3},
+        "an option is not of the documented type: ",
+    ),
 }
 
 

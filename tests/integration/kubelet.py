@@ -36,6 +36,32 @@ def without_image(api: Api, namespace: str, job: str) -> None:
         _report(api, pod, "Running", {"waiting": waiting})
 
 
+def waiting(api: Api, namespace: str, job: str, reason: str, message: str) -> None:
+    """The containers of a job do not run, for a reason that the node makes up."""
+    for pod in _running(api, namespace, job):
+        _report(api, pod, "Running", {"waiting": {"reason": reason, "message": message}})
+
+
+def event(api: Api, pod: dict[str, Any], message: str) -> None:
+    """A warning about a pod."""
+    metadata = pod["metadata"]
+    about = {"kind": "Pod", **{key: metadata[key] for key in ("name", "namespace", "uid")}}
+    now = _times()["startedAt"]
+    body = {
+        "metadata": {"generateName": "evil-", "namespace": metadata["namespace"]},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": "Failed",
+        "message": message,
+        "source": {"component": "kubelet"},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+    status, answer = api.call("POST", f"/api/v1/namespaces/{metadata['namespace']}/events", body)
+    assert status == 201, answer
+
+
 def _running(api: Api, namespace: str, job: str) -> list[dict[str, Any]]:
     """The pods of a job, once all are ready: before that a kubelet would overwrite the status."""
 

@@ -148,7 +148,9 @@ FILES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "message"), FILES.values(), ids=FILES)
-def test_a_file_ends_in_a_short_message(text: str, message: str, measure: Callable[..., Measured], tmp_path: Path, recorder: Recorder) -> None:
+def test_a_file_ends_in_a_short_message(
+    text: str, message: str, measure: Callable[..., Measured], tmp_path: Path, recorder: Recorder
+) -> None:
     """An author writes a small file that becomes a large one: it must not take 5 seconds or 300 MiB."""
     (tmp_path / "manifest.yaml").write_text(text)
     run = measure(src=str(tmp_path / "manifest.yaml"))
@@ -158,15 +160,21 @@ def test_a_file_ends_in_a_short_message(text: str, message: str, measure: Callab
     assert recorder.requests == []
 
 
-def test_two_thousand_jobs_are_planned_in_bounded_time(measure: Callable[..., Measured], tmp_path: Path, namespace: str) -> None:
+def test_two_thousand_jobs_are_planned_in_bounded_time(
+    measure: Callable[..., Measured], tmp_path: Path, namespace: str
+) -> None:
     """An author uses all that is allowed: also what is accepted must be bounded."""
-    (tmp_path / "jobs.yaml").write_text("".join("---\n" + JOB.replace("name: a", f"name: a{number}") for number in range(1_999)))
+    (tmp_path / "jobs.yaml").write_text(
+        "".join("---\n" + JOB.replace("name: a", f"name: a{number}") for number in range(1_999))
+    )
     run = measure(src=str(tmp_path / "jobs.yaml"), state="absent", namespace=namespace)
     run.is_bounded()
     assert run.status == 0
 
 
-def test_secrets_by_the_thousand_are_masked_in_bounded_time(measure: Callable[..., Measured], recorder: Recorder) -> None:
+def test_secrets_by_the_thousand_are_masked_in_bounded_time(
+    measure: Callable[..., Measured], recorder: Recorder
+) -> None:
     """An author gives thousands of secrets in an invalid manifest: masking each in each must not hang the task."""
     env = {f"A{number}_TOKEN": f"secret-{number}" for number in range(4_900)}
     definition = yaml.safe_load(JOB) | {"environment": {"image": "X", "env": env}}
@@ -240,7 +248,9 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answers", ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_of_a_survey(answers: dict[str, str], measure: Callable[..., Measured], tmp_path: Path, recorder: Recorder) -> None:
+def test_an_answer_of_a_survey(
+    answers: dict[str, str], measure: Callable[..., Measured], tmp_path: Path, recorder: Recorder
+) -> None:
     """Somebody who may launch the template answers with a bomb: the playbook must refuse it."""
     (tmp_path / "answers.json").write_text(
         json.dumps({"gpuctl_name": "a", "gpuctl_image": "x", "gpuctl_cpu": "1", "gpuctl_memory": "1Gi", **answers})

@@ -206,6 +206,14 @@ def test_ci_runs_make_targets_and_every_environment() -> None:
     assert [name for matrix in matrices for name in matrix.get("environment", ())] == list(declared())
 
 
+def test_actions_are_pinned() -> None:
+    """A tag can be moved to other code by whoever takes over an action; a commit cannot."""
+    names = [name for name in files(ROOT) if name.startswith(".github/")]
+    used = [line for name in names for line in re.findall(r"uses: *(.*)", _text(name))]
+    assert used
+    assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
+
+
 def test_the_changelog_has_the_version() -> None:
     version = load("galaxy.yml")["version"]
     assert version in load("changelogs/changelog.yaml")["releases"]

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
+from .host_address import is_host_address
 from .related import main_container
 
 _TOKEN_VARIABLE = "JUPYTER_TOKEN"
@@ -39,7 +40,9 @@ def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None, 
             continue
         port = spec["ports"][0]
         for ingress in service.get("status", {}).get("loadBalancer", {}).get("ingress") or ():
-            urls.append(_url(ingress.get("hostname") or ingress.get("ip"), port["port"], path))
+            address = ingress.get("hostname") or ingress.get("ip")
+            if is_host_address(address):
+                urls.append(_url(address, port["port"], path))
         if port.get("nodePort") and node_address:
             urls.append(_url(node_address, port["nodePort"], path))
         metadata = service["metadata"]

@@ -19,9 +19,11 @@ from ..labels import (
     PREFIX,
     job_name_of,
 )
+from .host_address import is_node_address
 from .pod_requests import Amounts, amount_of, pod_requests
 
 ACTIVE, MAINTAINING, FAULTY = "active", "maintaining", "faulty"
+_CONNECTED = ("InternalIP", "ExternalIP")  # the types of addresses that are used
 
 
 def counted_resources() -> tuple[str, ...]:
@@ -69,6 +71,7 @@ class Node:
     last_updated_at: str | None = None
     address: str | None = None  # external if there is one, else internal
     internal_address: str | None = None
+    refused_addresses: tuple[str, ...] = ()  # reported by the node, but neither IP addresses nor DNS names
     taints: tuple[Taint, ...] = ()
     not_ready_since: str | None = None
     not_ready_message: str = ""
@@ -126,7 +129,7 @@ def slim_pod(pod: Mapping[str, Any]) -> PodUse:
 def slim_node(node: Mapping[str, Any]) -> Node:
     status = node.get("status", {})
     allocatable = status.get("allocatable") or {}
-    addresses = {entry["type"]: entry["address"] for entry in status.get("addresses") or ()}
+    addresses, refused = _addresses(status)
     conditions = status.get("conditions") or ()
     heartbeats = (condition.get("lastHeartbeatTime") for condition in conditions)
     unready: Mapping[str, Any] = next(
@@ -145,6 +148,7 @@ def slim_node(node: Mapping[str, Any]) -> Node:
         last_updated_at=max(filter(None, heartbeats), default=None),
         address=addresses.get("ExternalIP") or addresses.get("InternalIP"),
         internal_address=addresses.get("InternalIP"),
+        refused_addresses=refused,
         taints=tuple(
             Taint(taint["key"], taint.get("value") or "", taint["effect"])
             for taint in node.get("spec", {}).get("taints") or ()
@@ -152,6 +156,14 @@ def slim_node(node: Mapping[str, Any]) -> Node:
         not_ready_since=unready.get("lastTransitionTime"),
         not_ready_message=unready.get("message") or "",
     )
+
+
+def _addresses(status: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The first usable address of each type, which is the primary one, and the others that nobody may connect to."""
+    reported = [(str(entry.get("type")), entry.get("address")) for entry in status.get("addresses") or ()]
+    usable = {kind: address for kind, address in reversed(reported) if is_node_address(address)}
+    refused = (str(address) for kind, address in reported if kind in _CONNECTED and not is_node_address(address))
+    return usable, tuple(refused)
 
 
 def node_status(node: Mapping[str, Any]) -> str:

@@ -11,12 +11,13 @@ from ..labels import DEFAULT_NAMESPACE, MAIN_CONTAINER
 from ..manifest.problems import abridged, number_of
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import option
+from ..printable import one_line
 from ..task import ModuleSpec, Task, TaskFailed
 from .copy_container import Container
 from .copy_direction import DIRECTIONS, Sides
 from .copy_local import os_error_text
 from .copy_pods import pod_to_copy
-from .copy_tree import CopyPlan, facts, plan_copy, printable
+from .copy_tree import CopyPlan, facts, plan_copy
 
 _NAMED = 5  # files in a warning
 
@@ -53,8 +54,8 @@ def run(task: Task[CopyOptions]) -> dict[str, Any]:
         "changed": bool(plan.changed),
         "namespace": container.namespace,
         "pod": container.pod,
-        "files": [printable(name) for name in plan.changed],
-        "not_copied": [printable(name) for name in plan.skipped],
+        "files": [one_line(name) for name in plan.changed],
+        "not_copied": [one_line(name) for name in plan.skipped],
         "size": size,
         "diff": task.diff(lambda: _diff(sides, plan)),
         "msg": _message(plan, size, check_mode=task.check_mode),
@@ -86,13 +87,13 @@ def _size(sides: Sides, plan: CopyPlan) -> int:
     size = sum(sides.source[name].size for name in plan.files)
     if sides.space is not None and size > sides.space:
         raise TaskFailed(
-            f"not enough space in {printable(sides.dest_path)}: {size} bytes to copy, {sides.space} are free."
+            f"not enough space in {one_line(sides.dest_path)}: {size} bytes to copy, {sides.space} are free."
         )
     return size
 
 
 def _warn(task: Task[CopyOptions], container: Container, sides: Sides, plan: CopyPlan) -> None:
-    skipped = [printable(name) for name in plan.skipped]
+    skipped = [one_line(name) for name in plan.skipped]
     if skipped:
         task.warn(
             f"Not copied: {abridged(skipped, _NAMED)}. Only files, directories and links between them can be copied."

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..kube.transport import CHUNK_SIZE
+from ..printable import one_line
 from .copy_scripts import names_list
-from .copy_tree import CopyPlan, Tree, printable
+from .copy_tree import CopyPlan, Tree
 
 _DIGEST_SIZE = 64  # hexadecimal digits
 _END = bytes(2 * tarfile.BLOCKSIZE)
@@ -75,7 +76,7 @@ def read_pieces(path: Path, size: int, name: str) -> Iterator[bytes]:
             left -= len(piece)
             yield piece
         if left or file.read(1):
-            raise FileChanged(f"{printable(name)} changed while it was copied")
+            raise FileChanged(f"{one_line(name)} changed while it was copied")
 
 
 def _lists(plan: CopyPlan) -> dict[str, bytes]:

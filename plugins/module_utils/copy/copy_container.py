@@ -10,8 +10,9 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.exec import CommandNotStarted, ConnectionLost, ExecResult
 from ..kube.limits import MIB
+from ..printable import one_line
 from ..task import TaskFailed
-from .copy_tree import Listing, parse_listing, printable
+from .copy_tree import Listing, parse_listing
 
 _MAX_LISTING = 20 * MIB
 _MAX_LINES = 300_000  # two for each file; both are some 120 MiB in memory
@@ -69,10 +70,10 @@ class Container:
         try:
             listing = parse_listing(bytes(output))
         except ValueError as problem:
-            reason = failure_text(result) if result.exit_code else printable(str(problem))
+            reason = failure_text(result) if result.exit_code else one_line(str(problem))
             raise TaskFailed(f"{self} cannot list files: {reason}.") from None
         if listing.lacks:
-            raise TaskFailed(f"{self} lacks {', '.join(map(printable, listing.lacks))}. Use an image with {_TOOLS}.")
+            raise TaskFailed(f"{self} lacks {', '.join(map(one_line, listing.lacks))}. Use an image with {_TOOLS}.")
         if result.exit_code:
             raise TaskFailed(f"{self} cannot list files: {failure_text(result)}.")
         return listing
@@ -80,5 +81,5 @@ class Container:
 
 def failure_text(result: ExecResult) -> str:
     """What a command said when it failed, in one line."""
-    lines = [printable(line) for line in result.stderr.splitlines() if line.strip()]
+    lines = [one_line(line) for line in result.stderr.splitlines() if line.strip()]
     return "; ".join(lines[-3:]).rstrip(".") or f"exit code {result.exit_code}"

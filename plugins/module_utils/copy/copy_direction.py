@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..host_paths import resolved
 from ..kube.exec import ConnectionLost
+from ..printable import one_line
 from ..task import TaskFailed
 from .copy_archive import Archive, FileChanged
 from .copy_container import Container, failure_text
@@ -39,7 +41,6 @@ from .copy_tree import (
     can_copy,
     check_only_file,
     check_parents,
-    printable,
     with_digests,
 )
 
@@ -71,12 +72,12 @@ class Sides:
 
 def sides_to_pod(container: Container, local_path: str, remote_path: str) -> Sides:
     """Raises TaskFailed."""
-    local = Path(local_path).resolve()
+    local = _resolved(local_path)
     if local.is_dir():
         return _directory_to_pod(container, local, remote_path)
     if not local.is_file():
         what = "is neither a file nor a directory" if local.exists() else "not found"
-        raise TaskFailed(f"local_path {what}: {printable(local_path)}.")
+        raise TaskFailed(f"local_path {what}: {one_line(local_path)}.")
     return _file_to_pod(container, local, os.path.basename(local_path), remote_path)
 
 
@@ -96,7 +97,7 @@ def send_to_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
     if result.exit_code:
         begun = result.exit_code == INCOMPLETE
         outcome = "Some files may have been copied." if begun else "Nothing was copied."
-        where = printable(sides.dest_path)
+        where = one_line(sides.dest_path)
         raise TaskFailed(f"{container} cannot write to {where}: {failure_text(result)}. {outcome}", changed=begun)
 
 
@@ -105,7 +106,7 @@ def _directory_to_pod(container: Container, local: Path, remote_path: str) -> Si
     names = (name for name, entry in source.items() if name != ROOT and can_copy(name, entry))
     listing = _list_dest(container, remote, *names)
     if listing.kind == OTHER:
-        raise TaskFailed(f"remote_path is not a directory: {printable(remote_path)}. Remove it, or name another path.")
+        raise TaskFailed(f"remote_path is not a directory: {one_line(remote_path)}. Remove it, or name another path.")
     dest = {**listing.entries, **({ROOT: FileEntry(DIRECTORY)} if listing.kind == DIRECTORY else {})}
     source = with_digests(source, dest, lambda name: file_digest(local / name))
     return Sides(source, dest, str(local), remote, space=listing.space, comparable=listing.has_digests)
@@ -149,11 +150,12 @@ def _list_dest(container: Container, root: str, *names: str) -> Listing:
 
 def sides_from_pod(container: Container, local_path: str, remote_path: str) -> Sides:
     """Raises TaskFailed."""
+    _resolved(local_path)  # before anything is asked of the pod
     remote = _without_slash(remote_path)
     listing = container.list_files(list_source(remote))
     if listing.kind not in (DIRECTORY, FILE):
         what = "not found" if listing.kind == MISSING else "is neither a file nor a directory"
-        raise TaskFailed(f"remote_path {what} in {container}: {printable(remote_path)}.")
+        raise TaskFailed(f"remote_path {what} in {container}: {one_line(remote_path)}.")
     source: Tree = listing.entries
     directory, remote_name = posixpath.split(remote)
     try:
@@ -161,7 +163,7 @@ def sides_from_pod(container: Container, local_path: str, remote_path: str) -> S
         if listing.kind == FILE:
             check_only_file(source, remote_name)
     except ValueError as problem:
-        raise TaskFailed(f"{container} cannot list files: {printable(str(problem))}.") from None
+        raise TaskFailed(f"{container} cannot list files: {one_line(str(problem))}.") from None
     local, names = Path(local_path), dict[str, str]()
     if listing.kind == FILE:
         remote = directory
@@ -169,8 +171,8 @@ def sides_from_pod(container: Container, local_path: str, remote_path: str) -> S
             names = {local.name: remote_name}
             source, local = {local.name: source[remote_name]}, local.parent
     elif local.exists() and not local.is_dir():
-        raise TaskFailed(f"local_path is not a directory: {printable(local_path)}. Remove it, or name another path.")
-    local = local.resolve()
+        raise TaskFailed(f"local_path is not a directory: {one_line(local_path)}. Remove it, or name another path.")
+    local = _resolved(str(local))
     dest = with_digests(list_files(local, source), source, lambda name: file_digest(local / name))
     return Sides(source, dest, remote or ROOT, str(local), names, comparable=listing.has_digests)
 
@@ -196,6 +198,14 @@ def fetch_from_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
             receiver.put_in_place()
         except OSError as problem:
             raise TaskFailed(f"{os_error_text(problem)}. Some files may have been copied.", changed=True) from None
+
+
+def _resolved(local_path: str) -> Path:
+    """Raises TaskFailed for a link of another user, which would choose what is read or written with our permissions."""
+    try:
+        return resolved(local_path)
+    except ValueError as problem:
+        raise TaskFailed(f"local_path: {problem}") from None
 
 
 def _without_slash(path: str) -> str:

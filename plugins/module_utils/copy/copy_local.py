@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..kube.transport import CHUNK_SIZE
+from ..printable import one_line
 from .copy_archive import FileChanged
 from .copy_scripts import OTHER, STAGE
-from .copy_tree import LINK, ROOT, CopyPlan, FileEntry, Tree, entry_kind, printable
+from .copy_tree import LINK, ROOT, CopyPlan, FileEntry, Tree, entry_kind
 
 
 def list_directory(root: Path) -> dict[str, FileEntry]:
@@ -45,7 +46,7 @@ def file_digest(path: Path) -> str:
 
 def os_error_text(problem: OSError) -> str:
     """For a message, without its end."""
-    where = f"{printable(str(problem.filename))}: " if problem.filename else ""
+    where = f"{one_line(str(problem.filename))}: " if problem.filename else ""
     return f"local files cannot be copied: {where}{problem.strerror or problem}"
 
 
@@ -95,7 +96,7 @@ class Receiver:
         """The next bytes, however they are divided between files."""
         while data:
             if self._file is None:
-                raise FileChanged(f"{printable(self._name)} changed while it was copied")
+                raise FileChanged(f"{one_line(self._name)} changed while it was copied")
             piece, data = data[: self._left], data[self._left :]
             self._file.write(piece)
             self._digest.update(piece)
@@ -105,7 +106,7 @@ class Receiver:
 
     def check_complete(self) -> None:
         if self._file is not None:
-            raise FileChanged(f"{printable(self._name)} changed while it was copied")
+            raise FileChanged(f"{one_line(self._name)} changed while it was copied")
 
     def put_in_place(self) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
@@ -152,7 +153,7 @@ class Receiver:
         os.fchmod(file.fileno(), entry.mode)
         file.close()
         if entry.digest and entry.digest != self._digest.hexdigest():
-            raise FileChanged(f"{printable(self._name)} changed while it was copied")
+            raise FileChanged(f"{one_line(self._name)} changed while it was copied")
 
 
 def _existing(path: Path) -> Path:

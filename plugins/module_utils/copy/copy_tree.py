@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..manifest.problems import number_of
+from ..printable import one_line
 from .copy_scripts import DIRECTORY, FILE, LACKS, MISSING, NO_DIGESTS, OTHER, SPACE
 
 ROOT = "."  # the name of the directory itself
@@ -124,7 +125,7 @@ def _check_conflicts(source: Tree, dest: Tree) -> None:
         there = dest.get(name)
         if there and DIRECTORY in (entry.kind, there.kind) and entry.kind != there.kind:
             raise ValueError(
-                f"{printable(name)} is a {entry.kind}, but a {there.kind} at the destination. Remove it there first."
+                f"{one_line(name)} is a {entry.kind}, but a {there.kind} at the destination. Remove it there first."
             )
 
 
@@ -226,20 +227,14 @@ def check_only_file(tree: Tree, name: str) -> None:
 # -- for people ------------------------------------------------------------------------------------------------------
 
 
-def printable(name: str) -> str:
-    """A name as text: no control characters, and nothing that cannot be encoded."""
-    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
-
-
 def facts(tree: Tree, names: Iterable[str]) -> dict[str, str]:
     """Those of the names that a tree has, and what is there, for a diff."""
-    return {printable(name): _facts(tree[name]) for name in names if name in tree}
+    return {one_line(name): _facts(tree[name]) for name in names if name in tree}
 
 
 def _facts(entry: FileEntry) -> str:
     if entry.kind == LINK:
-        return f"link to {printable(entry.target)}"
+        return f"link to {one_line(entry.target)}"
     if entry.kind != FILE:
         return f"{entry.kind}, mode {entry.mode:04o}"
     digest = f", sha256 {entry.digest[:12]}" if entry.digest else ""

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import contextlib
-import filecmp
+import errno
 import os
+import secrets
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
+from ..host_paths import opened_directory, resolved
+from ..kube.transport import CHUNK_SIZE
 from .log_history import LogHistory
 
 PRIVATE = 0o600
@@ -37,8 +40,10 @@ class HostFile:
     """Raises ValueError with a message for the user for a path where no file can be written."""
 
     def __init__(self, path: str, mode: int | None = None) -> None:
-        # A symbolic link stays, and its target is replaced.
-        self._path = Path(os.path.realpath(path))
+        try:
+            self._path = resolved(path)  # A symbolic link stays, and its target is replaced.
+        except ValueError as problem:
+            raise ValueError(f"dest: {problem}") from None
         self._mode = mode
         try:
             is_directory = self._path.is_dir()
@@ -47,13 +52,15 @@ class HostFile:
             raise ValueError(f"dest: the path cannot be used: {reason}. Use another one.") from None
         if is_directory:
             raise ValueError(f"dest: {path} is a directory. Name a file in it.")
+        if self._path.exists() and not self._path.is_file():
+            raise ValueError(f"dest: {path} is a device, a socket or a named pipe. Name a file.")
         if not self._path.parent.is_dir():
             raise ValueError(f"dest: {path} cannot be written. Create the directory {self._path.parent} first.")
 
     def history(self) -> LogHistory | None:
         """What the file has now; None if that is nothing."""
-        has_content = self._path.is_file() and self._path.stat().st_size
-        return LogHistory(self._path) if has_content else None
+        with opened_directory(self._path.parent) as directory, self._current(directory) as file:
+            return LogHistory(file) if file and os.fstat(file.fileno()).st_size else None
 
     def part(self) -> BinaryIO:
         """A file for a part of the content. It has no name, so nothing of it is left behind."""
@@ -65,38 +72,71 @@ class HostFile:
         A new file is only readable by its owner unless a mode was given. An existing one keeps its mode and, if
         permitted, its owner: as with Ansible's ``atomic_move``, but others cannot read the new file even for a moment.
         """
-        descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
-        new = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                for heading, part in parts:
-                    file.write(heading)
-                    part.seek(0)
-                    shutil.copyfileobj(part, file)
-            changed = self._differs(new)
-            if changed and not check_mode:
-                self._copy_owner(new)
-                new.chmod(self._target_mode())
-                new.replace(self._path)
+        with opened_directory(self._path.parent) as directory, _new_file(directory, self._path.name) as (name, new):
+            for heading, part in parts:
+                new.write(heading)
+                part.seek(0)
+                shutil.copyfileobj(part, new)
+            new.flush()
+            with self._current(directory) as old:
+                changed = old is None or self._differs(new, old)
+                if changed and not check_mode:
+                    self._take_over(new, old)
+                    os.replace(name, self._path.name, src_dir_fd=directory, dst_dir_fd=directory)
             return changed
-        finally:
-            new.unlink(missing_ok=True)
 
-    def _differs(self, new: Path) -> bool:
-        if not self._path.exists():
-            return True
-        return self._target_mode() != self._current_mode() or not filecmp.cmp(new, self._path, shallow=False)
+    @contextlib.contextmanager
+    def _current(self, directory: int) -> Iterator[BinaryIO | None]:
+        """The file as it is; None if there is none, or a link was laid in its place, which will be replaced."""
+        try:
+            # A pipe would block.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(self._path.name, flags, dir_fd=directory)
+        except OSError as problem:
+            if problem.errno not in (errno.ENOENT, errno.ELOOP):
+                raise
+            yield None
+            return
+        with os.fdopen(descriptor, "rb") as file:
+            yield file
 
-    def _target_mode(self) -> int:
-        if self._mode is not None:
-            return self._mode
-        return self._current_mode() if self._path.exists() else PRIVATE
+    def _differs(self, new: BinaryIO, old: BinaryIO) -> bool:
+        return self._mode not in (None, _mode_of(old)) or not _have_same_content(new, old)
 
-    def _current_mode(self) -> int:
-        return self._path.stat().st_mode & 0o777
-
-    def _copy_owner(self, new: Path) -> None:
-        if self._path.exists():
-            old = self._path.stat()
+    def _take_over(self, new: BinaryIO, old: BinaryIO | None) -> None:
+        """Give the new file the owner and the permissions that it is to have."""
+        if old:
+            status = os.fstat(old.fileno())
             with contextlib.suppress(PermissionError):  # Only root may change the owner.
-                os.chown(new, old.st_uid, old.st_gid)
+                os.fchown(new.fileno(), status.st_uid, status.st_gid)
+        mode = self._mode if self._mode is not None else _mode_of(old) if old else PRIVATE
+        os.fchmod(new.fileno(), mode)
+
+
+@contextlib.contextmanager
+def _new_file(directory: int, beside: str) -> Iterator[tuple[str, BinaryIO]]:
+    """A file that only its owner can read, and its name. What still has that name in the end is removed."""
+    name = f".{beside}.{secrets.token_hex(8)}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, PRIVATE, dir_fd=directory)
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            yield name, file
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=directory)
+
+
+def _mode_of(file: BinaryIO) -> int:
+    return stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o777
+
+
+def _have_same_content(one: BinaryIO, other: BinaryIO) -> bool:
+    if os.fstat(one.fileno()).st_size != os.fstat(other.fileno()).st_size:
+        return False
+    one.seek(0)
+    other.seek(0)
+    while piece := one.read(CHUNK_SIZE):
+        if piece != other.read(CHUNK_SIZE):
+            return False
+    return True

@@ -53,6 +53,18 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     or if no log could be read and that is not because the pods have not started.
     """
     request = _request(task.options)
+    try:
+        return _run(task, request)
+    except OSError as problem:
+        if request.file is None:
+            raise
+        raise TaskFailed(f"dest: {task.options.dest} cannot be written: {problem.strerror or problem}.") from None
+
+
+MODULE = ModuleSpec(JobLogOptions, run)
+
+
+def _run(task: Task[JobLogOptions], request: _Request) -> dict[str, Any]:
     job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
     require_allowed(task, job[:1])
     pods, secrets = _pods(task, job, request)
@@ -67,9 +79,6 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
         "msg": f"{number_of(lines, 'line')} of {number_of(len(excerpts), 'pod')}",
         **({"dest": task.options.dest} if request.file else {}),
     }
-
-
-MODULE = ModuleSpec(JobLogOptions, run)
 
 
 # -- options ---------------------------------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ wrote within 40 s, the API served the last 80,000.
 from __future__ import annotations
 
 import mmap
+import os
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..kube.times import read_time
@@ -49,10 +49,9 @@ class ServedLog:
 class LogHistory:
     """The content of a file before it is replaced."""
 
-    def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._written = path.stat().st_mtime
+    def __init__(self, file: BinaryIO) -> None:
+        self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._written = os.fstat(file.fileno()).st_mtime
         self._sections = dict(_sections(self._content))
 
     def extend(self, log: ServedLog, part: BinaryIO, whole: BinaryIO, *, only: bool) -> tuple[BinaryIO, bool]:

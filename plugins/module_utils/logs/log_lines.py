@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from itertools import compress
 
 from ..manifest.secrets import line_masker
+from ..printable import printable
 from .log_query import ALL
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line as it is shown. ``cut``: its end is missing, because it is longer than the limit."""
+    """A line as it is shown, printable. ``cut``: its end is missing, because it is longer than the limit."""
 
     text: str
     timestamp: str | None = None
@@ -73,8 +74,9 @@ def _lines(pieces: Iterable[bytes], view: View) -> Iterator[tuple[str, Line]]:
         text = mask(data[: view.max_line].decode("utf-8", "replace"))
         if cut:
             text = _without_partial_secret(view.secrets, text)
-        shown = f"{timestamp} {text}" if view.timestamps and timestamp else text
-        yield text, Line(shown, timestamp, cut)
+        printed, longer = _shown(text, view.max_line)
+        shown = f"{timestamp} {printed}" if view.timestamps and timestamp else printed
+        yield text, Line(shown, timestamp, cut or longer)
 
 
 def _found(lines: Iterable[tuple[str, Line]], search: Callable[[Sequence[str]], Sequence[bool]]) -> Iterator[Line]:
@@ -150,6 +152,14 @@ def _split_timestamp(raw: bytes) -> tuple[str | None, bytes]:
     raw = raw.removesuffix(b"\r")
     match = _TIMESTAMP.match(raw)
     return (match[1].decode(), raw[match.end() :]) if match else (None, raw)
+
+
+def _shown(text: str, limit: int) -> tuple[str, bool]:
+    """The text, printable, and whether it had to be cut for that: an escape sequence is longer than its character."""
+    shown = printable(text)
+    if shown is text or len(shown.encode()) <= limit:
+        return shown, False
+    return shown.encode()[:limit].decode("utf-8", "ignore"), True
 
 
 def _without_partial_secret(secrets: Collection[str], text: str) -> str:

@@ -44,7 +44,9 @@ def validate_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]:
     """
     checked = _validated_each(source, budget)
     models = [each.document.model for each in checked if each.document]
-    budget.spend("nodes in trainings", sum(model.resources.node_count for model in models if isinstance(model, Training)))
+    budget.spend(
+        "nodes in trainings", sum(model.resources.node_count for model in models if isinstance(model, Training))
+    )
     return checked
 
 
@@ -150,7 +152,11 @@ def _misused(uses: Sequence[_Use], template: CheckedManifest, matrix: Mapping[st
             hint = f"Add `matrix:` with `{parameter or 'lr'}: [1, 2]` below it, for example"
             if matrix:
                 meant = nearest(parameter, matrix)
-                hint = f"Did you mean $(matrix.{meant})?" if meant else f"Valid parameters: {abridged(list(matrix), _MOST_LISTED)}"
+                hint = (
+                    f"Did you mean $(matrix.{meant})?"
+                    if meant
+                    else f"Valid parameters: {abridged(list(matrix), _MOST_LISTED)}"
+                )
             yield ManifestError.at(template.origin, use.location, "unknown parameter", hint, f"$(matrix.{parameter})")
 
 

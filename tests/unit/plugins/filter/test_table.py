@@ -44,6 +44,9 @@ JOBS = [
         pytest.param([{"a": 1}, {"a": "x10"}], None, ["A", "1", "x10"], id="numbers among words are left-aligned"),
         pytest.param([{"a": ["x", 1, None]}], None, ["A", "x,1,-"], id="lists joined"),
         pytest.param([{"a": {"x": 1, "y": [2, 3]}}], None, ["A", "x=1,y=2,3"], id="dictionaries as key=value"),
+        pytest.param(
+            [{"a\x1b": "\x1b[31mx\u202e"}], None, ["A\\x1b", "\\x1b[31mx\\u202e"], id="what would act on a terminal"
+        ),
         pytest.param([{"a": "two\nlines "}], None, ["A", "two lines"], id="a line break does not break the table"),
         pytest.param(
             [{"r": {"gpu": {"used": 3}}}, {"r": None}, {}],

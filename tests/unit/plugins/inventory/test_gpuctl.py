@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl import host_variables
+from ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl import can_be_host, host_variables
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import connection_identity
 
@@ -31,6 +31,9 @@ def addresses(**by_type: str) -> dict[str, Any]:
         (addresses(InternalIP="10.0.0.1"), "10.0.0.1", "10.0.0.1"),
         (addresses(InternalIP="10.0.0.1", ExternalIP="1.2.3.4"), "10.0.0.1", "1.2.3.4"),
         (addresses(Hostname="n1"), None, None),
+        (addresses(InternalIP="-oProxyCommand=x", ExternalIP="{{ x }}"), None, None),
+        (addresses(InternalIP="127.0.0.1", ExternalIP="1.2.3.4"), None, "1.2.3.4"),
+        (addresses(InternalDNS="n1.example.com"), None, None),
         (NODE, None, None),
     ],
 )
@@ -38,6 +41,29 @@ def test_a_host_has_the_internal_address(node: dict[str, Any], ansible_host: str
     variables = host_variables(slim_node(node))
     assert (variables.get("ansible_host"), variables["gpuctl_address"]) == (ansible_host, address)
     assert "ansible_host" not in variables or ansible_host, "an empty address would hide the host's name"
+
+
+def test_of_two_addresses_of_a_type_the_first_usable_is_the_primary_one() -> None:
+    listed = [{"type": "InternalIP", "address": address} for address in ("-v", "10.0.0.1", "fd00::1")]
+    node = slim_node({**NODE, "status": {**NODE["status"], "addresses": listed}})
+    assert (node.internal_address, node.address, node.refused_addresses) == ("10.0.0.1", "10.0.0.1", ("-v",))
+
+
+NAMES = {
+    "a name": ("n1", {}, True),
+    "a name that ends in a number, with an address": ("rack.1", {"InternalIP": "10.0.0.1"}, True),
+    "the same without one": ("rack.1", {}, False),
+    "a refused address": ("n1", {"InternalIP": "-v"}, True),
+    "localhost": ("localhost", {"InternalIP": "10.0.0.1"}, False),
+    "the address of localhost": ("127.0.0.1", {"InternalIP": "10.0.0.1"}, False),
+    "no name": ("-oProxyCommand=x", {"InternalIP": "10.0.0.1"}, False),
+}
+
+
+@pytest.mark.parametrize(("name", "by_type", "expected"), NAMES.values(), ids=NAMES)
+def test_which_nodes_can_be_hosts(name: str, by_type: dict[str, str], expected: bool) -> None:
+    node = addresses(**by_type)
+    assert can_be_host(slim_node({**node, "metadata": {**node["metadata"], "name": name}})) is expected
 
 
 def test_a_host_has_all_labels_and_one_pool() -> None:

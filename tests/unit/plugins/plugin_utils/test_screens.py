@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
     error_screen,
@@ -193,14 +194,12 @@ def test_errors_of_manifests_fit_a_screen() -> None:
     assert len(error_screen(message, 80, everything=True)) == 100
 
 
+# As gpuctl_job_log returns it.
+LOG = list(map(printable, ["a  'b'", " 10%\r 50%\r100%", "\x1b[0;32mx\x1b[0m\r"]))
+
+
 def test_logs_are_text_and_progress_bars_show_their_end() -> None:
-    row = {
-        "pod": "p-0",
-        "node": None,
-        "status": "Running",
-        "error": None,
-        "lines": ["a  'b'", " 10%\r 50%\r100%", "x\r"],
-    }
+    row = {"pod": "p-0", "node": None, "status": "Running", "error": None, "lines": LOG}
     assert logs_screen([row]) == ["a  'b'", "100%", "x"]
     failed = {**row, "pod": "p-1", "node": "node-1", "error": "no log yet"}
     assert logs_screen([{**row, "lines": ["a"]}, failed]) == [

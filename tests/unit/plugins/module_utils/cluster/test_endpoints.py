@@ -37,6 +37,8 @@ INSIDE = "http://svc-lab.ml.svc:8888"
         ([service(nodePort=30080)], None, [INSIDE]),
         ([service(nodePort=30080)], "fd00::1", ["http://[fd00::1]:30080", INSIDE]),
         ([service({"ip": "192.0.2.7"})], None, ["http://192.0.2.7:8888", INSIDE]),
+        ([service({"hostname": "localhost"})], None, ["http://localhost:8888", INSIDE]),
+        ([service({"hostname": "good.example@evil.example/"})], None, [INSIDE]),
         (
             [service({"hostname": "lab.example.com"}, nodePort=30080)],
             "10.0.0.1",

@@ -17,7 +17,6 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.copy.copy_tree imp
     facts,
     parse_listing,
     plan_copy,
-    printable,
     relative_name,
     stays_inside,
     with_digests,
@@ -139,8 +138,6 @@ def test_a_listing_with_names_in_any_encoding():
     (name,) = listing.entries
     assert name == "\udcff\\x"
     assert listing.entries[name].digest == A
-    assert printable(name) == "\ufffd\\x"
-    assert printable("a\x1b[31m\n") == "a\ufffd[31m\ufffd"
 
 
 def test_a_container_without_the_tools():
@@ -190,7 +187,7 @@ def test_what_a_diff_shows():
         ".": "directory, mode 0755",
         "a": "5 bytes, mode 0644, sha256 aaaaaaaaaaaa",
         "b": "1 byte, mode 0644",
-        "l": "link to a\ufffd",
+        "l": r"link to a\x1b",
     }
 
 

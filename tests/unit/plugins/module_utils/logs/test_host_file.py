@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -66,6 +67,39 @@ def test_a_link_stays_a_link(tmp_path):
     put(link, b"a")
     assert link.is_symlink()
     assert (tmp_path / "logs" / "real.log").read_bytes() == b"# a"
+
+
+def test_a_link_that_is_laid_while_the_log_is_read_is_replaced(tmp_path):
+    path, theirs = tmp_path / "x.log", tmp_path / "theirs"
+    theirs.write_bytes(b"theirs")
+    file = HostFile(str(path))
+    part = file.part()
+    part.write(b"log")
+    path.symlink_to(theirs)
+    assert file.history() is None
+    assert file.replace([(b"", part)], check_mode=False) is True
+    assert (path.is_symlink(), path.read_bytes(), theirs.read_bytes()) == (False, b"log", b"theirs")
+
+
+def test_a_directory_that_becomes_a_link_while_the_log_is_read_is_not_followed(tmp_path):
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "theirs").mkdir()
+    file = HostFile(str(tmp_path / "dir" / "x.log"))
+    part = file.part()
+    (tmp_path / "dir").rmdir()
+    (tmp_path / "dir").symlink_to("theirs")
+    with pytest.raises(OSError, match="dir"):
+        file.replace([(b"", part)], check_mode=False)
+    assert list((tmp_path / "theirs").iterdir()) == []
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=r"pipe is a device, a socket or a named pipe\. Name a file\.$"):
+        HostFile(str(tmp_path / "pipe"))
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ValueError, match=r"^dest: .*too many symbolic links"):
+        HostFile(str(tmp_path / "loop"))
 
 
 def test_a_path_where_no_file_can_be(tmp_path):

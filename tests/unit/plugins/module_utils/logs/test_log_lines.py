@@ -36,7 +36,7 @@ PIECES = {
     "a character over two pieces": ([b"\xe4\xbd", b"\xa0\n"], ["\u4f60"]),
     "no UTF-8": ([b"a\xffb\n"], ["a\ufffdb"]),
     "ends as Windows writes them": ([b"a\r\nb\r\n"], ["a", "b"]),
-    "a progress bar": ([b"1%\r2%\r3%\n"], ["1%\r2%\r3%"]),
+    "a progress bar": ([b"1%\r2%\r3%\n"], [r"1%\x0d2%\x0d3%"]),
 }
 
 
