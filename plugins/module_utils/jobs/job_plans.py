@@ -4,16 +4,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.read import ByJob, JobId, existing_priority_classes, read_jobs, read_pods
+from ..cluster.read import ByJob, JobId, enforced_levels, existing_priority_classes, read_jobs, read_pods
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
-from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, active_objects, plan_deletion, plan_job, step_for
+from ..engine.plan import (
+    WORKLOAD_KINDS,
+    Action,
+    Plan,
+    Step,
+    active_objects,
+    plan_deletion,
+    plan_job,
+    starts_pods,
+    step_for,
+)
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
@@ -22,6 +32,7 @@ from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
+from .objects.levels import RESTRICTED, violations
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
 from .select import SelectedJob
@@ -41,12 +52,8 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     live = read_jobs(client, (job.id for job in jobs))
     task.mask(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
     classes = existing_priority_classes(client)
-    now = datetime.now(timezone.utc)
     plans = []
-    for job in jobs:
-        plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id], LATER_DEFAULTS)
-        if job.manifest is not None:
-            plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
+    for job, plan in zip(jobs, _plans_by_level(task, jobs, live, ledger), strict=True):
         needed = None if plan.ended else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated: its value is immutable, and others use it.
@@ -58,6 +65,39 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             for warning in job.warnings:
                 task.warn(warning)
     return plans
+
+
+def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob, ledger: LedgerStore) -> list[Plan]:
+    """The plans, built for the Pod Security levels of the namespaces where they start pods.
+
+    What runs in either form stays in it, and its namespace is not read. Raises PlansRejected for what a level forbids;
+    with continue_on_error, those plans are blocked instead.
+    """
+    now = datetime.now(timezone.utc)
+
+    def plan_for(job: SelectedJob, objects: Sequence[dict[str, Any]]) -> Plan:
+        plan = plan_job(job.name, job.namespace, job.kind or "", objects, live[job.id], LATER_DEFAULTS)
+        if job.manifest is None:
+            return plan
+        return plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
+
+    plans = [plan_for(job, job.objects) for job in jobs]
+    for number, (job, plan) in enumerate(zip(jobs, plans, strict=True)):
+        if starts_pods(plan) and live[job.id] and not starts_pods(restricted := plan_for(job, job.restricted)):
+            plans[number] = restricted
+    levels = enforced_levels(task.client(), (plan.namespace for plan in plans if starts_pods(plan)))
+    blockers = []
+    for number, (job, plan) in enumerate(zip(jobs, plans, strict=True)):
+        level = levels.get(job.namespace) if starts_pods(plan) else None
+        if level == RESTRICTED:
+            plans[number] = plan_for(job, job.restricted)
+        for place, problem, remedy in violations(job.objects[0], level) if level else ():
+            where = f"{job.origin}, {place}" if job.origin else place
+            text = (
+                f"{where}: namespace {job.namespace} enforces the Pod Security level {level}, which forbids {problem}"
+            )
+            blockers.append((plans[number], f"{text}. {remedy}."))
+    return block_plans(plans, blockers, task.options.continue_on_error)
 
 
 def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:

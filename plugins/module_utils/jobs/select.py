@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ..manifest.digest import digest_of
 from ..manifest.secrets import secret_values
 from ..task import Task, TaskFailed
+from .objects.levels import as_restricted
 from .transitions import not_scalable_reason
 
 if TYPE_CHECKING:
+    from ..manifest.host_paths import HostPaths
     from .job import JobOptions
 
 JOB_KINDS = ("training", "inference", "notebook", "compute")
@@ -22,7 +24,7 @@ JOB_KINDS = ("training", "inference", "notebook", "compute")
 class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
-    ``manifest`` is the digest of a training's manifest.
+    ``manifest`` is the digest of a training's manifest, ``origin`` is where the manifest is from.
     """
 
     namespace: str
@@ -32,6 +34,13 @@ class SelectedJob:
     priority_class: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()
     manifest: str | None = None
+    origin: str = ""
+
+    @property
+    def restricted(self) -> tuple[dict[str, Any], ...]:
+        """The objects for a namespace of the Pod Security level restricted."""
+        workload, *dependents = self.objects
+        return as_restricted(workload), *dependents
 
     @property
     def id(self) -> tuple[str, str]:
@@ -52,14 +61,16 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
 
 def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
     from ..manifest.load import load
-    from ..manifest.models import Compute, Inference, Pool, Quota, Training
+    from ..manifest.models import Compute, Inference, JobManifest, Training
     from .objects.job_objects import build
 
-    replicas = task.options.replicas
+    options, replicas = task.options, task.options.replicas
     jobs, others, not_scalable = [], [], []
-    for document in load(task.options.src or (), task.options.definition, default_namespace):
+    # What a job mounts does not matter to its deletion.
+    host_paths = _host_paths(task) if builds_objects else None
+    for document in load(options.src or (), options.definition, default_namespace, host_paths):
         model = document.model
-        if isinstance(model, (Pool, Quota)):
+        if not isinstance(model, JobManifest):
             others.append(f"{document.origin} ({model.kind})")
             continue
         task.mask(secret_values(model))
@@ -85,13 +96,23 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
                 built.priority_class,
                 (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)),
                 digest_of(model) if isinstance(model, Training) else None,
+                str(document.origin),
             )
         )
     if not_scalable:
         raise TaskFailed("\n".join([*not_scalable, "Nothing was changed."]))
-    if not jobs and not task.options.allow_empty:
+    if not jobs and not options.allow_empty:
         raise TaskFailed(
             f"no job found, only: {', '.join(others)}. The kinds of jobs are {', '.join(JOB_KINDS)}; use gpuctl_pool "
             f"and gpuctl_quota for the others."
         )
     return jobs
+
+
+def _host_paths(task: Task[JobOptions]) -> HostPaths:
+    """The paths of nodes that manifests may mount. A policy is no part of what the author of a manifest writes."""
+    from ..manifest.host_paths import HostPaths
+    from ..manifest.load import load_host_paths
+
+    policy = task.options.policy or task.environ.get("GPUCTL_POLICY")
+    return load_host_paths(policy) if policy else HostPaths()

@@ -7,7 +7,7 @@ field names (reader, spelling) -> model (models).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,33 +16,77 @@ from .problems import DEFINITION, ManifestError, ManifestErrors, MissingLibrary,
 from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode, UnsupportedValueError, from_python
 
 if TYPE_CHECKING:
-    from .validation import Document
+    from .host_paths import HostPaths
+    from .validation import CheckedManifest, Document
 
-__all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "load"]
+__all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "load", "load_host_paths"]
 
 _Found: TypeAlias = "tuple[list[SourceNode], list[ManifestError]]"
 
 
-def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAULT_NAMESPACE) -> list[Document]:
+def load(
+    src: Sequence[str] = (),
+    definition: Any = None,
+    namespace: str = DEFAULT_NAMESPACE,
+    host_paths: HostPaths | None = None,
+) -> list[Document]:
     """Read and validate all manifests of the paths and of the definition, in that order.
 
     `src` are files, directories and globs. `definition` is a map, YAML text, or a list of maps and texts. Jobs without
-    a namespace are in `namespace`. Raises ManifestErrors with every error of every document, and MissingLibrary.
+    a namespace are in `namespace`. What they mount of their nodes is judged by `host_paths`, if given. Raises
+    ManifestErrors with every error of every document, and MissingLibrary.
     """
-    from . import _pydantic  # Here: pydantic and the models take time to import, and most tasks load no manifest.
-
-    if _pydantic.IMPORT_ERROR is not None:
-        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
+    _require_pydantic()
     from .matrix import source_secrets, validate_each
-    from .validation import check_across_documents
+    from .validation import check_across_documents, check_host_paths
 
     sources, errors = _combined([_from_files(src), _from_definition(definition)])
     checked = [each for source in sources for each in validate_each(source)]
     errors += [error for each in checked for error in each.errors]
     errors += check_across_documents(checked, namespace)
+    errors += _policies_among(checked)
+    if host_paths is not None:
+        errors += check_host_paths(checked, host_paths)
     if errors:
         raise ManifestErrors(errors, set().union(*(source_secrets(each.location.node) for each in sources)))
     return [each.document for each in checked if each.document is not None]
+
+
+def load_host_paths(file: str) -> HostPaths:
+    """What the policy in a file says about paths of nodes. Raises ManifestErrors, and MissingLibrary."""
+    _require_pydantic()
+    from .host_paths import HostPaths
+    from .models import Policy
+    from .validation import validate
+
+    sources, errors = _from_files([file])
+    checked = [validate(source) for source in sources]
+    errors += [error for each in checked for error in each.errors]
+    policies = [each.document.model for each in checked if each.document and isinstance(each.document.model, Policy)]
+    if not errors and (len(policies), len(checked)) != (1, 1):
+        errors = [ManifestError(file, "not a policy", "Put one manifest of kind policy into it, and nothing else")]
+    if errors:
+        raise ManifestErrors(errors)
+    (policy,) = policies
+    rules = policy.host_paths
+    return HostPaths(policy.policy.name, tuple(rules.roots)) if rules else HostPaths()
+
+
+def _policies_among(checked: Iterable[CheckedManifest]) -> Iterator[ManifestError]:
+    """Errors for policies: whoever writes manifests could otherwise believe in one, or allow himself anything."""
+    for each in checked:
+        if each.data.get("kind") == "policy":
+            hint = "Keep it in a file of its own, and name that in GPUCTL_POLICY"
+            yield ManifestError(
+                each.origin.file, "a policy among manifests has no effect", hint, document=each.origin.number
+            )
+
+
+def _require_pydantic() -> None:
+    from . import _pydantic  # Here: pydantic and the models take time to import, and most tasks load no manifest.
+
+    if _pydantic.IMPORT_ERROR is not None:
+        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
 
 
 def _from_files(paths: Sequence[str]) -> _Found:

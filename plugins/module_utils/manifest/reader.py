@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from .models import KINDS, Block
 from .problems import ManifestError, enumerated, joined, nearest
-from .rules import MapForm, NamesForm, OneOrMany
+from .rules import MapForm, NamesForm, OneOrMany, ShortForm
 from .secrets import MASK, looks_secret, redact_arguments
 from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
 from .tree import Entry, ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
@@ -109,10 +109,13 @@ class _Reader:
         self._locate(loc, path, node)
         if isinstance(node, ScalarNode) and node.is_null:
             return
-        form = key.mark(MapForm)
+        form, short = key.mark(MapForm), key.mark(ShortForm)
         if key.mark(OneOrMany) and isinstance(node, ScalarNode):
             self._locate((*loc, 0), path, node)
             data[key.field] = [node.text]
+        elif short and isinstance(node, ScalarNode):
+            self._locate((*loc, short.field), path, node)
+            data[key.field] = {short.field: node.text}
         elif form and key.block and isinstance(node, ListNode):
             data[key.field] = self._block_items(node, key.block, form, loc, path)
         elif form and key.block and isinstance(node, MapNode):

@@ -21,4 +21,14 @@ LATER_DEFAULTS = (
     LaterDefault("StatefulSet", (*_MAIN, "readinessProbe")),
     LaterDefault("Job", (*_POD, "topologySpreadConstraints")),
     LaterDefault("Job", ("spec", "podFailurePolicy", "rules"), _FAILURE_RULES),
+    *(
+        LaterDefault(kind, path)
+        for kind in ("Job", "Deployment", "StatefulSet")
+        for path in (
+            (*_POD, "automountServiceAccountToken"),
+            (*_POD, "securityContext", "seccompProfile"),
+            # All of it: without its only field, an empty one would be left, and start pods anew.
+            (*_MAIN, "securityContext"),
+        )
+    ),
 )
