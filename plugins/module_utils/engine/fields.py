@@ -123,9 +123,6 @@ _MERGE_KEYS = {
 _KEY_DEFAULTS = {"protocol": "TCP"}  # a key that the server fills in before it merges
 _FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the server: fieldRef, resourceFieldRef
 
-# Fields that the server keeps when they are false (Go's *bool), because that is not the same as none.
-_FALSE_IS_A_VALUE = frozenset({"allowPrivilegeEscalation", "automountServiceAccountToken", "enableServiceLinks"})
-
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing if we set both. Further keys
 # are from our own earlier apply; ``managedFields`` does not show that, because it has the list as one value.
 _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
@@ -169,8 +166,7 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
     """Whether two values are equal, not counting what the server filled into the entries of an atomic list."""
     if live is ABSENT:
         # The server drops empty values when it decodes an object (Go's omitempty).
-        dropped = desired is False and path[-1] not in _FALSE_IS_A_VALUE
-        return dropped or desired in (None, "", [], {})
+        return desired in (None, "", [], {}) or desired is False
     if isinstance(desired, list) and isinstance(live, list):
         return len(desired) == len(live) and all(
             not any(_differences(desired_value, live_value, (*path, "*")))

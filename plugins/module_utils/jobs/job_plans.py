@@ -32,7 +32,7 @@ from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
-from .objects.levels import RESTRICTED, violations
+from .objects.pod_levels import RESTRICTED, violations
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
 from .select import SelectedJob

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..manifest.digest import digest_of
 from ..manifest.secrets import secret_values
 from ..task import Task, TaskFailed
-from .objects.levels import as_restricted
+from .objects.pod_levels import as_restricted
 from .transitions import not_scalable_reason
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the processes of a pod may do. levels.py has what some namespaces want beyond that. Pure."""
+"""What the processes of a pod may do. pod_levels.py has what some namespaces want beyond that. Pure."""
 
 from __future__ import annotations
 
