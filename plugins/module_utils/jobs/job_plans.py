@@ -54,7 +54,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     classes = existing_priority_classes(client)
     plans = []
     for job, plan in zip(jobs, _plans_by_level(task, jobs, live, ledger), strict=True):
-        needed = None if plan.ended else job.priority_class
+        needed = None if plan.ended or plan.blocker else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
@@ -75,16 +75,18 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
     """
     now = datetime.now(timezone.utc)
 
-    def plan_for(job: SelectedJob, objects: Sequence[dict[str, Any]]) -> Plan:
-        plan = plan_job(job.name, job.namespace, job.kind or "", objects, live[job.id], LATER_DEFAULTS)
+    def plan_for(job: SelectedJob, *forms: Sequence[dict[str, Any]]) -> Plan:
+        """The plan for the first form that starts no pods, or else for the first one."""
+        found = (
+            plan_job(job.name, job.namespace, job.kind or "", form, live[job.id], LATER_DEFAULTS) for form in forms
+        )
+        first = next(found)
+        plan = next((each for each in found if not starts_pods(each)), first) if starts_pods(first) else first
         if job.manifest is None:
             return plan
         return plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
 
-    plans = [plan_for(job, job.objects) for job in jobs]
-    for number, (job, plan) in enumerate(zip(jobs, plans, strict=True)):
-        if starts_pods(plan) and live[job.id] and not starts_pods(restricted := plan_for(job, job.restricted)):
-            plans[number] = restricted
+    plans = [plan_for(job, job.objects, *([job.restricted] if live[job.id] else [])) for job in jobs]
     levels = enforced_levels(task.client(), (plan.namespace for plan in plans if starts_pods(plan)))
     blockers = []
     for number, (job, plan) in enumerate(zip(jobs, plans, strict=True)):
