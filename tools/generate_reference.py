@@ -69,7 +69,8 @@ def _rows(model: type[Block], path: str, known: Iterable[Key]) -> Iterator[tuple
         if key.field == "kind" or (other is not None and other.shape == key.shape):
             continue
         place = f"{path}{key.documented}"
-        if other is None and not isinstance(key.shape, BlockOf):
+        is_value = not isinstance(key.shape, BlockOf) or key.mark(rules.ShortForm) is not None
+        if other is None and is_value:
             yield f"``{place}``", _value(key), _default(key), key.description
         if key.block:
             ending = {ListOf: "[].", MapOf: ".<name>."}.get(type(key.shape), ".")
@@ -89,6 +90,8 @@ def _value(key: Key) -> str:
     forms = [_shape(key.shape)]
     if key.mark(rules.OneOrMany):
         forms.append("or a single item")
+    if short := key.mark(rules.ShortForm):
+        forms.append(f"or only its {short.field}")
     if form := key.mark(rules.MapForm):
         forms.append(f"or a map from {form.key} to {form.value}")
     if key.mark(rules.NamesForm):

@@ -145,6 +145,9 @@ class _Generator:
             return [self._shape(key.shape.item)]
         if key.mark(rules.NamesForm) and isinstance(key.shape, MapOf):
             return [{"type": "array", "items": self._shape(key.shape.name)}]
+        short = key.mark(rules.ShortForm)
+        if short and key.block:
+            return [self._shape(inner.shape) for inner in keys_of(key.block) if inner.field == short.field]
         form = key.mark(rules.MapForm)
         if form and key.block:
             name = next(inner.shape for inner in keys_of(key.block) if inner.field == form.key)

@@ -140,6 +140,17 @@ def test_there_is_one_default_class(writes: Writes) -> None:
     assert found == f'priorityclasses.scheduling.k8s.io "other" is forbidden: {why}'
 
 
+# --- service accounts ---
+
+
+def test_a_pod_of_a_service_account_that_does_not_exist_is_refused(writes: Writes) -> None:
+    spec = pod_spec(serviceAccountName="robot")
+    why = 'error looking up service account team/robot: serviceaccount "robot" not found'
+    assert writes.why_not_create("Pod", spec=spec) == f'pods "x" is forbidden: {why}'
+    writes.registry.create("ServiceAccount", {"metadata": {"name": "robot", "namespace": "team"}})
+    assert writes.why_not_create("Pod", spec=spec) == []
+
+
 # --- pod security ---
 
 

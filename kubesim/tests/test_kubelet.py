@@ -184,6 +184,43 @@ def test_deletion_takes_as_long_as_the_containers_do(stop: str, grace: int, take
     assert sim.pods() == []
 
 
+NOT_ROOT = {"runAsNonRoot": True}
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "image_user", "why"),
+    [
+        (NOT_ROOT, {}, "0", "container has runAsNonRoot and image will run as root"),
+        ({}, NOT_ROOT, "0", "container has runAsNonRoot and image will run as root"),
+        (NOT_ROOT, {"runAsUser": 0}, "1000", "container's runAsUser breaks non-root policy"),
+        (
+            NOT_ROOT,
+            {},
+            "app",
+            "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root",
+        ),
+        (NOT_ROOT, {}, "1000", ""),
+        (NOT_ROOT | {"runAsUser": 1000}, {}, "0", ""),
+        (NOT_ROOT, {"runAsNonRoot": False}, "0", ""),
+        ({"runAsUser": 0}, {}, "0", ""),
+    ],
+)
+def test_a_container_that_may_not_be_root_is_not(pod: Object, container: Object, image_user: str, why: str) -> None:
+    """The messages are those of a kubelet of 1.36.2."""
+    sim = Simulation(nodes=1)
+    main = {"name": "main", "image": "busybox:1", "securityContext": container}
+    spec = {"containers": [main], "securityContext": pod}
+    sim.create("Pod", "p", spec, metadata={"annotations": {"lab/image-user": image_user}})
+    sim.advance(1)
+    found = sim.get("Pod", "p")
+    (status,) = found["status"]["containerStatuses"]
+    if why:
+        message = f'{why} (pod: "p_default({found["metadata"]["uid"]})", container: main)'
+        assert status["state"] == {"waiting": {"reason": "CreateContainerConfigError", "message": message}}
+    else:
+        assert status["ready"]
+
+
 def test_missing_config_keeps_a_container_from_starting_until_it_is_there() -> None:
     env = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}}]
     sim = Simulation(nodes=1)

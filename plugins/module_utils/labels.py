@@ -55,6 +55,8 @@ RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templ
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits workloads with this label
 KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the job
 
+ENFORCED_LEVEL = "pod-security.kubernetes.io/enforce"  # on a namespace: the Pod Security level of its pods
+
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 HOSTNAME = "kubernetes.io/hostname"

@@ -27,6 +27,9 @@ description:
     if the account may, as cluster administrators and the level C(administer) of M(runwhere.gpuctl.gpuctl_rbac) do. Otherwise
     the task fails before it writes anything. If the value of one is wrong, a changed job is a reason for a warning. Only
     M(runwhere.gpuctl.gpuctl_rbac) corrects it.
+  - In a namespace that enforces the Pod Security level C(restricted), jobs are built as this level requires. The module fails
+    before it writes anything if a manifest asks for something that the level of the namespace forbids. A job that is already
+    running is left as it is.
   - If another run or person changes the same job at the same time, the module plans it again with what it finds then. After
     five attempts, the task fails and names the field manager of the other change.
 attributes:
@@ -93,6 +96,16 @@ options:
     type: str
     choices: [never, on_change, on_failure, always]
     default: on_change
+  policy:
+    description:
+      - File with a manifest of kind C(policy), which says what the authors of manifests may do. The file is on the host that runs
+        the module.
+      - Without this option, the environment variable E(GPUCTL_POLICY) names the file. The roles, playbooks and AWX templates of
+        this collection set neither, so that the administrator decides where the policy is from, and not whoever starts a job.
+      - Without a policy, manifests may mount all paths of their nodes except system paths, such as V(/etc) and V(/var/lib).
+      - It only applies to O(state=present) with a manifest.
+    type: path
+    version_added: 1.1.0
   replicas:
     description:
       - Number of replicas of inference and compute services. Requires O(state=present).

@@ -168,10 +168,13 @@ def finished(place: Place) -> None:
 
 
 def removed(place: Place) -> None:
-    """The time to live of the training passes."""
+    """The time to live of the training passes, and the garbage collector has removed what belonged to it."""
     namespace = place.names["@ns"]
+    configs = place.api.list("configmap", namespace)
+    owned = [obj["metadata"]["name"] for obj in configs if "ownerReferences" in obj["metadata"]]
     place.api.delete("job", "train", namespace)
     eventually(lambda: place.api.get("job", "train", namespace) is None)
+    eventually(lambda: not any(place.api.get("configmap", name, namespace) for name in owned))
 
 
 def started(place: Place) -> None:

@@ -96,7 +96,7 @@ def test_too_little_memory_for_any_container(ansible: Ansible, namespace: str):
 
 
 def test_a_directory_of_the_wrong_type(ansible: Ansible, namespace: str):
-    storage = {"workdirs": [{"path": "/etc", "type": "File"}]}
+    storage = {"workdirs": [{"path": "/tmp", "type": "File"}]}
     manifest = shell("training", "mount", "true", storage=storage)
     result = failed_early(ansible, manifest, namespace)
     assert "is not a file" in result.message

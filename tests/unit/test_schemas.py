@@ -102,6 +102,7 @@ BEYOND_SCHEMAS = {
     "an environment variable without a source",
     "a pull secret twice",
     "a workdir twice",
+    "a workdir twice in other spellings",
     "a claim with a type",
     "shared memory twice",
     "autoscaling with min_replicas above max_replicas",

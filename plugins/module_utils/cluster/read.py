@@ -18,6 +18,7 @@ from ..kube.resources import (
     EVENT,
     HORIZONTAL_POD_AUTOSCALER,
     JOB,
+    NAMESPACE,
     NODE,
     POD,
     SECRET,
@@ -25,7 +26,7 @@ from ..kube.resources import (
     STATEFUL_SET,
     Resource,
 )
-from ..labels import APP, MANAGED, job_name_of
+from ..labels import APP, ENFORCED_LEVEL, MANAGED, job_name_of
 from .endpoints import SecretKey
 from .node_loss import nodes_in_doubt
 from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
@@ -88,6 +89,18 @@ def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return str(in_series or event.get("lastTimestamp") or event.get("eventTime") or "")
 
     return sorted(events, key=last_seen)
+
+
+def enforced_levels(client: Client, namespaces: Iterable[str]) -> dict[str, str]:
+    """The Pod Security level that each namespace enforces; none for one without that label, or that may not be read."""
+
+    def read(name: str) -> str | None:
+        namespace = if_allowed(lambda: client.get(NAMESPACE, None, name), None) or {"metadata": {}}
+        return (namespace["metadata"].get("labels") or {}).get(ENFORCED_LEVEL)
+
+    names = sorted(set(namespaces))
+    levels = zip(names, run_concurrently(read, names, client.concurrency), strict=True)
+    return {name: level for name, level in levels if level}
 
 
 def selector_of(names: set[str]) -> str:

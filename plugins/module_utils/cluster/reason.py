@@ -23,6 +23,8 @@ from .start_failure import (
     config_remedy,
     is_node_fault,
     pull_secret_remedy,
+    refusal_remedy,
+    root_cause,
     runtime_cause,
     start_faults,
     start_remedy,
@@ -289,7 +291,8 @@ def _pull_problem(pod: Object, container: Object, message: str, reason: str, eve
 
 
 def _not_created(pod: Object, container: Object, message: str, reason: str) -> PendingReason:
-    text = f"the container of pod {pod['metadata']['name']} cannot start: {_short(runtime_cause(message)) or reason}"
+    cause = root_cause(message, str(container.get("image"))) or _short(runtime_cause(message)) or reason
+    text = f"the container of pod {pod['metadata']['name']} cannot start: {cause}"
     if reason == "CreateContainerConfigError":
         remedy = config_remedy(message, pod)
     else:
@@ -483,7 +486,9 @@ def _refused(message: str, workload: Object) -> PendingReason:
     quota = quota_refusal(message)
     if not quota:
         lasting = _LASTING_REFUSAL.search(message) is not None
-        return PendingReason(f"pods cannot be created: {_short(message)}", final=lasting, refusal=message)
+        remedy = refusal_remedy(message, workload["metadata"]["namespace"])
+        text = f"pods cannot be created: {_short(message)}"
+        return PendingReason(text, remedy.hint, final=lasting, needs_user=remedy.needs_user, refusal=message)
     number = pods_wanted(workload)
     impossible = [
         f"{resource.removeprefix('requests.')}: {requested} requested"

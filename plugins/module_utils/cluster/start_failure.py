@@ -60,13 +60,30 @@ def start_remedy(message: str, container: Object, node: str | None) -> Remedy:
     return Remedy("Check environment.command") if _COMMAND.search(cause) else Remedy()
 
 
+# pkg/kubelet/kuberuntime, verifyRunAsNonRoot; with what follows it, which only repeats the pod.
+_RUNS_AS_ROOT = re.compile(r"^container has runAsNonRoot and image (will run as root|has non-numeric user \(([^)]*)\))")
+
+
+def root_cause(message: str, image: str) -> str:
+    """Why a container that may not run as root did not start; "" where the kubelet says something else."""
+    found = _RUNS_AS_ROOT.match(message)
+    if not found:
+        return ""
+    user = f"the user {found[2]}, who may be root" if found[2] else "root"
+    return f"image {image} runs as {user}, and the namespace does not allow root"
+
+
 # Only what can be a name and a key: they become part of a command for a shell, and the messages are not trusted.
 _MISSING = re.compile(r'\b(secret|configmap) "([-.A-Za-z0-9]+)" not found', re.IGNORECASE)
 _MISSING_KEY = re.compile(r"couldn't find key ([-._A-Za-z0-9]+) in (Secret|ConfigMap) [^/\s]+/([-.a-z0-9]+)(?!\S)")
 
 
 def config_remedy(message: str, pod: Object) -> Remedy:
-    """What helps where a Secret or ConfigMap is missing, or one of its keys, that environment.env refers to."""
+    """What helps where a Secret or ConfigMap is missing, or one of its keys, that environment.env refers to, and where
+    the image runs as root.
+    """
+    if _RUNS_AS_ROOT.match(message):
+        return Remedy("Set environment.run_as to the number of another user, such as 1000", needs_user=True)
     where = f"--namespace {pod['metadata']['namespace']}"
     key = _MISSING_KEY.search(message)
     if key:
@@ -94,6 +111,23 @@ def _keys_of(pod: Object, kind: str, name: str) -> set[str]:
         for variable in container.get("env") or ()
         if (reference := (variable.get("valueFrom") or {}).get(source)) and reference.get("name") == name
     }
+
+
+_NO_ACCOUNT = re.compile(r'serviceaccount "([-.a-z0-9]+)" not found')
+_LEVEL = re.compile(r'violates PodSecurity "(?:baseline|restricted):')
+
+
+def refusal_remedy(message: str, namespace: str) -> Remedy:
+    """What helps where the server refuses to create a pod."""
+    account = _NO_ACCOUNT.search(message)
+    if account and account[1] != "default":  # which a namespace that is seconds old may lack
+        command = f"kubectl create serviceaccount {account[1]} --namespace {namespace}"
+        return Remedy(f"Create it with {command}, or correct environment.service_account", needs_user=True)
+    if not _LEVEL.search(message):
+        return Remedy()
+    if "hostPath volumes" in message or '"hostPath"' in message:
+        return Remedy("Mount PersistentVolumeClaims (claim) instead of paths of nodes in storage.workdirs")
+    return Remedy("Delete the job and submit it again: it is built for the level that its namespace has then")
 
 
 _UNRETRIEVED = re.compile(r"Unable to retrieve some image pull secrets \(([-.a-z0-9]+)[,)]")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..host_paths import resolved
+from ..host_links import resolved
 from ..kube.exec import ConnectionLost
 from ..printable import one_line
 from ..task import TaskFailed

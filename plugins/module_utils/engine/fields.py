@@ -138,6 +138,11 @@ _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 _RESOURCE_LISTS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
 
+# Pointers in Go (core/v1 types.go), of which nil, the default, is not false.
+_KEPT_WHEN_FALSE = frozenset(
+    {"allowPrivilegeEscalation", "automountServiceAccountToken", "enableServiceLinks", "runAsNonRoot"}
+)
+
 
 def _merge_keys(field: str | Key, item: Any) -> tuple[str, ...]:
     if not isinstance(item, dict) or not isinstance(field, str):
@@ -173,7 +178,7 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
     """Whether two values are equal, not counting what the server filled into the entries of an atomic list."""
     if live is ABSENT:
         # The server drops empty values when it decodes an object (Go's omitempty).
-        return desired in (None, "", [], {}) or desired is False
+        return desired in (None, "", [], {}) or (desired is False and path[-1] not in _KEPT_WHEN_FALSE)
     if isinstance(desired, list) and isinstance(live, list):
         return len(desired) == len(live) and all(
             not any(_differences(desired_value, live_value, (*path, "*")))

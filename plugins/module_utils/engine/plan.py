@@ -238,6 +238,19 @@ def plan_deletion(name: str, namespace: str, kind: str | None, live: Iterable[di
     return Plan(name, namespace, kind, tuple(Step(Action.DELETE, {}, obj) for obj in active_objects(live)))
 
 
+def starts_pods(plan: Plan) -> bool:
+    """Whether the plan starts pods from a template that it applies."""
+    if not plan.steps or plan.steps[0].kind not in WORKLOAD_KINDS:
+        return False
+    workload = plan.steps[0]
+    changes_template = any(change.path[:2] == ("spec", "template") for change in workload.changes)
+    return (
+        workload.action is Action.CREATE
+        or workload.replaces
+        or (workload.action is Action.UPDATE and (changes_template or workload.uncertain))
+    )
+
+
 def recreated(plan: Plan) -> Plan:
     """The plan with the live workload recreated, whatever differs."""
     workload, *dependents = plan.steps

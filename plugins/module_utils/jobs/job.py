@@ -22,6 +22,7 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions):
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")
     allow_empty: bool = option("bool", default=False)
+    policy: str | None = option("path")
     name: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     namespace: str | None = option("str")

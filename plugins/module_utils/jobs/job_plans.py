@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.read import ByJob, JobId, read_jobs, read_pods
+from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
@@ -21,6 +21,7 @@ from ..engine.plan import (
     active_objects,
     plan_deletion,
     plan_job,
+    starts_pods,
     step_for,
     upgraded,
 )
@@ -32,6 +33,7 @@ from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
+from .objects.pod_levels import RESTRICTED, violations
 from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
@@ -52,18 +54,9 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     live = read_jobs(client, (job.id for job in jobs))
     task.mask(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
     classes = read_priority_classes(client)
-    now = datetime.now(timezone.utc)
     plans = []
-    for job in jobs:
-        plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id], LATER_DEFAULTS)
-        upgrade = task.options.upgrade
-        if job.manifest is not None:
-            entry = ledger.entry(*job.id)
-            known = entry and entry.known_as(job.manifest, job.former_manifests)
-            plan = plan_rerun(plan, job.manifest, live[job.id], known, task.options.rerun, now, upgrade=upgrade)
-        elif upgrade:
-            plan = upgraded(plan)
-        needed = None if plan.ended else job.priority_class
+    for job, plan in zip(jobs, _plans_by_level(task, jobs, live, ledger), strict=True):
+        needed = None if plan.ended or plan.blocker else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated here: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
@@ -77,6 +70,43 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             for warning in job.warnings:
                 task.warn(warning)
     return plans
+
+
+def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob, ledger: LedgerStore) -> list[Plan]:
+    """The plans, built for the Pod Security levels of the namespaces where they start pods.
+
+    What runs in either form stays in it, and its namespace is not read. Raises PlansRejected for what a level forbids;
+    with continue_on_error, those plans are blocked instead.
+    """
+    now, upgrade = datetime.now(timezone.utc), task.options.upgrade
+
+    def plan_for(job: SelectedJob, *forms: Sequence[dict[str, Any]]) -> Plan:
+        """The plan for the first form that starts no pods, or else for the first one."""
+        found = (
+            plan_job(job.name, job.namespace, job.kind or "", form, live[job.id], LATER_DEFAULTS) for form in forms
+        )
+        first = next(found)
+        plan = next((each for each in found if not starts_pods(each)), first) if starts_pods(first) else first
+        if job.manifest is None:
+            return upgraded(plan) if upgrade else plan
+        entry = ledger.entry(*job.id)
+        known = entry and entry.known_as(job.manifest, job.former_manifests)
+        return plan_rerun(plan, job.manifest, live[job.id], known, task.options.rerun, now, upgrade=upgrade)
+
+    plans = [plan_for(job, job.objects, *([job.restricted] if live[job.id] else [])) for job in jobs]
+    levels = enforced_levels(task.client(), (plan.namespace for plan in plans if starts_pods(plan)))
+    blockers = []
+    for number, (job, plan) in enumerate(zip(jobs, plans, strict=True)):
+        level = levels.get(job.namespace) if starts_pods(plan) else None
+        if level == RESTRICTED:
+            plans[number] = plan_for(job, job.restricted)
+        for place, problem, remedy in violations(job.objects[0], level) if level else ():
+            where = f"{job.origin}, {place}" if job.origin else place
+            text = (
+                f"{where}: namespace {job.namespace} enforces the Pod Security level {level}, which forbids {problem}"
+            )
+            blockers.append((plans[number], f"{text}. {remedy}."))
+    return block_plans(plans, blockers, task.options.continue_on_error)
 
 
 def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:

@@ -11,9 +11,11 @@ from ..manifest.digest import digest_of, former_digests_of
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem
 from ..task import Task, TaskFailed
+from .objects.pod_levels import as_restricted
 from .transitions import not_scalable_reason
 
 if TYPE_CHECKING:
+    from ..manifest.host_paths import HostPaths
     from .job import JobOptions
 
 JOB_KINDS = ("training", "inference", "notebook", "compute")
@@ -24,6 +26,7 @@ class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
+    ``origin`` is where the manifest is from.
     """
 
     namespace: str
@@ -34,6 +37,13 @@ class SelectedJob:
     warnings: tuple[str, ...] = ()
     manifest: str | None = None
     former_manifests: tuple[str, ...] = ()
+    origin: str = ""
+
+    @property
+    def restricted(self) -> tuple[dict[str, Any], ...]:
+        """The objects for a namespace of the Pod Security level restricted."""
+        workload, *dependents = self.objects
+        return as_restricted(workload), *dependents
 
     @property
     def id(self) -> tuple[str, str]:
@@ -56,15 +66,17 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
 
 def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
     from ..manifest.load import load
-    from ..manifest.models import Compute, Inference, Pool, Quota, Training
+    from ..manifest.models import Compute, Inference, JobManifest, Training
     from .objects.job_objects import build
 
-    replicas = task.options.replicas
+    options, replicas = task.options, task.options.replicas
     namespace_problem_of = _namespace_rule(task)
     jobs, others, refused = [], [], []
-    for document in load(task.options.src or (), task.options.definition, default_namespace):
+    # What a job mounts does not matter to its deletion.
+    host_paths = _host_paths(task) if builds_objects else None
+    for document in load(options.src or (), options.definition, default_namespace, host_paths):
         model = document.model
-        if isinstance(model, (Pool, Quota)):
+        if not isinstance(model, JobManifest):
             others.append(f"{document.origin} ({model.kind})")
             continue
         task.mask(secret_values(model))
@@ -95,11 +107,12 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
                 (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)),
                 digest_of(model) if isinstance(model, Training) else None,
                 former_digests_of(model) if isinstance(model, Training) else (),
+                str(document.origin),
             )
         )
     if refused:
         raise TaskFailed("\n".join([*refused, "Nothing was changed."]))
-    if not jobs and not task.options.allow_empty:
+    if not jobs and not options.allow_empty:
         raise TaskFailed(
             f"no job found, only: {', '.join(others)}. The kinds of jobs are {', '.join(JOB_KINDS)}; use gpuctl_pool "
             f"and gpuctl_quota for the others."
@@ -112,3 +125,12 @@ def _namespace_rule(task: Task[JobOptions]) -> Callable[[str], str | None]:
     rule = namespace_problem if task.options.state == "absent" else job_namespace_problem
     allowed = allowed_namespaces(task)
     return lambda namespace: rule(namespace, allowed)
+
+
+def _host_paths(task: Task[JobOptions]) -> HostPaths:
+    """The paths of nodes that manifests may mount. A policy is no part of what the author of a manifest writes."""
+    from ..manifest.host_paths import HostPaths
+    from ..manifest.load import load_host_paths
+
+    policy = task.options.policy or task.environ.get("GPUCTL_POLICY")
+    return load_host_paths(policy) if policy else HostPaths()

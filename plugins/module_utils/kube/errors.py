@@ -120,8 +120,8 @@ class ConcurrentChange(KubeError):
 
 
 def cut(text: str, most: int = 500) -> str:
-    """The beginning of a text that somebody else has written."""
-    return text if len(text) <= most else f"{text[:most]}..."
+    """At most so many characters of a text that somebody else has written, with an ellipsis for the end."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def as_sentence(text: object) -> str:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from ..host_paths import opened_directory, resolved
+from ..host_links import opened_directory, resolved
 from ..kube.transport import CHUNK_SIZE
 from .log_history import LogHistory
 

@@ -18,26 +18,29 @@ from .problems import DEFINITION, MAX_SHOWN, ManifestError, ManifestErrors, Miss
 from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode, UnsupportedValueError, from_python
 
 if TYPE_CHECKING:
+    from .host_paths import HostPaths
     from .validation import CheckedManifest, Document
 
-__all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "load"]
+__all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "load", "load_host_paths"]
 
 _Found: TypeAlias = "SourceNode | ManifestError"
 
 
-def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAULT_NAMESPACE) -> list[Document]:
+def load(
+    src: Sequence[str] = (),
+    definition: Any = None,
+    namespace: str = DEFAULT_NAMESPACE,
+    host_paths: HostPaths | None = None,
+) -> list[Document]:
     """Read and validate all manifests of the paths and of the definition, in that order.
 
     `src` are files, directories and globs. `definition` is a map, YAML text, or a list of maps and texts. Jobs without
-    a namespace are in `namespace`. Raises ManifestErrors with every error of every document, or the first MAX_SHOWN and
-    one more, and MissingLibrary.
+    a namespace are in `namespace`. What they mount of their nodes is judged by `host_paths`, if given. Raises
+    ManifestErrors with every error of every document, or the first MAX_SHOWN and one more, and MissingLibrary.
     """
-    from . import _pydantic  # Here: pydantic and the models take time to import, and most tasks load no manifest.
-
-    if _pydantic.IMPORT_ERROR is not None:
-        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
+    _require_pydantic()
     from .matrix import source_secrets
-    from .validation import check_across_documents
+    from .validation import check_across_documents, check_host_paths
 
     budget = Budget()
     sources: list[SourceNode] = []
@@ -46,6 +49,9 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
         errors = _read_sources(found, sources, budget)
         checked = _validated(sources, errors, budget)
         errors += check_across_documents(checked, namespace)
+        errors += _policies_among(checked)
+        if host_paths is not None:
+            errors += check_host_paths(checked, host_paths)
     except TooMuchError as problem:
         where = DEFINITION if definition is not None else ", ".join(src)
         errors = [ManifestError(where, str(problem), "Use several tasks")]
@@ -80,6 +86,44 @@ def _validated(sources: Iterable[SourceNode], errors: list[ManifestError], budge
         checked += manifests
         errors += (error for each in manifests for error in each.errors)
     return checked
+
+
+def load_host_paths(file: str) -> HostPaths:
+    """What the policy in a file says about paths of nodes. Raises ManifestErrors, and MissingLibrary."""
+    _require_pydantic()
+    from .host_paths import HostPaths
+    from .models import Policy
+    from .validation import validate
+
+    sources: list[SourceNode] = []
+    errors = _read_sources(_from_files([file], budget := Budget()), sources, budget)
+    checked = [validate(source) for source in sources]
+    errors += [error for each in checked for error in each.errors]
+    policies = [each.document.model for each in checked if each.document and isinstance(each.document.model, Policy)]
+    if not errors and (len(policies), len(checked)) != (1, 1):
+        errors = [ManifestError(file, "not a policy", "Put one manifest of kind policy into it, and nothing else")]
+    if errors:
+        raise ManifestErrors(errors)
+    (policy,) = policies
+    rules = policy.host_paths
+    return HostPaths(policy.policy.name, tuple(rules.roots)) if rules else HostPaths()
+
+
+def _policies_among(checked: Iterable[CheckedManifest]) -> Iterator[ManifestError]:
+    """Errors for policies: whoever writes manifests could otherwise believe in one, or allow himself anything."""
+    for each in checked:
+        if each.data.get("kind") == "policy":
+            hint = "Keep it in a file of its own, and name that in GPUCTL_POLICY"
+            yield ManifestError(
+                each.origin.file, "a policy among manifests has no effect", hint, document=each.origin.number
+            )
+
+
+def _require_pydantic() -> None:
+    from . import _pydantic  # Here: pydantic and the models take time to import, and most tasks load no manifest.
+
+    if _pydantic.IMPORT_ERROR is not None:
+        raise MissingLibrary("pydantic", _pydantic.IMPORT_ERROR)
 
 
 def _from_files(paths: Sequence[str], budget: Budget) -> Iterator[_Found]:

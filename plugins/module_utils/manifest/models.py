@@ -7,12 +7,12 @@ Values arrive as the text that the user wrote. The JSON Schemas and the manifest
 
 from __future__ import annotations
 
-import posixpath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from ..labels import DEFAULT_POOL, RESERVED_POOLS
 from . import rules
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from .host_paths import normal_path
 from .secrets import redact_arguments
 
 
@@ -139,6 +139,20 @@ class EnvVar(Block):
         return self
 
 
+class RunAs(Block):
+    """The user of the container's processes, by number."""
+
+    user: rules.UserId = Field(description="ID of the user, 0 for root.", examples=[1000])
+    group: rules.UserId | None = Field(
+        default=None, description="ID of the group. By default, the image's.", examples=[1000]
+    )
+    fs_group: rules.UserId | None = Field(
+        default=None,
+        description="ID of a further group, which owns the files of PersistentVolumeClaims.",
+        examples=[1000],
+    )
+
+
 class Environment(Block):
     """The container image, the command and its environment."""
 
@@ -164,6 +178,17 @@ class Environment(Block):
     )
     workdir: rules.AbsolutePath | None = Field(
         default=None, description="Working directory of the command.", examples=["/workspace"]
+    )
+    run_as: Annotated[RunAs | None, rules.ShortForm("user")] = Field(
+        default=None, description="User of the container's processes. By default, the image's.", examples=[1000]
+    )
+    allow_sudo: rules.Boolean = Field(
+        default=False, description="Whether processes may gain privileges, as sudo and other setuid programs do."
+    )
+    service_account: rules.DnsSubdomain | None = Field(
+        default=None,
+        description="Service account whose token the container gets, to use the Kubernetes API.",
+        examples=["pipeline"],
     )
 
     def __repr_args__(self) -> Any:
@@ -225,7 +250,7 @@ class Workdir(Block):
 class Storage(Block):
     """The volumes of the container."""
 
-    workdirs: Annotated[list[Workdir], AfterValidator(rules.unique("path", posixpath.normpath))] = Field(
+    workdirs: Annotated[list[Workdir], AfterValidator(rules.unique("path", normal_path))] = Field(
         default=[], description="Directories, files and PersistentVolumeClaims to mount."
     )
     shm: rules.Amount | None = Field(
@@ -236,7 +261,7 @@ class Storage(Block):
 
     @model_validator(mode="after")
     def _one_shared_memory(self) -> Storage:
-        if self.shm is not None and any(posixpath.normpath(entry.path) == "/dev/shm" for entry in self.workdirs):
+        if self.shm is not None and any(normal_path(entry.path) == "/dev/shm" for entry in self.workdirs):
             raise rules.section_error("/dev/shm is also one of the workdirs", "Keep one of them", "shm")
         return self
 
@@ -414,10 +439,10 @@ class Compute(JobManifest):
 
 
 class Section(Block):
-    """The name and description of a pool or quota."""
+    """The name and description of a pool, quota or policy."""
 
-    name: rules.DnsLabel = Field(description="Name of the pool or quota.", examples=["training-pool"])
-    description: rules.Description | None = Field(default=None, description="Purpose of the pool or quota.")
+    name: rules.DnsLabel = Field(description="Name of the pool, quota or policy.", examples=["training-pool"])
+    description: rules.Description | None = Field(default=None, description="Purpose of the pool, quota or policy.")
 
 
 class PoolNode(Block):
@@ -484,7 +509,26 @@ class Quota(VersionedManifest):
     )
 
 
-Manifest: TypeAlias = "Training | Inference | Notebook | Compute | Pool | Quota"
+class HostPathRules(Block):
+    """The paths of nodes that jobs may mount."""
+
+    roots: list[rules.AbsolutePath] = Field(
+        description="Paths that may be mounted, with all below them. An empty list allows none.",
+        examples=[["/data", "/models"]],
+    )
+
+
+class Policy(VersionedManifest):
+    """What an administrator allows the authors of jobs. Only the file that gpuctl_job is given as policy counts."""
+
+    kind: Literal["policy"]
+    policy: Annotated[Section, rules.Aliases("metadata")] = Field(description="Name and description.")
+    host_paths: HostPathRules | None = Field(
+        default=None, description="Paths of nodes that storage.workdirs may mount. By default, all but system paths."
+    )
+
+
+Manifest: TypeAlias = "Training | Inference | Notebook | Compute | Pool | Quota | Policy"
 KINDS: dict[str, type[Manifest]] = {
     "training": Training,
     "inference": Inference,
@@ -492,4 +536,5 @@ KINDS: dict[str, type[Manifest]] = {
     "compute": Compute,
     "pool": Pool,
     "quota": Quota,
+    "policy": Policy,
 }

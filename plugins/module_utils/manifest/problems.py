@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..kube.errors import cut
 from .tree import NO_PLACE, Location, Origin, Place
 
 DEFINITION = "definition"
@@ -94,11 +95,6 @@ def joined(path: str, name: str | int) -> str:
     if re.fullmatch(r"[\w-]+", name) is None:
         return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
     return f"{path}.{name}" if path else name
-
-
-def cut(text: str, longest: int) -> str:
-    """The text, with an ellipsis for the end if it is longer."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def enumerated(words: Sequence[str], conjunction: str) -> str:

@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..kube.errors import cut
 from .models import KINDS, Block
-from .problems import MAX_SHOWN, ManifestError, cut, enumerated, joined, nearest
-from .rules import MapForm, NamesForm, OneOrMany
+from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
+from .rules import MapForm, NamesForm, OneOrMany, ShortForm
 from .secrets import MASK, looks_secret, redact_arguments
 from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
 from .tree import Entry, ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
@@ -129,13 +130,16 @@ class _Reader:
         self._locate(loc, path, node)
         if isinstance(node, ScalarNode) and node.is_null:
             return
-        form = key.mark(MapForm)
+        form, short = key.mark(MapForm), key.mark(ShortForm)
         number = 0 if isinstance(node, ScalarNode) else len(node.items if isinstance(node, ListNode) else node.entries)
         if number > MAX_ENTRIES:
             self._reject(loc, Location(path, node), f"too many entries: {number}", f"Use at most {MAX_ENTRIES}")
         elif key.mark(OneOrMany) and isinstance(node, ScalarNode):
             self._locate((*loc, 0), path, node)
             data[key.field] = [node.text]
+        elif short and isinstance(node, ScalarNode):
+            self._locate((*loc, short.field), path, node)
+            data[key.field] = {short.field: node.text}
         elif form and key.block and isinstance(node, ListNode):
             data[key.field] = self._block_items(node, key.block, form, loc, path)
         elif form and key.block and isinstance(node, MapNode):

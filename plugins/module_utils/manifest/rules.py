@@ -16,6 +16,7 @@ from typing import Annotated, Any, Optional
 from .. import quantity
 from ..labels import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, RESERVED_NAMESPACES, SYSTEM_NAMESPACE, owner_of_reserved
 from ._pydantic import PydanticCustomError, core_schema
+from .host_paths import normal_path
 
 # Job names: `svc-<name>` and `<name>-<index>` must be DNS labels (63), and a StatefulSet's pods carry the label
 # `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 fits every kind.
@@ -43,6 +44,8 @@ _IMAGE = (
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
 _QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
+# Control characters, and those that are not seen or turn the text around them; file systems may ignore them.
+_INVISIBLE = r"\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
 _TRUE = ("true", "yes", "on")
 _FALSE = ("false", "no", "off")
 
@@ -97,6 +100,13 @@ class MapForm:
 
 class NamesForm:
     """Mark: a map of blocks that may be written as a list of its keys, the blocks empty."""
+
+
+@dataclass(frozen=True)
+class ShortForm:
+    """Mark: a block that may be written as the value of one of its fields."""
+
+    field: str
 
 
 @dataclass(frozen=True)
@@ -268,8 +278,8 @@ def _check_path(value: str) -> str:
         raise value_error("not an absolute path", "Start it with /")
     if ".." in value.split("/"):
         raise value_error("'..' in a path", "Write the path without it")
-    if re.search(r"[\x00-\x1f\x7f]", value):
-        raise value_error("control character in a path", "Remove it")
+    if re.search(f"[{_INVISIBLE}]", value):
+        raise value_error("invisible character in a path", "Remove it")
     # A mountPath may not contain ':' (pkg/apis/core/validation ValidateVolumeMounts).
     if ":" in value:
         raise value_error("':' in a path", "Rename the directory. Kubernetes cannot mount such a path")
@@ -277,7 +287,7 @@ def _check_path(value: str) -> str:
 
 
 def _check_mount_path(value: str) -> str:
-    if not _check_path(value).strip("/"):
+    if normal_path(_check_path(value)) == "/":
         raise value_error("root directory", "Use a directory below it")
     return value
 
@@ -286,8 +296,8 @@ _DNS_WORDS = "lower case letters, digits and '-', with a letter or digit first a
 _LABEL_WORDS = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
 _DNS_RULE = text_rule(DNS_LABEL, LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
 _LABEL_RULE = text_rule(LABEL_VALUE, LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
-_PATH_KEYWORDS = {"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:\x00-\x1f\x7f]*$"}
-_MOUNT_KEYWORDS = {"pattern": r"^/(?!/*$)(?!(.*/)?\.\.(/|$))[^:\x00-\x1f\x7f]*$"}
+_PATH_KEYWORDS = {"pattern": rf"^/(?!(.*/)?\.\.(/|$))[^:{_INVISIBLE}]*$"}
+_MOUNT_KEYWORDS = {"pattern": rf"^/(?!/*$)(?!(.*/)?\.\.(/|$))[^:{_INVISIBLE}]*$"}
 _PATH_RULE = Rule("path", "an absolute path without '..' and ':'", "/workspace", _PATH_KEYWORDS, _check_path)
 _TARGET = quantity_rule("10")
 _VERSIONS = ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]
@@ -358,6 +368,7 @@ PositiveCount = Annotated[int, integer_rule(1, 2)]
 NodeCount = Annotated[int, integer_rule(1, 2, highest=MAX_NODE_COUNT)]
 StartupTimeout = Annotated[int, integer_rule(1, 1800, highest=_LONGEST_STARTUP)]
 Port = Annotated[int, integer_rule(1, 8000, highest=65535)]
+UserId = Annotated[int, integer_rule(0, 1000)]
 Version = Annotated[str, Rule("version", "'v0.1' or 'v1'", "v1", {"enum": _VERSIONS}, _check_version)]
 Boolean = Annotated[bool, Rule("boolean", "'true' or 'false'", True, {"enum": _BOOLEANS}, _check_boolean, before=True)]
 CpuQuantity = Annotated[str, quantity_rule("500m")]

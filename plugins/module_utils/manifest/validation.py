@@ -11,6 +11,7 @@ from typing import Any
 
 from ..accelerators import requested
 from ._pydantic import ValidationError
+from .host_paths import HostPaths
 from .models import KINDS, Inference, JobManifest, Manifest
 from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
 from .reader import Loc, ParsedManifest, display_value, quoted, read_manifest
@@ -73,7 +74,7 @@ def _kind(source: SourceNode) -> str | ManifestError:
         hint = "Write its keys, beginning with `kind:`"
         return ManifestError.at(source.origin, source.location, "not a manifest", hint)
     value = next((value for key, value in node.entries if key.text == "kind"), None)
-    hint, shown = f"Use {enumerated(list(KINDS), 'or')}", None
+    hint, shown = f"Use {enumerated([kind for kind in KINDS if kind != 'policy'], 'or')}", None
     if value is None:
         problem = "required key is missing"
         written = next((key for key, _value in node.entries if nearest(key.text, ["kind"])), None)
@@ -174,6 +175,21 @@ def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str)
             if first is not manifest and len(errors) <= MAX_SHOWN:
                 errors.append(_claim_error(claim, manifest, earlier, first))
     return errors
+
+
+def check_host_paths(manifests: Sequence[CheckedManifest], allowed: HostPaths) -> list[ManifestError]:
+    """The errors for paths of nodes that manifests, valid apart from that, may not mount."""
+    # A dict, because the trainings of a matrix share the place of a path.
+    errors: dict[ManifestError, None] = {}
+    for manifest in manifests:
+        model = manifest.document.model if manifest.document else None
+        for number, workdir in enumerate(model.storage.workdirs if isinstance(model, JobManifest) else ()):
+            refusal = allowed.refusal(workdir.path) if workdir.claim is None else None
+            if refusal:
+                loc: Loc = ("storage", "workdirs", number, "path")
+                location, (problem, hint) = manifest.locations[loc], refusal
+                errors[ManifestError.at(manifest.origin, location, problem, hint, quoted(workdir.path, True))] = None
+    return list(errors)
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,7 @@ _SUBMIT_PERMISSIONS: _Permissions = (
     ("list watch", "events"),
     ("list watch delete deletecollection", "pods"),
     ("get", "pods/log"),
+    ("get", "namespaces"),  # In a RoleBinding, its own: the Pod Security level that it enforces.
     ("list", "resourcequotas"),
     ("get list patch", "workloads.kueue.x-k8s.io"),
 )

@@ -2,9 +2,8 @@
 """Admission: plugins in Kubernetes' order, those that change objects before validation, those that judge after it.
 
 Source: pkg/kubeapiserver/options/plugins.go (AllOrderedPlugins). Of the plugins that are on by default, those are here
-whose doings show in what the simulated cluster serves. Not here: ServiceAccount (pods get no token),
-TaintNodesByCondition (nodes are ready when they come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer),
-webhooks and policies.
+whose doings show in what the simulated cluster serves. Not here: TaintNodesByCondition (nodes are ready when they
+come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer), webhooks and policies.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from kubesim.admission import (
     pod_security,
     priority,
     resource_quota,
+    service_account,
 )
 from kubesim.admission.request import AdmissionRequest
 
@@ -29,6 +29,7 @@ Plugin = Callable[[AdmissionRequest], None]
 MUTATING: list[Plugin] = [
     namespace_lifecycle.admit,
     limit_ranger.admit,
+    service_account.admit,
     priority.admit,
     default_toleration_seconds.admit,
     # No plugin in Kubernetes: the storage of roles and bindings asks it, between this admission and validation.

@@ -18,7 +18,7 @@ from .base import Controller, Key, Object, find_condition, key_of
 from .events import EventRecorder
 from .kubelet_behavior import DEFAULT_BEHAVIOR, Behavior, Rule, behavior_of, read_option
 from .kubelet_env import ConfigError, environment
-from .kubelet_images import pull_problem
+from .kubelet_images import pull_problem, root_problem
 from .kubelet_runs import ContainerRun, PodRun, all_containers, backoff, finish, is_init, pod_text, succeeded, take_over
 from .kubelet_status import condition, render
 from .pods import is_terminal
@@ -225,6 +225,8 @@ class Kubelet(Controller):
         try:
             for container in all_containers(pod):
                 environment(self.registry, pod, container, run.ip, run.host_ip)
+                if problem := root_problem(pod, container, behavior.image_user):
+                    raise ConfigError(problem)
         except ConfigError as error:
             if run.trouble != str(error):
                 run.trouble = str(error)

@@ -27,6 +27,7 @@ class Behavior:
     sandbox_error: str = ""  #: its sandbox or network cannot be created, with this message in an event
     start_error: str = ""  #: the runtime cannot start its containers, with this message (StartError, exit code 128)
     pull_error: str = ""  #: its images cannot be pulled, with this message ("true": the usual one)
+    image_user: str = "0"  #: whom its images run as: a number, or a name, which the kubelet cannot judge
     init_seconds: float = 0.0  #: how long each init container runs
     init_exit_code: int = 0  #: how init containers end
     run_seconds: float | None = (

@@ -24,7 +24,7 @@ _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 
 
 class ConfigError(Exception):
-    """A ConfigMap, a Secret or a key that a container needs is missing: CreateContainerConfigError."""
+    """What a container is configured with is missing, or not allowed: CreateContainerConfigError."""
 
 
 def environment(registry: Registry, pod: Object, container: Object, pod_ip: str, host_ip: str) -> dict[str, str]:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which images can be pulled, and containerd's words for those that cannot."""
+"""Which images can be pulled, and containerd's words for those that cannot; whom they may run as."""
 
 from __future__ import annotations
+
+from .base import Object
 
 
 def pull_problem(image: str, ordered: str) -> str:
@@ -18,6 +20,24 @@ def pull_problem(image: str, ordered: str) -> str:
     if ordered or "does-not-exist" in image:
         return f"rpc error: code = NotFound desc = {start}{reference}: not found"
     return ""
+
+
+def root_problem(pod: Object, container: Object, image_user: str) -> str:
+    """Why a container that may not run as root would, or might (pkg/kubelet/kuberuntime, verifyRunAsNonRoot)."""
+    context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
+    if not context.get("runAsNonRoot"):
+        return ""
+    metadata, problem = pod["metadata"], ""
+    if "runAsUser" in context:
+        problem = "" if context["runAsUser"] else "container's runAsUser breaks non-root policy"
+    elif not image_user.isdecimal():
+        problem = (
+            f"container has runAsNonRoot and image has non-numeric user ({image_user}), cannot verify user is non-root"
+        )
+    elif int(image_user) == 0:
+        problem = "container has runAsNonRoot and image will run as root"
+    name = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+    return f'{problem} (pod: "{name}", container: {container["name"]})' if problem else ""
 
 
 def full_reference(image: str) -> str:

@@ -20,5 +20,15 @@ _SINCE_1_1 = (
     LaterDefault("StatefulSet", (*_MAIN, "readinessProbe")),
     LaterDefault("Job", (*_POD, "topologySpreadConstraints")),
     LaterDefault("Job", ("spec", "podFailurePolicy", "rules"), _FAILURE_RULES),
+    *(
+        LaterDefault(kind, path)
+        for kind in ("Job", "Deployment", "StatefulSet")
+        for path in (
+            (*_POD, "automountServiceAccountToken"),
+            (*_POD, "securityContext", "seccompProfile"),
+            # All of it: without its only field, an empty one would be left, and start pods anew.
+            (*_MAIN, "securityContext"),
+        )
+    ),
 )
 LATER_DEFAULTS = {"1.1": _SINCE_1_1}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ... import labels
 from ...accelerators import container_requests
 from ...manifest.models import Environment, EnvVar, JobManifest, Resources, Service
-from . import metadata, scheduling, volumes
+from . import metadata, scheduling, security, volumes
 from .job_objects import Object, sparse
 from .volumes import Volume
 
@@ -57,7 +57,7 @@ def pod_template(manifest: JobManifest, namespace: str, additions: Additions) ->
         "metadata": metadata.template_metadata(manifest, namespace),
         # Service links add variables for every Service of the namespace: thousands for hundreds of jobs, up to the
         # limit of the kernel, and some collide with a program's own (VLLM_PORT).
-        "spec": {**sparse(spec), "enableServiceLinks": False},
+        "spec": {**sparse(spec), "enableServiceLinks": False, **security.pod_fields(manifest.environment)},
     }
     return template, [*mount_warnings, *env_warnings, *_dollar_warnings(manifest.environment)]
 
@@ -106,6 +106,7 @@ def _container(manifest: JobManifest, additions: Additions, env: list[Object], m
             "env": env,
             "resources": _container_resources(manifest.resources),
             "volumeMounts": [volume.as_mount for volume in mounted],
+            **security.container_fields(environment),
             **additions.container,
         }
     )

@@ -8,6 +8,7 @@ import posixpath
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ...manifest.host_paths import normal_path
 from ...manifest.models import Resources, Storage, Workdir
 from ...quantity import canonical, parse
 from .job_objects import Object, sparse
@@ -71,10 +72,10 @@ def without_collisions(provided: Iterable[Volume], given: list[Volume]) -> tuple
 
     Two mounts at one path are invalid (pkg/apis/core/validation: mountPath "must be unique").
     """
-    taken = {volume.path.rstrip("/") for volume in given}
+    taken = {normal_path(volume.path) for volume in given}
     mounted, warnings = list(given), []
     for volume in provided:
-        if volume.path.rstrip("/") in taken:
+        if normal_path(volume.path) in taken:
             warnings.append(f"storage.workdirs mounts {volume.path}; the {volume.name} volume is not mounted there.")
         else:
             mounted.append(volume)

@@ -76,7 +76,6 @@ SPELLINGS = {
     ],
     "gpu-share: {}": [("2Gi", "2048Mi", "2147483648", "2147483648e0")],
     "shm: {}": [("16Gi", "16384Mi", "17179869184")],
-    "divisor: {}": [("1Mi", "1048576", "1024Ki"), ("1", "1e0", "1000m"), ("1m", "0.001")],
 }
 CASES = [(field, *spellings) for field, lines in SPELLINGS.items() for spellings in lines]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.host_paths import opened_directory, resolved
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.host_links import opened_directory, resolved
 
 Give = Callable[[Path], None]
 

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the processes of a pod may do. pod_levels.py has what some namespaces want beyond that. Pure."""
+
+from __future__ import annotations
+
+from ...manifest.models import Environment
+from .job_objects import Object, sparse
+
+
+def pod_fields(environment: Environment) -> Object:
+    """The fields of a pod spec: no token of a service account, the runtime's filter of system calls, and the user."""
+    account, run_as = environment.service_account, environment.run_as
+    user = sparse({"runAsUser": run_as.user, "runAsGroup": run_as.group, "fsGroup": run_as.fs_group}) if run_as else {}
+    # Not of every file of a large volume at every start.
+    policy = {"fsGroupChangePolicy": "OnRootMismatch"} if "fsGroup" in user else {}
+    return {
+        **({"serviceAccountName": account} if account else {}),
+        "automountServiceAccountToken": account is not None,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, **user, **policy},
+    }
+
+
+def container_fields(environment: Environment) -> Object:
+    """The fields of a container."""
+    return {"securityContext": {"allowPrivilegeEscalation": environment.allow_sudo}}
