@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hypothesis strategies for manifests, from the models: right values, values at the edges of their rules, and wrong ones."""
+"""Hypothesis strategies for manifests, from the models: right values, values at the edges, and wrong ones."""
 
 from __future__ import annotations
 

@@ -26,19 +26,27 @@ _TABLES = ROOT / "tests" / "unit" / "plugins" / "module_utils" / "manifest"
 # Values at the edges of what YAML, the models and Kubernetes take.
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 63, 64, 253, 7500, 7501, 65535, 65536, 100_001, 604_800, 2**31 - 1, 2**31, 2**63,
-    0.5, 1e30, "", " ", "0", "1", "-1", "+1", "010", "1:30", "0x10", "1_000", "1e3", "1E3", "1e30", "1e-3", "0.0001m", "1n",
-    "1000m", "1001m", "0.1", ".5", "5.", "1Gi", "1gi", "1GB", "1024Mi", "1073741824", "8Ei", "7Ei", "1E", "999999999999999999",
-    "9223372036854775807", "9223372036854775808", "9" * 64, "1Ki", "100%", "80%", "true", "yes", "No", "null", "~", "a", "A",
-    "a" * 52, "a" * 53, "a" * 63, "a" * 64, "a" * 253, "a" * 254, "x" * 300, "a.b", "a-b", "-a", "a-", "a_b", "a b", "a/b", "a:b",
-    "a\nb", "a\tb", "a\x00b", "\u202e", "é", "漢字", "😀", ".", "..", "...", "../..", "/", "//", "/.", "/..", "/a/../b", "/a//b", "/a/",
-    "/dev/shm", "/dev/shm/", "/a:b", "/a b", "/é", "a" * 2000, "$(matrix.lr)", "$(matrix.)", "$$(matrix.lr)", "$(A)", "$$",
-    "{{ lookup('pipe', 'id') }}", "default", "kube-system", "gpuctl-system", "high", "training", "v1", "0.1", "cpu", "gpu_utilization",
-    "limits.cpu", "requests.memory", "limits.hugepages-2Mi", "limits.nvidia.com/gpu", "status.podIP", "status.hostIPs", "status.phase",
-    "metadata.labels", "metadata.labels['a']", "metadata.labels['a/b/c']", "metadata.annotations['A/b']", "spec.host", "spec.host['a']",
-    "registry.example.com:5000/a/b:tag@sha256:" + "a" * 64, "A/b", "a" * 512, [], [None], [[]], {}, {"a": {}}, [1, 2], ["a", "a"],
-    {"name": "a", "key": "b"}, {"secretKeyRef": {"name": "a", "key": "b.c"}}, {"configMapKeyRef": {"name": "a", "key": "."}},
-    {"fieldRef": {"fieldPath": "metadata.name"}}, {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}},
+    0.5, 1e30, "", " ", "0", "1", "-1", "+1", "010", "1:30", "0x10", "1_000", "1e3", "1E3", "1e30", "1e-3", "0.0001m",
+    "1n", "1000m", "1001m", "0.1", ".5", "5.", "1Gi", "1gi", "1GB", "1024Mi", "1073741824", "8Ei", "7Ei", "1E",
+    "999999999999999999", "9223372036854775807", "9223372036854775808", "9" * 64, "1Ki", "100%", "80%", "true", "yes",
+    "No", "null", "~", "a", "A", "a" * 52, "a" * 53, "a" * 63, "a" * 64, "a" * 253, "a" * 254, "x" * 300, "a.b",
+    "a-b", "-a", "a-", "a_b", "a b", "a/b", "a:b", "a\nb", "a\tb", "a\x00b", "\u202e", "é", "漢字", "😀", ".", "..",
+    "...", "../..", "/", "//", "/.", "/..", "/a/../b", "/a//b", "/a/", "/dev/shm", "/dev/shm/", "/a:b", "/a b", "/é",
+    "a" * 2000, "$(matrix.lr)", "$(matrix.)", "$$(matrix.lr)", "$(A)", "$$", "{{ lookup('pipe', 'id') }}", "default",
+    "kube-system", "gpuctl-system", "high", "training", "v1", "0.1", "cpu", "gpu_utilization", "limits.cpu",
+    "requests.memory", "limits.hugepages-2Mi", "limits.nvidia.com/gpu", "status.podIP", "status.hostIPs",
+    "status.phase", "metadata.labels", "metadata.labels['a']", "metadata.labels['a/b/c']",
+    "metadata.annotations['A/b']", "spec.host", "spec.host['a']",
+    "registry.example.com:5000/a/b:tag@sha256:" + "a" * 64, "A/b", "a" * 512, [], [None], [[]], {}, {"a": {}}, [1, 2],
+    ["a", "a"], {"name": "a", "key": "b"}, {"secretKeyRef": {"name": "a", "key": "b.c"}},
+    {"configMapKeyRef": {"name": "a", "key": "."}}, {"fieldRef": {"fieldPath": "metadata.name"}},
+    {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}},
     {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1000Ki"}}, {"lr": [1, 2]},
+)  # fmt: skip
+
+_BYTES = (
+    b"", b"\t", b"\n", b" ", b":", b": ", b"- ", b"#", b"{", b"}", b"[", b"]", b"&a ", b"*a", b"!!str ", b"---\n", b"'",
+    b'"', b"|", b">", b"%", b"@", b"`", b"<<: *a",
 )  # fmt: skip
 
 Tree = Any
@@ -96,8 +104,7 @@ def _damaged(rng: random.Random, text: str) -> str:
     for _time in range(rng.choice((1, 1, 2, 4, 16))):
         at = rng.randrange(len(content) + 1)
         end = min(len(content), at + rng.choice((0, 1, 1, 2, 8)))
-        new = rng.choice((b"", b"\t", b"\n", b" ", b":", b": ", b"- ", b"#", b"{", b"}", b"[", b"]", b"&a ", b"*a", b"!!str ", b"---\n", b"'", b'"',
-                          b"|", b">", b"%", b"@", b"`", b"<<: *a", bytes(content[at:end]) * 2, bytes([rng.randrange(256)])))  # fmt: skip
+        new = rng.choice((*_BYTES, bytes(content[at:end]) * 2, bytes([rng.randrange(256)])))
         content[at:end] = new
     return content.decode("utf-8", "replace")
 

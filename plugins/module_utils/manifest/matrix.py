@@ -32,6 +32,7 @@ _PREFIX = "$(matrix."
 _PLACEHOLDER = re.compile(r"\$\$|\$\(matrix\.(?P<parameter>[^()]*)\)")
 _HASH_LENGTH = 8
 _MOST_LISTED = 12
+_SHORTEST_SECRET = 8
 
 Combination = Mapping[str, str]
 AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
@@ -69,7 +70,7 @@ def _validated_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]
         return [template]
     trainings = math.prod(map(len, matrix.values()))
     budget.spend("manifests", trainings - 1)
-    budget.spend("values", _size(manifest) * (trainings - 1))
+    budget.spend("values", _size_without_matrix(manifest) * (trainings - 1))
     known: set[ManifestError] = set()
     checked: list[CheckedManifest] = []
     for training in _expanded(manifest, template.data["job"]["name"], matrix):
@@ -92,11 +93,19 @@ def source_secrets(manifest: Node) -> set[str]:
         for key, value in matrix.entries
         if isinstance(value, ListNode)
     }
-    if max(map(len, values.values()), default=0) * _size(manifest) > LIMITS["values"]:
-        return found.union(*values.values())  # rather too much than nothing
+    most = max(map(len, values.values()), default=0)
+    if most * (len(values) + _size_without_matrix(manifest)) > LIMITS["values"]:
+        # Without filling each in: any that could be a secret, as a learning rate or a seed could not.
+        return found | {text for texts in values.values() for text in texts if len(text) >= _SHORTEST_SECRET}
     for row in itertools.zip_longest(*values.values(), fillvalue=""):
         found |= source_secret_values(_with_values(manifest, dict(zip(values, row, strict=True))))
     return found
+
+
+def _size_without_matrix(manifest: Node) -> int:
+    """The number of values in each training of a matrix."""
+    blocks = manifest.entries if isinstance(manifest, MapNode) else ()
+    return sum(_size(value) for name, value in blocks if name.text != "matrix")
 
 
 def _size(node: Node) -> int:

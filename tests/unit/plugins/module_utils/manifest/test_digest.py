@@ -84,9 +84,6 @@ def spelled(field: str, text: str) -> Any:
     given = field.format(text)
     if field.startswith("shm"):
         return model({"storage": f"{{{given}}}"})
-    if field.startswith("divisor"):
-        source = f"{{resourceFieldRef: {{resource: limits.memory, {given}}}}}"
-        return model({"environment": f"{{image: x, env: [{{name: A, valueFrom: {source}}}]}}"})
     others = [other for other in ("cpu: 2", "memory: 2Gi") if not field.startswith(other.partition(":")[0])]
     return model({"resources": f"{{{', '.join([*others, given])}}}"})
 
