@@ -178,7 +178,7 @@ def length_rule(longest: int, noun: str, example: str) -> Rule:
             raise value_error(f"too long ({len(value)} characters)", f"Use at most {longest} characters")
         return value
 
-    return Rule(noun, f"at most {longest} characters", example, {"maxLength": longest}, check)
+    return Rule(noun, "text", example, {"maxLength": longest}, check)
 
 
 def text_rule(pattern: str, longest: int, noun: str, words: str, example: str) -> Rule:
@@ -297,7 +297,7 @@ _LABEL_WORDS = "letters, digits, '-', '_' and '.', with a letter or digit first 
 _DNS_RULE = text_rule(DNS_LABEL, LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
 _LABEL_RULE = text_rule(LABEL_VALUE, LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
 _PATH_KEYWORDS = {"pattern": rf"^/(?!(.*/)?\.\.(/|$))[^:{_INVISIBLE}]*$"}
-_MOUNT_KEYWORDS = {"pattern": rf"^/(?!/*$)(?!(.*/)?\.\.(/|$))[^:{_INVISIBLE}]*$"}
+_MOUNT_KEYWORDS = {"pattern": rf"^/(?!(\.?/)*\.?$)(?!(.*/)?\.\.(/|$))[^:{_INVISIBLE}]*$"}
 _PATH_RULE = Rule("path", "an absolute path without '..' and ':'", "/workspace", _PATH_KEYWORDS, _check_path)
 _TARGET = quantity_rule("10")
 _VERSIONS = ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]
