@@ -98,13 +98,14 @@ options:
   request_timeout:
     description:
       - Number of seconds that a task waits for an API server that does not answer, all of its requests and their retries
-        together. The default is 60. A request that is not answered within half of the time that is left is sent again.
+        together. The default is 60, the maximum 86400. A request that is not answered within half of the time that is left is sent
+        again.
       - If unset, E(K8S_AUTH_REQUEST_TIMEOUT) is used.
     type: int
   retries:
     description:
       - Number of times to retry a request, with increasing delays, when the API server is overloaded or drops the
-        connection, or when something else answers in its place. The default is 5.
+        connection, or when something else answers in its place. The default is 5, the maximum 100.
       - A server that has answered before and then cannot be reached is probably restarting. Unless O(retries) is 0, the task
         waits for it as long as O(request_timeout) allows.
       - If unset, E(K8S_AUTH_RETRIES) is used.
@@ -137,6 +138,7 @@ options:
     description:
       - Maximum number of concurrent requests. Independent objects, such as jobs, nodes or namespaces, are written
         concurrently. The steps of one job stay in order.
+      - The maximum is 200, the number of writes that an API server processes at once by default.
       - If the server responds with C(429 Too Many Requests), all requests pause for the time that it asks for.
     type: int
     default: 10

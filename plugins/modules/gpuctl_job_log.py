@@ -69,7 +69,9 @@ options:
     type: bool
     default: false
   grep:
-    description: Read only lines that contain a match of this Python regular expression.
+    description:
+      - Read only lines that contain a match of this Python regular expression.
+      - The task fails if that takes too long, as it can with repetitions within repetitions such as V((a+)+).
     type: str
   timestamps:
     description: Whether to prefix each line with its timestamp.

@@ -71,7 +71,8 @@ def preload(module: str) -> None:
         for found in iter_modules(folder.__path__):
             import_module(f"{folder.__name__}.{found.name}")
     libraries = ["urllib3.util.ssl_", "yaml", *(["websocket"] if "remote_path" in options else [])]
-    for name in (*libraries, f"{_PLUGINS}.module_utils.kube.tls"):
+    parts = (f"{_PLUGINS}.module_utils.kube.{name}" for name in ("metered", "tls"))
+    for name in (*libraries, *parts):
         import_module(name)
 
 
