@@ -24,7 +24,10 @@ from .manifest.problems import ManifestErrors, MissingLibrary
 from .options import OptionsT
 
 if TYPE_CHECKING:
-    pass
+    from .kube.shapes import OddObject
+
+_NAMED = 10  # objects that cannot be read, by name
+
 
 
 class TaskFailed(Exception):
@@ -74,6 +77,18 @@ class Task(Generic[OptionsT]):
         if self._client is not None:
             discard_client(self._client)
 
+    def odd_objects(self) -> list[OddObject]:
+        """What the lists of this task have left out, because it cannot be read."""
+        return list(self._client.odd_objects.values()) if self._client else []
+
+    def warn_of_odd_objects(self) -> None:
+        """One warning for each, so that nobody mistakes them for missing."""
+        odd = self.odd_objects()
+        for each in odd[:_NAMED]:
+            self.warn(each.sentence)
+        if len(odd) > _NAMED:
+            self.warn(f"{len(odd) - _NAMED} other objects cannot be read either.")
+
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
         """Ansible's ``diff`` entries; ``parts`` is only called in diff mode."""
         return list(parts()) if self.diff_mode else []
@@ -109,7 +124,10 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     task.mask(connection_secrets(task.params))
     try:
         with _infrequent_gc():
-            return spec.run(task)
+            try:
+                return spec.run(task)
+            finally:
+                task.warn_of_odd_objects()
     except MissingLibrary as problem:
         return _failure(missing_required_lib(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect

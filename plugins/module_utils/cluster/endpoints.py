@@ -35,11 +35,13 @@ def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None, 
     urls = []
     for service in objects:
         spec = service.get("spec", {})
-        if service["kind"] != "Service" or spec.get("clusterIP") == "None":
+        ports = spec.get("ports")
+        if service["kind"] != "Service" or spec.get("clusterIP") == "None" or not ports:  # as of type ExternalName
             continue
-        port = spec["ports"][0]
+        port = ports[0]
         for ingress in service.get("status", {}).get("loadBalancer", {}).get("ingress") or ():
-            urls.append(_url(ingress.get("hostname") or ingress.get("ip"), port["port"], path))
+            if host := ingress.get("hostname") or ingress.get("ip"):
+                urls.append(_url(host, port["port"], path))
         if port.get("nodePort") and node_address:
             urls.append(_url(node_address, port["nodePort"], path))
         metadata = service["metadata"]

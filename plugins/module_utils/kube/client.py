@@ -22,6 +22,7 @@ from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError
 from .exec import ExecResult, exec_path, run_command
 from .resources import POD, Resource, resource_of
+from .shapes import OddObject, oddity
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
 from .watch import READ_TIMEOUT, Watch
 
@@ -46,6 +47,8 @@ class Client:
         self.concurrency = connection.concurrency  # the number of requests to send at once
         self._request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
+        # What lists have left out since the task began, by kind, namespace and name.
+        self.odd_objects: dict[tuple[str, str | None, str], OddObject] = {}
 
     def abort(self) -> None:
         """Send no more requests, from any thread."""
@@ -87,7 +90,7 @@ class Client:
 
         def read() -> list[T]:
             pages = self._pages(resource, namespace, labels, fields, accept)
-            return [slim(obj) for page in pages for obj in _items(resource, page)]
+            return [slim(obj) for page in pages for obj in self._items(resource, page, metadata_only=metadata_only)]
 
         return _again_if_expired(read)
 
@@ -98,7 +101,7 @@ class Client:
 
         def read() -> tuple[list[dict[str, Any]], str]:
             pages = list(self._pages(resource, namespace, labels, fields, JSON))
-            objects = [obj for page in pages for obj in _items(resource, page)]
+            objects = [obj for page in pages for obj in self._items(resource, page)]
             return objects, pages[-1]["metadata"]["resourceVersion"]
 
         return _again_if_expired(read)
@@ -106,7 +109,14 @@ class Client:
     def list_first(self, resource: Resource, limit: int = 1) -> list[dict[str, Any]]:
         """At most ``limit`` objects of a kind, in one request: a sample."""
         page = self._transport.request("GET", resource.path(), Expected(f"{resource.kind}List"), {"limit": str(limit)})
-        return _items(resource, page)
+        return self._items(resource, page)
+
+    def is_readable(self, resource: Resource, obj: Any, *, metadata_only: bool = False) -> bool:
+        """Whether the object is like its kind; one that is not is kept in mind (see shapes.py)."""
+        odd = oddity(resource, obj, metadata_only=metadata_only)
+        if odd is not None:
+            self.odd_objects[odd[:3]] = odd
+        return odd is None
 
     def watch(
         self,
@@ -272,6 +282,14 @@ class Client:
         expected = Expected(f"{resource.kind}List", or_status=True)
         self._transport.request("DELETE", resource.path(namespace), expected, {"labelSelector": labels}, options)
 
+    def _items(
+        self, resource: Resource, page: Mapping[str, Any], *, metadata_only: bool = False
+    ) -> list[dict[str, Any]]:
+        """The objects of a list, with the apiVersion and kind that the server omits from each."""
+        identity = {"apiVersion": resource.api_version, "kind": resource.kind}
+        items = ({**identity, **item, **identity} if isinstance(item, dict) else identity for item in page.get("items") or ())
+        return [obj for obj in items if self.is_readable(resource, obj, metadata_only=metadata_only)]
+
     def _pages(
         self, resource: Resource, namespace: str | None, labels: str, fields: str, accept: str
     ) -> Iterator[dict[str, Any]]:
@@ -304,11 +322,6 @@ def _again_if_expired(read: Callable[[], T]) -> T:
         return read()
 
 
-def _items(resource: Resource, page: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The objects of a list, with the apiVersion and kind that the server omits from each."""
-    return [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.get("items") or ()]
-
-
 def _write_query(dry_run: bool) -> dict[str, str]:
     return {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
 
@@ -332,6 +345,7 @@ def cached_client(params: Mapping[str, Any], environ: Mapping[str, str]) -> Clie
     if key not in _CLIENTS:
         _CLIENTS[key] = Client(resolve_connection(params, environ))
     _CLIENTS[key].begin_task()
+    _CLIENTS[key].odd_objects.clear()
     return _CLIENTS[key]
 
 

@@ -27,7 +27,10 @@ def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
     client, name = task.client(), task.options.name
     nodes, uses = read_nodes_with_usage(client)
     declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
-    rows = pool_rows({pool: declaration.description for pool, declaration in declared.items()}, nodes, uses)
+    problems = {pool: declaration.problem for pool, declaration in declared.items()}
+    problems |= {odd.name.removeprefix("pool-"): odd.sentence for odd in task.odd_objects() if odd.kind == CONFIG_MAP.kind}
+    descriptions = {pool: declared[pool].description if pool in declared else None for pool in problems}
+    rows = [{**row, "problem": problems.get(row["name"])} for row in pool_rows(descriptions, nodes, uses)]
     return {"changed": False, "results": [row for row in rows if not name or row["name"] == name]}
 
 

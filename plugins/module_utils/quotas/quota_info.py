@@ -8,10 +8,11 @@ from typing import Any
 
 from ..kube.concurrency import run_concurrently
 from ..kube.resources import RESOURCE_QUOTA
+from ..kube.shapes import OddObject
 from ..labels import MANAGED, QUOTA
 from ..options import Options, option
 from ..task import ModuleSpec, Task
-from .usage import description_of, over_quota, quota_name_of, usage
+from .usage import description_of, over_quota, quota_keys, quota_name_of, usage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,10 @@ class QuotaInfoOptions(Options):
 def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
     """Sends one list request for the whole cluster, or one for each of the given namespaces."""
     found = sorted(_read(task), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
-    return {"changed": False, "results": [_row(obj, full=task.options.full) for obj in found]}
+    rows = [_row(obj, full=task.options.full) for obj in found]
+    # Which quota an object belongs to that cannot be read, its labels may not say.
+    rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == RESOURCE_QUOTA.kind]
+    return {"changed": False, "results": rows}
 
 
 MODULE = ModuleSpec(QuotaInfoOptions, run)
@@ -43,6 +47,12 @@ def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     return [obj for objects in found for obj in objects if name is None or quota_name_of(obj) == name]
 
 
+def _odd_row(odd: OddObject) -> dict[str, Any]:
+    """The row of a ResourceQuota that cannot be read."""
+    where = {"name": None, "namespace": odd.namespace, "description": None}
+    return {**where, **dict.fromkeys(quota_keys()), "over_quota": [], "problem": odd.sentence}
+
+
 def _row(obj: dict[str, Any], *, full: bool) -> dict[str, Any]:
     return {
         "name": quota_name_of(obj),
@@ -50,5 +60,6 @@ def _row(obj: dict[str, Any], *, full: bool) -> dict[str, Any]:
         "description": description_of(obj),
         **usage(obj),
         "over_quota": over_quota(obj),
+        "problem": None,
         **({"object": obj} if full else {}),
     }

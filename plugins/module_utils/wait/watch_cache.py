@@ -139,7 +139,9 @@ class WatchCache:
     def change(self, query: WatchQuery, event: Mapping[str, Any]) -> None:
         obj = event["object"]
         name = obj["metadata"]["name"]
-        if event["type"] == "DELETED":
+        if not self.client.is_readable(query.resource, obj):
+            self._copy[query].pop(name, None)
+        elif event["type"] == "DELETED":
             self._copy[query].pop(name, None)
             self._deleted[query][name] = obj
         else:
