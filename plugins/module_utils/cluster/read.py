@@ -229,6 +229,8 @@ def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str 
         if error.is_forbidden:
             return None, f"reading {where} is forbidden"
         raise
+    if secret is not None and not client.is_readable(SECRET, secret):
+        return None, f"Secret {place.name} cannot be read"
     data = (secret or {}).get("data") or {}
     if place.key not in data:
         return None, f"{where} not found"
