@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _NAMED = 10  # objects that cannot be read, by name
 
 
-
 class TaskFailed(Exception):
     """The task failed: the message for the user, and the result up to then."""
 

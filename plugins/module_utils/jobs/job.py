@@ -28,6 +28,7 @@ class JobOptions(ConcurrencyOptions):
     rerun: str = option("str", choices=list(RERUN), default="on_change")
     on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
     force: bool = option("bool", default=False)
+    takeover: bool = option("bool", default=False)
     force_conflicts: bool = option("bool", default=False)
     wait: bool = option("bool", default=False)
     wait_for: str = option("str", choices=["scheduled", "ready", "complete"], default="ready")

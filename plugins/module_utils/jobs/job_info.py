@@ -194,7 +194,8 @@ def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
     name = task.options.name
     if not name:
         return {""}
-    return {f"{APP}={name}" if APP in (obj["metadata"].get("labels") or {}) else f"job-name={name}" for obj in workloads.values()}
+    labels = (obj["metadata"].get("labels") or {} for obj in workloads.values())
+    return {f"{APP}={name}" if APP in own else f"job-name={name}" for own in labels}
 
 
 def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.read import ByJob, JobId, existing_priority_classes, read_jobs, read_pods
 from ..cluster.related import is_unfinished
-from ..cluster.status import is_admitted_by_kueue
+from ..cluster.status import is_admitted_by_kueue, is_terminating
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, active_objects, plan_deletion, plan_job, step_for
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
-from ..labels import JOB_TYPE, KUEUE_JOB_UID
+from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
 from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
@@ -25,6 +25,7 @@ from .objects.former_versions import LATER_DEFAULTS
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
 from .select import SelectedJob
+from .submitter import Ownership, keep_submitter
 from .transitions import LiveJob, TransitionRefused
 
 if TYPE_CHECKING:
@@ -42,16 +43,30 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     task.mask(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
     classes = existing_priority_classes(client)
     now = datetime.now(timezone.utc)
-    plans = []
+    ownership = Ownership(task)
+    plans: list[Plan] = []
+    blockers: list[tuple[Plan, str]] = []
     for job in jobs:
-        plan = plan_job(job.name, job.namespace, job.kind or "", job.objects, live[job.id], LATER_DEFAULTS)
+        desired = keep_submitter(job.objects, live[job.id])
+        plan = plan_job(job.name, job.namespace, job.kind or "", desired, live[job.id], LATER_DEFAULTS)
         if job.manifest is not None:
-            plan = plan_rerun(plan, job.manifest, live[job.id], ledger.entry(*job.id), task.options.rerun, now)
+            entry, writer = ledger.entry(*job.id), ledger.writer(*job.id)
+            plan = plan_rerun(plan, job.manifest, live[job.id], entry, task.options.rerun, now, writer)
+            if plan.ended and not live[job.id] and not writer.is_gpuctl:
+                task.warn(
+                    f"training {job.name} in namespace {job.namespace} is not run, because ConfigMap {LEDGER} has an "
+                    f"entry for it. {FIELD_MANAGER} did not write that entry: {writer}. Nothing else shows that the "
+                    f"training ever ran. Set rerun to always to run it, or delete the entry."
+                )
         needed = None if plan.ended else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
+        if any(step.action is not Action.UNCHANGED for step in plan.steps):
+            blockers += _of_somebody_else(plan, live[job.id], ownership)
+            plan = ownership.signed(plan)
         plans.append(plan)
+    plans = block_plans(plans, blockers, task.options.continue_on_error)
     plans = _after_predecessors(task, _validated(task, plans))
     for job, plan in zip(jobs, plans, strict=True):
         if plan.changed:  # Unchanged jobs do not repeat their warnings at every run.
@@ -64,6 +79,7 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     left = _pods_left(task, live) if task.options.force else {}
+    ownership = Ownership(task)
     plans: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []
     for job in jobs:
@@ -73,6 +89,7 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
         plan = plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in pods)))
         if job.kind and kinds and job.kind not in kinds:
             blockers.append((plan, _of_another_kind(kinds[0])))
+        blockers += _of_somebody_else(plan, live[job.id], ownership)
         plans.append(plan)
     blockers += unmanaged_workloads((plan for plan in plans if not plan.steps), client)
     return block_plans(plans, blockers, task.options.continue_on_error)
@@ -105,10 +122,12 @@ def plan_transition(
     plans: list[Plan] = []
     missing: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []
+    ownership = Ownership(task)
     for job in jobs:
         plan, found = Plan(job.name, job.namespace, job.kind), live.get(job.id)
         if found is None and job.id in copies and job.kind in (None, "training"):
             plan = plan_job(job.name, job.namespace, "training", copies[job.id].objects, objects[job.id])
+            blockers += _of_somebody_else(plan, copies[job.id].objects, ownership)
         elif found is None:
             missing.append(plan)
         elif job.kind not in (None, found.kind):
@@ -121,6 +140,7 @@ def plan_transition(
                 )
             try:
                 plan = transition(found, task.options)
+                blockers += _of_somebody_else(plan, found.objects, ownership) if plan.changed else ()
             except TransitionRefused as problem:
                 blockers.append((plan, str(problem)))
         plans.append(plan)
@@ -209,6 +229,12 @@ def _validated(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
         keep_going=task.options.continue_on_error,
         warn=task.warn,
     )
+
+
+def _of_somebody_else(plan: Plan, objects: Iterable[Mapping[str, Any]], ownership: Ownership) -> list[tuple[Plan, str]]:
+    """A blocker for the workload among the objects of a job, if somebody else submitted it."""
+    workloads = (obj for obj in objects if obj["kind"] in WORKLOAD_KINDS and not is_terminating(obj))
+    return [(plan, refusal) for obj in workloads if (refusal := ownership.refusal(obj))][:1]
 
 
 def _of_another_kind(kind: str) -> str:

@@ -20,12 +20,13 @@ from ..labels import (
     FIELD_MANAGER,
     GPU_TYPE,
     JOB_TYPE,
-    MANAGED_BY,
     MAIN_CONTAINER,
+    MANAGED_BY,
     POOL,
     PRIORITY,
     job_name_of,
 )
+from .submitter import submitter_title
 
 UNKNOWN = "Unknown"
 """The status of what cannot be read."""
@@ -53,6 +54,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "memory": requests.get("memory"),
         "image": container.get("image"),
         "description": (metadata.get("annotations") or {}).get(DESCRIPTION),
+        "submitted_by": submitter_title(workload),
         "managed": labels.get(MANAGED_BY) == FIELD_MANAGER,
         "workload": f"{workload['kind']}/{metadata['name']}",
         "created_at": metadata["creationTimestamp"],

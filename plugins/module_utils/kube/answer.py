@@ -86,7 +86,10 @@ def read_json(data: bytes) -> dict[str, Any] | None:
     """The object that the data are in JSON; None for anything else."""
     try:
         decoded = json.loads(data)
-    except ValueError:
+    except (
+        RecursionError,
+        ValueError,
+    ):  # Tenants may nest a ControllerRevision deeply.
         return None
     return decoded if isinstance(decoded, dict) else None
 

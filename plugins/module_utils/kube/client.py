@@ -21,7 +21,7 @@ from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError
 from .exec import ExecResult, exec_path, run_command
-from .resources import POD, Resource, resource_of
+from .resources import POD, SELF_SUBJECT_REVIEW, Resource, resource_of
 from .shapes import OddObject, oddity
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
 from .watch import READ_TIMEOUT, Watch
@@ -47,6 +47,7 @@ class Client:
         self.concurrency = connection.concurrency  # the number of requests to send at once
         self._request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
+        self._user_name: str | None = None
         # What lists have left out since the task began, by kind, namespace and name.
         self.odd_objects: dict[tuple[str, str | None, str], OddObject] = {}
 
@@ -150,6 +151,22 @@ class Client:
         # Not the path of the group itself: that of a missing one is answered in plain text, as a load balancer would.
         groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"]
         return next((found["preferredVersion"]["groupVersion"] for found in groups if found["name"] == group), None)
+
+    def user_name(self) -> str | None:
+        """The user that the server takes this client for. Servers before Kubernetes 1.28 do not say: None."""
+        if self._user_name is None:
+            path, kind = SELF_SUBJECT_REVIEW.path(), SELF_SUBJECT_REVIEW.kind
+            review = {"apiVersion": SELF_SUBJECT_REVIEW.api_version, "kind": kind}
+            try:
+                answer = self._transport.request("POST", path, Expected(kind), body=review)
+                self._user_name = str(answer["status"]["userInfo"]["username"])
+            except (KeyError, TypeError):
+                return None
+            except ApiError as error:
+                if not error.is_forbidden and error.status != 404:
+                    raise
+                return None
+        return self._user_name
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
         """One object, or None."""
@@ -287,8 +304,9 @@ class Client:
     ) -> list[dict[str, Any]]:
         """The objects of a list, with the apiVersion and kind that the server omits from each."""
         identity = {"apiVersion": resource.api_version, "kind": resource.kind}
-        items = ({**identity, **item, **identity} if isinstance(item, dict) else identity for item in page.get("items") or ())
-        return [obj for obj in items if self.is_readable(resource, obj, metadata_only=metadata_only)]
+        items = (item if isinstance(item, dict) else {} for item in page.get("items") or ())
+        objects = ({**identity, **item, **identity} for item in items)
+        return [obj for obj in objects if self.is_readable(resource, obj, metadata_only=metadata_only)]
 
     def _pages(
         self, resource: Resource, namespace: str | None, labels: str, fields: str, accept: str

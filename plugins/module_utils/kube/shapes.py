@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..quantity import parse
@@ -53,13 +54,13 @@ class UnreadableObject(KubeError):
         super().__init__(odd.sentence)
 
 
-def oddity(resource: Resource, obj: dict[str, Any], *, metadata_only: bool = False) -> OddObject | None:
+def oddity(resource: Resource, obj: Any, *, metadata_only: bool = False) -> OddObject | None:
     """Why an object of the kind cannot be read; None if it can. Removes its fields that are null."""
     check = _metadata_of(resource.namespaced) if metadata_only else _shape_of(resource.kind, resource.namespaced)
     try:
         check(obj)
     except Unlike as problem:
-        metadata = obj.get("metadata")
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
         known = metadata if isinstance(metadata, dict) else {}
         namespace = known.get("namespace")
         place = str(namespace) if namespace is not None else None
@@ -173,9 +174,8 @@ def _values(check: Check) -> Check:
     return check_values
 
 
-def _fields(required: Mapping[str, Check] | None = None, **optional: Check) -> Check:
-    """An object with these fields; others are not looked at."""
-    needed = required or {}
+def _fields(needed: Mapping[str, Check] = MappingProxyType({}), /, **optional: Check) -> Check:
+    """An object with these fields; others are not looked at. Those in ``needed`` must be there."""
     checks = [(name, check, name in needed) for name, check in {**optional, **needed}.items()]
 
     def check_fields(value: Any) -> None:
@@ -213,18 +213,14 @@ _CONTAINER = _fields(
     args=_TEXTS,
     workingDir=_text,
     env=_each(
-        _fields(
-            {"name": _text}, value=_text, valueFrom=_fields(secretKeyRef=_REFERENCE, configMapKeyRef=_REFERENCE)
-        )
+        _fields({"name": _text}, value=_text, valueFrom=_fields(secretKeyRef=_REFERENCE, configMapKeyRef=_REFERENCE))
     ),
     resources=_RESOURCES,
     restartPolicy=_text,
 )
 _CONTAINERS = _each(_CONTAINER, least=1)
 _NODE_TERM = _fields(matchExpressions=_each(_fields(key=_text, operator=_text)))
-_NODE_AFFINITY = _fields(
-    requiredDuringSchedulingIgnoredDuringExecution=_fields(nodeSelectorTerms=_each(_NODE_TERM))
-)
+_NODE_AFFINITY = _fields(requiredDuringSchedulingIgnoredDuringExecution=_fields(nodeSelectorTerms=_each(_NODE_TERM)))
 _POD_SPEC = _fields(
     {"containers": _CONTAINERS},
     initContainers=_each(_CONTAINER),
@@ -334,9 +330,7 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
     "Node": (
         {},
         {
-            "spec": _fields(
-                unschedulable=_flag, taints=_each(_fields({"key": _text, "effect": _text}, value=_text))
-            ),
+            "spec": _fields(unschedulable=_flag, taints=_each(_fields({"key": _text, "effect": _text}, value=_text))),
             "status": _fields(
                 allocatable=_QUANTITIES,
                 conditions=_CONDITIONS,
@@ -402,7 +396,5 @@ def _metadata(namespaced: bool, *, dated: bool) -> Check:
         labels=_LABELS,
         annotations=_LABELS,
         ownerReferences=_each(_fields({"kind": _text, "name": _text, "uid": _text})),
-        managedFields=_each(
-            _fields(manager=_text, operation=_text, subresource=_text, time=_time, fieldsV1=_object)
-        ),
+        managedFields=_each(_fields(manager=_text, operation=_text, subresource=_text, time=_time, fieldsV1=_object)),
     )

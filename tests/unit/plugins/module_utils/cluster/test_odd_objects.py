@@ -65,7 +65,10 @@ def _service_workload(kind: str, name: str, job_kind: str) -> Object:
             "name": "main",
             "image": "reg/ml:v1",
             "args": ["--ServerApp.token=$(T)"],
-            "env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}, {"name": "A", "value": "1"}],
+            "env": [
+                {"name": "T", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                {"name": "A", "value": "1"},
+            ],
             "resources": {"requests": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}},
         }
     ]
@@ -120,7 +123,8 @@ def _events() -> list[Object]:
             "series": {"count": 3, "lastObservedTime": LATER},
         }
 
-    refused = "exceeded quota: team, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=0, limited: requests.nvidia.com/gpu=0"
+    gpu = "requests.nvidia.com/gpu"
+    refused = f"exceeded quota: team, requested: {gpu}=1, used: {gpu}=0, limited: {gpu}=0"
     return [
         event(1, "Pod", "lab-0", "Unhealthy", "Readiness probe failed"),
         event(2, "Job", "train", "FailedCreate", refused),
@@ -133,7 +137,11 @@ def _service(job: str, kind: str) -> Object:
     metadata = {"name": f"svc-{job}", "namespace": "ml", "creationTimestamp": CREATED}
     ports = [{"name": "http", "port": 8000, "nodePort": 30001, "protocol": "TCP"}]
     status = {"loadBalancer": {"ingress": [{"ip": "10.0.0.9"}]}}
-    obj = {"metadata": metadata, "spec": {"type": "NodePort", "clusterIP": "10.2.0.1", "ports": ports}, "status": status}
+    obj = {
+        "metadata": metadata,
+        "spec": {"type": "NodePort", "clusterIP": "10.2.0.1", "ports": ports},
+        "status": status,
+    }
     return _named(obj, f"svc-{job}", job, kind)
 
 
@@ -209,7 +217,9 @@ class _Transport:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def request(self, method: str, path: str, expected: Any, query: Mapping[str, str] | None = None, **_: Any) -> Object:
+    def request(
+        self, method: str, path: str, expected: Any, query: Mapping[str, str] | None = None, **_: Any
+    ) -> Object:
         assert method == "GET", f"a module that only reads sent {method} {path}"
         plural = next((part for part in path.split("/") if part in self.world), path.rpartition("/")[2])
         if not expected.kind.endswith("List"):
@@ -300,14 +310,22 @@ def _as_of(job: str, obj: Object) -> Object:
 
 
 # What a module is, which kinds it reads, the name of a row, and what of a row may depend on other objects.
-READERS: dict[str, tuple[Callable[[World], tuple[Object, list[str]]], str, str, tuple[str, ...]]] = {
-    "job_info": (_info, "jobs deployments statefulsets pods events services horizontalpodautoscalers nodes secrets", "name", ("reason", "access_urls")),
+_USE = ("gpu_used", "gpu_free", "cpu_used", "memory_used")
+_WORKLOADS = "jobs deployments statefulsets pods events nodes"
+Reader = Callable[[World], tuple[Object, list[str]]]
+READERS: dict[str, tuple[Reader, str, str, tuple[str, ...]]] = {
+    "job_info": (
+        _info,
+        f"{_WORKLOADS} services horizontalpodautoscalers secrets",
+        "name",
+        ("reason", "access_urls"),
+    ),
     "job_log": (_log, "pods events jobs", "pod", ()),
-    "wait": (_wait, "jobs deployments statefulsets pods events nodes resourcequotas", "name", ("reason",)),
-    "node_info": (lambda world: _run(node_info.MODULE, world, full=True), "nodes pods", "node_name", ("gpu_used", "gpu_free", "cpu_used", "memory_used")),
+    "wait": (_wait, f"{_WORKLOADS} resourcequotas", "name", ("reason",)),
+    "node_info": (lambda world: _run(node_info.MODULE, world, full=True), "nodes pods", "node_name", _USE),
     "pool_info": (lambda world: _run(pool_info.MODULE, world), "nodes pods configmaps", "name", ()),
     "quota_info": (lambda world: _run(quota_info.MODULE, world), "resourcequotas", "name", ()),
-    "inventory": (_inventory, "nodes pods", "node_name", ("gpuctl_gpu_used", "gpuctl_gpu_free", "gpuctl_cpu_used", "gpuctl_memory_used")),
+    "inventory": (_inventory, "nodes pods", "node_name", tuple(f"gpuctl_{name}" for name in _USE)),
 }
 
 
