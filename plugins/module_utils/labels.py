@@ -48,6 +48,7 @@ DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid 
 RESTART_OF = f"{PREFIX}restart-of"  # on a ControllerRevision: the job that is restarted
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
 PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read
+SUBMITTED_BY = f"{PREFIX}submitted-by"  # an annotation of workloads: who submitted the job (JSON)
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ansible.module_utils.basic import missing_required_lib
 
@@ -25,10 +25,13 @@ from .manifest.tree import half_of_a_character
 from .options import Options, OptionsT
 from .printable import printable, printable_data
 
+if TYPE_CHECKING:
+    from .kube.shapes import OddObject
+
 OtherOptionsT = TypeVar("OtherOptionsT", bound=Options)
 
-
 _MAX_INTEGER = 2**31 - 1
+_NAMED = 10  # objects that cannot be read, by name
 
 
 class TaskFailed(Exception):
@@ -89,6 +92,18 @@ class Task(Generic[OptionsT]):
         if self._client is not None:
             discard_client(self._client)
 
+    def odd_objects(self) -> list[OddObject]:
+        """What the lists of this task have left out, because it cannot be read."""
+        return list(self._client.odd_objects.values()) if self._client else []
+
+    def warn_of_odd_objects(self) -> None:
+        """One warning for each, so that nobody mistakes them for missing."""
+        odd = self.odd_objects()
+        for each in odd[:_NAMED]:
+            self.warn(each.sentence)
+        if len(odd) > _NAMED:
+            self.warn(f"{len(odd) - _NAMED} other objects cannot be read either.")
+
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
         """Ansible's ``diff`` entries; ``parts`` is only called in diff mode."""
         return list(parts()) if self.diff_mode else []
@@ -131,7 +146,10 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
         return _failure(unusable)
     try:
         with _infrequent_gc():
-            return spec.run(task)
+            try:
+                return spec.run(task)
+            finally:
+                task.warn_of_odd_objects()
     except MissingLibrary as problem:
         return _failure(missing_required_lib(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect

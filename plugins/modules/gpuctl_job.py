@@ -93,6 +93,9 @@ options:
       - Before a training is replaced, the ConfigMap records that as well, so that the next task creates it if this one is
         interrupted. If the API server does not answer, nothing is deleted.
       - Without permission to write this ConfigMap, the module prints a warning and runs the training.
+      - Everybody who may write this ConfigMap can write entries. A live Job always counts more than its entry. Once the Job is
+        gone, nothing proves the entry, and RV(results[].reason) says which field manager wrote it. If that is not this
+        collection, the training is not run, its status is V(none), and the module prints a warning.
     type: str
     choices: [never, on_change, on_failure, always]
     default: on_change
@@ -149,6 +152,23 @@ options:
         new pods use.
     type: bool
     default: false
+  takeover:
+    description:
+      - Whether to change a job that somebody else submitted. Otherwise the task fails and names who did, and nothing is
+        changed.
+      - The annotation C(runwhere.ai/submitted-by) of the workload records who submitted a job. Two tasks have the same
+        submitter if AWX runs both for the same user. Outside of AWX, the API server tells which Kubernetes user a task has,
+        so that everybody who uses a service account counts as one submitter. A server before Kubernetes 1.28 does not tell.
+        Then the user and the host that run Ansible are compared.
+      - With O(state=present), the job belongs to the submitter of the task afterwards. All other states leave it to whom it
+        belongs.
+      - Jobs without the annotation, such as those of version 1.0.0, belong to nobody. Their next change with O(state=present)
+        records the submitter.
+      - Unchanged jobs are not affected.
+      - The annotation protects from accidents. Whoever may write the workload can also change the annotation.
+    type: bool
+    default: false
+    version_added: 1.1.0
   wait:
     description:
       - Whether to wait for the condition in O(wait_for). With O(state=absent) and O(state=paused), the module waits until the

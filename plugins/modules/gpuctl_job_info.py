@@ -31,8 +31,8 @@ options:
     type: str
   status:
     description:
-      - Return only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and
-        V(Failed), case-insensitive.
+      - Return only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded),
+        V(Failed) and V(Unknown), case-insensitive.
     type: str
   namespaces:
     description: Return only jobs in these namespaces. The default is all namespaces, which requires cluster-wide permissions.
@@ -127,6 +127,8 @@ results:
       description:
         - One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
         - V(Partially Running) is a training, or a service, of which some pods are ready and others are not.
+        - V(Unknown) is a workload that cannot be read. RV(results[].reason) says what is odd about it, and what to do. All other
+          values are V(none) then. It does not affect other jobs.
       type: str
     reason:
       description:
@@ -175,6 +177,13 @@ results:
     description:
       description: Description in the manifest.
       type: str
+    submitted_by:
+      description:
+        - Who submitted the job, as its annotation C(runwhere.ai/submitted-by) says. V(none) for jobs of version 1.0.0.
+        - Whoever may write the workload can change the annotation.
+      type: str
+      sample: Kubernetes user anna@example.com (anna on login-1)
+      version_added: 1.1.0
     managed:
       description: Whether this collection manages the job. V(false) for jobs of the former gpuctl command line.
       type: bool

@@ -134,6 +134,10 @@ results:
     last_updated_at:
       description: Time of the last heartbeat in the conditions of the node.
       type: str
+    problem:
+      description: What of the node cannot be read, and what to do about it. All other values are V(none) then. V(none) if there is no problem.
+      type: str
+      version_added: 1.1.0
     object:
       description: Kubernetes object of the node.
       returned: with O(full=true)

@@ -90,6 +90,10 @@ results:
       description: Names of the nodes.
       type: list
       elements: str
+    problem:
+      description: What of the ConfigMap that declares the pool cannot be read, and what to do about it. What can be read of it is returned. V(none) if there is no problem.
+      type: str
+      version_added: 1.1.0
     jobs:
       description: Jobs with pods on the nodes of the pool, or with pods that are waiting for it.
       type: list

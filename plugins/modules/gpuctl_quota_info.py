@@ -126,6 +126,10 @@ results:
         hard:
           description: Limit.
           type: raw
+    problem:
+      description: What of the ResourceQuota cannot be read, and what to do about it. All other values are V(none) then. V(none) if there is no problem.
+      type: str
+      version_added: 1.1.0
     object:
       description: Kubernetes object of the ResourceQuota.
       returned: with O(full=true)

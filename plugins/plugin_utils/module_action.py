@@ -34,6 +34,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core impor
     returns_invocation,
     validate_options,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import awx_environment
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import (
     ExecutionContext,
     module_process_reason,
@@ -93,10 +94,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             environment=environment,
         )
         reason = module_process_reason(context)
+        launched_by = awx_environment(variables)
         if reason is None:
-            result |= self._run_in_process(variables, environment)
+            result |= self._run_in_process(variables, {**environment, **launched_by})
         else:
             Display().vvv(f"{self._task.action} runs as a module: {reason}", host=variables.get("inventory_hostname"))
+            if launched_by:
+                self._task.environment = [*(self._task.environment or []), launched_by]
             # As ansible.builtin.normal does, which runs modules that have no action plugin.
             wrap_async = self._task.async_val and not self._connection.has_native_async
             result |= self._execute_module(task_vars=task_vars, wrap_async=wrap_async)

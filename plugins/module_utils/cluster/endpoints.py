@@ -36,9 +36,10 @@ def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None, 
     urls = []
     for service in objects:
         spec = service.get("spec", {})
-        if service["kind"] != "Service" or spec.get("clusterIP") == "None":
+        ports = spec.get("ports")
+        if service["kind"] != "Service" or spec.get("clusterIP") == "None" or not ports:  # as of type ExternalName
             continue
-        port = spec["ports"][0]
+        port = ports[0]
         for ingress in service.get("status", {}).get("loadBalancer", {}).get("ingress") or ():
             address = ingress.get("hostname") or ingress.get("ip")
             if is_host_address(address):

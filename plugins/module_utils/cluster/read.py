@@ -26,6 +26,7 @@ from ..kube.resources import (
     STATEFUL_SET,
     Resource,
 )
+from ..kube.shapes import OddObject, UnreadableObject
 from ..labels import APP, ENFORCED_LEVEL, MANAGED, job_name_of
 from .endpoints import SecretKey
 from .node_loss import nodes_in_doubt
@@ -40,6 +41,7 @@ ByJob = dict[JobId, list[dict[str, Any]]]
 K = TypeVar("K")
 
 WORKLOADS = (JOB, DEPLOYMENT, STATEFUL_SET)
+_WORKLOAD_KINDS = frozenset(resource.kind for resource in WORKLOADS)
 OWNED = (*WORKLOADS, SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # Finished pods hold no resources.
 
@@ -49,7 +51,10 @@ _NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects 
 
 
 def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resource] = OWNED) -> ByJob:
-    """The objects of the given jobs, by job; a job without any has an empty list."""
+    """The objects of the given jobs, by job; a job without any has an empty list.
+
+    Raises UnreadableObject for a workload that is not like its kind: a plan without it would create it again.
+    """
     names: dict[str, set[str]] = defaultdict(set)
     wanted = set(jobs)
     for namespace, name in wanted:
@@ -62,8 +67,20 @@ def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resourc
     found: ByJob = {job: [] for job in wanted}
     for objects in run_concurrently(read, product(sorted(names), resources), client.concurrency):
         for obj in objects:
-            found.get((obj["metadata"]["namespace"], job_name_of(obj) or ""), []).append(obj)
+            job = obj["metadata"]["namespace"], job_name_of(obj) or ""
+            # A workload is named as its job. Others with its label are somebody else's.
+            if job in found and (obj["kind"] not in _WORKLOAD_KINDS or obj["metadata"]["name"] == job[1]):
+                found[job].append(obj)
+    for job in wanted if set(resources) & set(WORKLOADS) else ():
+        if odd := odd_workload(client, job):
+            raise UnreadableObject(odd)
     return found
+
+
+def odd_workload(client: Client, job: JobId) -> OddObject | None:
+    """The workload of a job, where a list has left it out."""
+    found = (client.odd_objects.get((resource.kind, *job)) for resource in WORKLOADS)
+    return next(filter(None, found), None)
 
 
 def read_pods(client: Client, jobs: Iterable[JobId]) -> ByJob:
@@ -218,7 +235,13 @@ def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str 
         if error.is_forbidden:
             return None, f"reading {where} is forbidden"
         raise
+    if secret is not None and not client.is_readable(SECRET, secret):
+        return None, f"Secret {place.name} cannot be read"
     data = (secret or {}).get("data") or {}
     if place.key not in data:
         return None, f"{where} not found"
-    return base64.b64decode(data[place.key]).decode(errors="replace").strip(), f"{where} is empty"
+    try:
+        value = base64.b64decode(data[place.key])
+    except ValueError:
+        return None, f"{where} is not in Base64"
+    return value.decode(errors="replace").strip(), f"{where} is empty"

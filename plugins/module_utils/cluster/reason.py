@@ -449,7 +449,7 @@ class QuotaRefusal:
         """
         if quota is None:
             return False
-        hard, used = quota["spec"].get("hard") or {}, (quota.get("status") or {}).get("used") or {}
+        hard, used = (quota.get("spec") or {}).get("hard") or {}, (quota.get("status") or {}).get("used") or {}
         return any(
             resource in hard
             and resource in self.limited
@@ -460,7 +460,8 @@ class QuotaRefusal:
 
 
 # The message of the quota admission plugin (apiserver/pkg/admission/plugin/resourcequota/controller.go).
-_QUOTA = re.compile(r"exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)")
+# Whoever may create events can write anything there, and the name becomes part of a selector.
+_QUOTA = re.compile(r"exceeded quota: ([-.a-z0-9]+), requested: (\S+), used: (\S+), limited: (\S+)")
 
 
 def quota_refusal(message: str) -> QuotaRefusal | None:
@@ -470,7 +471,7 @@ def quota_refusal(message: str) -> QuotaRefusal | None:
         return None
     try:
         return QuotaRefusal(found[1], *map(_amounts, found.groups()[1:]))
-    except ValueError:  # Whoever may create events can write anything there.
+    except ValueError:
         return None
 
 

@@ -33,7 +33,7 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
     """
     template = workload["spec"]["template"]
     wanted = {
-        "metadata": {name: template["metadata"].get(name) or {} for name in ("labels", "annotations")},
+        "metadata": {name: (template.get("metadata") or {}).get(name) or {} for name in ("labels", "annotations")},
         "spec": {
             kind: [{name: one[name] for name in _COMPARED if name in one} for one in template["spec"].get(kind) or ()]
             for kind in ("initContainers", "containers")
@@ -42,11 +42,16 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
     return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
 
 
+def small_number(text: str) -> int | None:
+    """The number that a label or annotation has; None for any other text. Kubernetes counts with 32 bits."""
+    return int(text) if text.isdecimal() and len(text) <= 10 else None
+
+
 def rank_of(pod: Object) -> int | None:
     """The completion index of a pod of an Indexed Job: an annotation always, a label since Kubernetes 1.28."""
     metadata = pod["metadata"]
     rank = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(COMPLETION_INDEX)
-    return int(rank) if rank is not None and rank.isdecimal() else None
+    return small_number(rank or "")
 
 
 def is_pod_ready(pod: Object) -> bool:

@@ -119,7 +119,7 @@ def is_admitted_by_kueue(workload: Mapping[str, Any]) -> bool:
 def kept_replicas(workload: Mapping[str, Any]) -> int | None:
     """The number of replicas to resume with; None if the annotation is missing or not a number."""
     text = (workload["metadata"].get("annotations") or {}).get(PAUSED_REPLICAS, "")
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isdecimal() and int(text[:11]) < 2**31 else None
 
 
 def stay_paused(desired: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError, as_sentence
 from ..kube.resources import POD, Resource, resource_of
-from ..labels import FIELD_MANAGER, pods_of
+from ..labels import FIELD_MANAGER, SUBMITTED_BY, pods_of
 from ..wait.polling import backoff, poll
 from .fields import ABSENT, applied_by, identity_of
 from .guarded_write import concurrent_change, guarded_apply, guarded_delete, guarded_patch, is_as_applied
@@ -396,12 +396,14 @@ def _is_own_conflict(error: ApiError, plan: Plan) -> bool:
     """Whether gpuctl itself holds all fields in conflict.
 
     These are fields that we patched (a paused, resumed or scaled job), ``replicas`` of an autoscaler that this plan
-    deletes, and ``replicas`` that we handed over to one that no longer exists.
+    deletes, ``replicas`` that we handed over to one that no longer exists, and who submitted the job, which is only
+    written once the job may be taken over.
     """
     deleted = {step.kind for step in plan.steps if step.action is Action.DELETE}
     own = (f'"{FIELD_MANAGER}"', f'"{HANDOVER_MANAGER}"')
     return all(
         any(manager in cause.message for manager in own)
+        or cause.field.endswith(SUBMITTED_BY)
         or (cause.field == ".spec.replicas" and "HorizontalPodAutoscaler" in deleted)
         for cause in error.causes
     )

@@ -144,6 +144,6 @@ def _stuck_reasons(task: Task[JobOptions], applied: list[ApplyResult], wait_resu
 def _node_address(task: Task[JobOptions], applied: list[ApplyResult]) -> str | None:
     """The address of node ports, if a job has one."""
     services = [obj for result in applied for obj in result.objects.values() if obj["kind"] == "Service"]
-    if not any(port.get("nodePort") for service in services for port in service["spec"]["ports"]):
+    if not any(port.get("nodePort") for service in services for port in service.get("spec", {}).get("ports") or ()):
         return None
     return node_address(task.client())

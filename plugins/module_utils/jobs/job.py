@@ -31,6 +31,7 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions):
     upgrade: bool = option("bool", default=False)
     on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
     force: bool = option("bool", default=False)
+    takeover: bool = option("bool", default=False)
     force_conflicts: bool = option("bool", default=False)
     wait: bool = option("bool", default=False)
     wait_for: str = option("str", choices=["scheduled", "ready", "complete"], default="ready")

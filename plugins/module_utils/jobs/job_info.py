@@ -15,15 +15,16 @@ from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_
 from ..cluster.status import STUCK, status_of
 from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
-from ..labels import APP, JOB_TYPE, POOL, job_name_of
+from ..kube.shapes import OddObject
+from ..labels import APP, JOB_TYPE, POOL, job_name_of, service_name
 from ..manifest.secrets import live_secret_values, redact
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
-from .job_rows import event_rows, job_row, pod_row
+from .job_rows import UNKNOWN, event_rows, job_row, odd_job_row, odd_pod_row, pod_row
 from .select import JOB_KINDS
 
-STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", "Succeeded", "Failed")
+STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", "Succeeded", "Failed", UNKNOWN)
 
 Object = dict[str, Any]
 Objects = list[Object]
@@ -72,7 +73,10 @@ def run(task: InfoTask) -> dict[str, Any]:
             row["object"] = workload
         # Requested tokens are shown in the URLs and nowhere else.
         results.append({**redact(row, tokens.values()), "access_urls": urls.get(job, [])})
+    if _status_word(task.options.status) in (None, UNKNOWN):
+        results += [odd_job_row(odd) for odd in _odd(task, *WORKLOADS)]
     pods_of_jobs = [redact(pod, tokens.values()) for job in workloads for pod in rows[job]]
+    pods_of_jobs += [odd_pod_row(odd) for odd in _odd(task, POD)]
     return {"changed": False, "results": results, **({"pods": pods_of_jobs} if task.options.pods else {})}
 
 
@@ -95,12 +99,18 @@ def _workloads(task: InfoTask) -> Objects:
         raise
 
 
+def _odd(task: InfoTask, *resources: Resource) -> list[OddObject]:
+    """What the lists of these kinds have left out."""
+    kinds = {resource.kind for resource in resources}
+    return [odd for odd in task.odd_objects() if odd.kind in kinds]
+
+
 def _tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
     """The tokens of notebooks if ``show_token`` asks for them. All other secrets of the workloads are masked."""
     tokens, references = {}, {}
     if task.options.show_token:
         for job, workload in workloads.items():
-            token = notebook_token(workload) if workload["metadata"]["labels"][JOB_TYPE] == "notebook" else None
+            token = notebook_token(workload) if job[2] == "notebook" else None
             if isinstance(token, SecretKey):
                 references[job] = token
             elif token:
@@ -191,7 +201,8 @@ def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
     name = task.options.name
     if not name:
         return {""}
-    return {f"{APP}={name}" if APP in obj["metadata"]["labels"] else f"job-name={name}" for obj in workloads.values()}
+    labels = (obj["metadata"].get("labels") or {} for obj in workloads.values())
+    return {f"{APP}={name}" if APP in own else f"job-name={name}" for own in labels}
 
 
 def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
@@ -214,8 +225,11 @@ def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job,
         return {}
     services: dict[Job, Objects] = defaultdict(list)
     for obj in if_allowed(lambda: _select(task, SERVICE, _without_managed_fields), Objects()):
-        services[_job_of(obj)].append(obj)
-    exposed = any(port.get("nodePort") for own in services.values() for obj in own for port in obj["spec"]["ports"])
+        job = _job_of(obj)
+        if obj["metadata"]["name"] == service_name(job[1]):  # Another one with the job's labels may lead anywhere.
+            services[job].append(obj)
+    ports = (port for own in services.values() for obj in own for port in obj.get("spec", {}).get("ports") or ())
+    exposed = any(port.get("nodePort") for port in ports)
     address = node_address(task.client()) if exposed else None
     return {job: access_urls(own, address, tokens.get(job)) for job, own in services.items()}
 
@@ -228,4 +242,5 @@ def _without_managed_fields(obj: Object) -> Object:
 
 def _job_of(obj: Object) -> Job:
     metadata = obj["metadata"]
-    return metadata["namespace"], job_name_of(obj) or metadata["name"], metadata["labels"][JOB_TYPE]
+    kind = (metadata.get("labels") or {}).get(JOB_TYPE, "")
+    return metadata["namespace"], job_name_of(obj) or metadata["name"], kind

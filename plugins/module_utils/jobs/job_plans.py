@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
 from ..cluster.related import is_unfinished
-from ..cluster.status import is_admitted_by_kueue
+from ..cluster.status import is_admitted_by_kueue, is_terminating
 from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import (
     WORKLOAD_KINDS,
@@ -28,7 +28,7 @@ from ..engine.plan import (
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
-from ..labels import JOB_TYPE, KUEUE_JOB_UID
+from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
 from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
@@ -38,6 +38,7 @@ from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
 from .select import SelectedJob
+from .submitter import Ownership, keep_submitter
 from .transitions import LiveJob, TransitionRefused
 
 if TYPE_CHECKING:
@@ -54,13 +55,26 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     live = read_jobs(client, (job.id for job in jobs))
     task.mask(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
     classes = read_priority_classes(client)
-    plans = []
+    ownership = Ownership(task)
+    plans: list[Plan] = []
+    blockers: list[tuple[Plan, str]] = []
     for job, plan in zip(jobs, _plans_by_level(task, jobs, live, ledger), strict=True):
         needed = None if plan.ended or plan.blocker else job.priority_class
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated here: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
+        writer = ledger.writer(*job.id)
+        if plan.ended and not live[job.id] and not writer.is_gpuctl:
+            task.warn(
+                f"training {job.name} in namespace {job.namespace} is not run, because ConfigMap {LEDGER} has an "
+                f"entry for it. {FIELD_MANAGER} did not write that entry: {writer}. Nothing else shows that the "
+                f"training ever ran. Set rerun to always to run it, or delete the entry."
+            )
+        if any(step.action is not Action.UNCHANGED for step in plan.steps):
+            blockers += _of_somebody_else(plan, live[job.id], ownership)
+            plan = ownership.signed(plan)
         plans.append(plan)
+    plans = block_plans(plans, blockers, task.options.continue_on_error)
     plans = _after_predecessors(task, _validated(task, plans))
     if any(plan.changed for plan in plans):
         for problem in priority_class_problems(classes or {}):
@@ -80,10 +94,18 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
     """
     now, upgrade = datetime.now(timezone.utc), task.options.upgrade
 
-    def plan_for(job: SelectedJob, *forms: Sequence[dict[str, Any]]) -> Plan:
+    def plan_for(job: SelectedJob, *forms: tuple[dict[str, Any], ...]) -> Plan:
         """The plan for the first form that starts no pods, or else for the first one."""
         found = (
-            plan_job(job.name, job.namespace, job.kind or "", form, live[job.id], LATER_DEFAULTS) for form in forms
+            plan_job(
+                job.name,
+                job.namespace,
+                job.kind or "",
+                keep_submitter(form, live[job.id]),
+                live[job.id],
+                LATER_DEFAULTS,
+            )
+            for form in forms
         )
         first = next(found)
         plan = next((each for each in found if not starts_pods(each)), first) if starts_pods(first) else first
@@ -91,7 +113,8 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
             return upgraded(plan) if upgrade else plan
         entry = ledger.entry(*job.id)
         known = entry and entry.known_as(job.manifest, job.former_manifests)
-        return plan_rerun(plan, job.manifest, live[job.id], known, task.options.rerun, now, upgrade=upgrade)
+        writer = ledger.writer(*job.id)
+        return plan_rerun(plan, job.manifest, live[job.id], known, task.options.rerun, now, writer, upgrade=upgrade)
 
     plans = [plan_for(job, job.objects, *([job.restricted] if live[job.id] else [])) for job in jobs]
     levels = enforced_levels(task.client(), (plan.namespace for plan in plans if starts_pods(plan)))
@@ -113,6 +136,7 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     left = _pods_left(task, live) if task.options.force else {}
+    ownership = Ownership(task)
     plans: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []
     for job in jobs:
@@ -122,6 +146,7 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
         plan = plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in pods)))
         if job.kind and kinds and job.kind not in kinds:
             blockers.append((plan, _of_another_kind(kinds[0])))
+        blockers += _of_somebody_else(plan, live[job.id], ownership)
         plans.append(plan)
     blockers += unmanaged_workloads((plan for plan in plans if not plan.steps), client)
     return block_plans(plans, blockers, task.options.continue_on_error)
@@ -154,10 +179,12 @@ def plan_transition(
     plans: list[Plan] = []
     missing: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []
+    ownership = Ownership(task)
     for job in jobs:
         plan, found = Plan(job.name, job.namespace, job.kind), live.get(job.id)
         if found is None and job.id in copies and job.kind in (None, "training"):
             plan = plan_job(job.name, job.namespace, "training", copies[job.id].objects, objects[job.id])
+            blockers += _of_somebody_else(plan, copies[job.id].objects, ownership)
         elif found is None:
             missing.append(plan)
         elif job.kind not in (None, found.kind):
@@ -170,6 +197,7 @@ def plan_transition(
                 )
             try:
                 plan = transition(found, task.options)
+                blockers += _of_somebody_else(plan, found.objects, ownership) if plan.changed else ()
             except TransitionRefused as problem:
                 blockers.append((plan, str(problem)))
         plans.append(plan)
@@ -258,6 +286,12 @@ def _validated(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
         keep_going=task.options.continue_on_error,
         warn=task.warn,
     )
+
+
+def _of_somebody_else(plan: Plan, objects: Iterable[Mapping[str, Any]], ownership: Ownership) -> list[tuple[Plan, str]]:
+    """A blocker for the workload among the objects of a job, if somebody else submitted it."""
+    workloads = (obj for obj in objects if obj["kind"] in WORKLOAD_KINDS and not is_terminating(obj))
+    return [(plan, refusal) for obj in workloads if (refusal := ownership.refusal(obj))][:1]
 
 
 def _of_another_kind(kind: str) -> str:

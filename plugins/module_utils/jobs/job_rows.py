@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from ..accelerators import ACCELERATORS, whole_devices
@@ -12,6 +12,7 @@ from ..cluster.pod_requests import amount_of
 from ..cluster.reason import pod_status
 from ..cluster.related import is_about_pod, is_about_workload, main_container
 from ..cluster.status import pods_ready, pods_wanted, status_of
+from ..kube.shapes import OddObject
 from ..kube.times import read_time
 from ..labels import (
     DEFAULT_POOL,
@@ -19,12 +20,17 @@ from ..labels import (
     FIELD_MANAGER,
     GPU_TYPE,
     JOB_TYPE,
+    MAIN_CONTAINER,
     MANAGED_BY,
     POOL,
     PRIORITY,
     SWEEP,
     job_name_of,
 )
+from .submitter import submitter_title
+
+UNKNOWN = "Unknown"
+"""The status of what cannot be read."""
 
 
 def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -51,6 +57,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "image": container.get("image"),
         "description": (metadata.get("annotations") or {}).get(DESCRIPTION),
         "sweep": labels.get(SWEEP),
+        "submitted_by": submitter_title(workload),
         "managed": labels.get(MANAGED_BY) == FIELD_MANAGER,
         "workload": f"{workload['kind']}/{metadata['name']}",
         "created_at": metadata["creationTimestamp"],
@@ -58,6 +65,26 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "finished_at": _finished_at(status),
         "age": age(metadata["creationTimestamp"], now),
     }
+
+
+def odd_job_row(odd: OddObject) -> dict[str, Any]:
+    """The row of a workload that cannot be read: nothing is known but where it is, and what is odd."""
+    blank = dict.fromkeys(job_row(_ANY_WORKLOAD, datetime.now(timezone.utc)))
+    own = {"name": odd.name, "namespace": odd.namespace, "status": UNKNOWN, "workload": f"{odd.kind}/{odd.name}"}
+    return {**blank, **own, "reason": odd.sentence, "access_urls": []}
+
+
+def odd_pod_row(odd: OddObject) -> dict[str, Any]:
+    """The row of a pod that cannot be read."""
+    blank = dict.fromkeys(pod_row(_ANY_POD, datetime.now(timezone.utc)))
+    return {**blank, "job_id": odd.name, "namespace": odd.namespace, "status": UNKNOWN}
+
+
+_ANY_POD: Mapping[str, Any] = {
+    "metadata": {"name": "", "namespace": "", "creationTimestamp": "1970-01-01T00:00:00Z"},
+    "spec": {"containers": [{"name": MAIN_CONTAINER}]},
+}
+_ANY_WORKLOAD = {**_ANY_POD, "kind": "Job", "spec": {"template": {"spec": _ANY_POD["spec"]}}}
 
 
 def _shares(requests: Mapping[str, Any]) -> dict[str, str | None]:

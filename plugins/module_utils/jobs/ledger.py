@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ..cluster.status import is_terminating
 from ..kube.times import read_time
+from ..labels import FIELD_MANAGER
 
 RERUN = ("never", "on_change", "on_failure", "always")
 
@@ -22,7 +23,26 @@ RERUN = ("never", "on_change", "on_failure", "always")
 # keeps 80 more for each key in managedFields, which count for etcd's limit of 1.5 MiB.
 MAX_ENTRIES = 2000
 
+_LONGEST = 4096  # characters of an entry that may be one of ours
+
 _RESULTS = {"Complete": "Succeeded", "Failed": "Failed"}  # by the condition of the Job
+
+
+class Writer(NamedTuple):
+    """Who wrote an entry: the field manager by its own account, and when it last wrote to the ledger.
+
+    Every tenant of the namespace who may write the ConfigMap can write an entry, and name any manager.
+    """
+
+    manager: str
+    time: str | None = None
+
+    @property
+    def is_gpuctl(self) -> bool:
+        return self.manager == FIELD_MANAGER
+
+    def __str__(self) -> str:
+        return f"field manager {self.manager or 'unknown'}{f', last at {self.time}' if self.time else ''}"
 
 
 class RunResult(NamedTuple):
@@ -71,13 +91,31 @@ def read_entries(data: Mapping[str, str]) -> dict[str, Entry]:
     """The entries of a ledger by the names of their trainings, without the invalid ones."""
     entries = {}
     for name, text in data.items():
-        try:
-            entry = Entry(**json.loads(text))
-            _earliest_removal(entry)
-        except (AttributeError, OverflowError, TypeError, ValueError):
-            continue
-        entries[name] = entry
+        if (entry := _read_entry(text)) is not None:
+            entries[name] = entry
     return entries
+
+
+def _read_entry(text: str) -> Entry | None:
+    """Every field has its type: whoever may write the ConfigMap can write anything."""
+    try:
+        entry = Entry(**json.loads(text[:_LONGEST]))
+        _earliest_removal(entry)
+        for moment in filter(None, (entry.finished_at,)):
+            read_time(moment)
+    except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
+        return None
+    texts = isinstance(entry.manifest, str) and isinstance(entry.uid, str)
+    seconds = entry.ttl_seconds is None or type(entry.ttl_seconds) is int
+    return entry if texts and seconds and entry.result in (None, *_RESULTS.values()) else None
+
+
+def writer_of(ledger: Mapping[str, Any], name: str) -> Writer:
+    """Who wrote the entry of a training, by the ``managedFields`` of the ledger."""
+    for entry in ledger.get("metadata", {}).get("managedFields") or ():
+        if f"f:{name}" in ((entry.get("fieldsV1") or {}).get("f:data") or {}):
+            return Writer(str(entry.get("manager") or ""), entry.get("time"))
+    return Writer("")
 
 
 def entry_of(job: Mapping[str, Any], manifest: str) -> Entry:
@@ -117,13 +155,18 @@ def should_run_again(rerun: str, last_run: RunResult, *, changed: bool) -> bool:
     return changed or (rerun == "on_failure" and last_run.result == "Failed")
 
 
-def not_rerun_reason(rerun: str, last_run: RunResult, *, changed: bool) -> str:
-    """How a training that is not run again ended, and how to run it again."""
+def not_rerun_reason(rerun: str, last_run: RunResult, *, changed: bool, recorded_by: Writer | None = None) -> str:
+    """How a training that is not run again ended, and how to run it again.
+
+    ``recorded_by``: its Job is gone, and only the ledger says so.
+    """
     ended = (
         f"It {last_run.result.lower()} at {last_run.finished_at}"
         if last_run.result
         else "It has ended with an unknown result"
     )
+    if recorded_by is not None:
+        ended = f"{ended} according to the ledger ({recorded_by}), which nothing proves once the Job is gone,"
     manifest = "its manifest has changed since" if changed else "its manifest is the same"
     suggestion = "always"
     if changed:

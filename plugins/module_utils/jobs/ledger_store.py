@@ -17,7 +17,7 @@ from ..kube.resources import CONFIG_MAP, JOB
 from ..kube.times import now_as_text
 from ..labels import FIELD_MANAGER, LEDGER, MANAGED_BY
 from ..task import Task
-from .ledger import Entry, entry_of, ledger_changes, read_entries
+from .ledger import Entry, Writer, entry_of, ledger_changes, read_entries, writer_of
 from .restart_copies import RestartCopies, RestartCopy, is_restart
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class LedgerStore:
     def __init__(self, task: Task[JobOptions]) -> None:
         self._task = task
         self._entries: dict[str, dict[str, Entry]] = {}
+        self._ledgers: dict[str, Mapping[str, Any]] = {}  # as last read
         self._texts: dict[str, dict[str, str]] = {}  # by namespace, as last read or written
         self._known: dict[str, dict[str, str | None]] = {}  # … and as first read, with what this run has written
         self._versions: dict[str, str] = {}
@@ -44,9 +45,11 @@ class LedgerStore:
         self._inaccessible: set[str] = set()
         self._replaced: dict[str, dict[str, Entry]] = defaultdict(dict)  # by namespace and name, as they were before
         self._announced: set[tuple[str, str]] = set()
+        self._only_announced: set[JobId] = set()  # There was no entry before the restart.
         self._begun: set[JobId] = set()
         self._copies = RestartCopies(task)
         self._may_have_copies: set[JobId] = set()
+        self._warned: set[JobId] = set()
         self._lock = Lock()
 
     def forget(self) -> None:
@@ -55,19 +58,31 @@ class LedgerStore:
         self._missing.clear()
 
     def entry(self, namespace: str, name: str) -> Entry | None:
-        """The last run of a training."""
-        return self._read(namespace).get(name)
+        """The last run of a training. An entry that cannot be read counts as none, with a warning."""
+        found = self._read(namespace).get(name)
+        if found is None and name in self._texts[namespace] and (namespace, name) not in self._warned:
+            self._warned.add((namespace, name))
+            self._task.warn(
+                f"the entry of training {name} in the ledger of namespace {namespace} (ConfigMap {LEDGER}) cannot be "
+                f"read, so the training counts as one that has not run. Correct the entry, or delete it."
+            )
+        return found
+
+    def writer(self, namespace: str, name: str) -> Writer:
+        """Who wrote the entry of a training."""
+        self._read(namespace)
+        return writer_of(self._ledgers[namespace], name)
 
     def copies(self, jobs: Iterable[JobId]) -> dict[JobId, RestartCopy]:
         """What restarts of these jobs were about to create when they were interrupted.
 
-        A copy counts until a task has recorded another run in the ledger.
+        A copy counts as long as the ledger says that its Job is being replaced: others may create ControllerRevisions.
         """
         found: dict[JobId, RestartCopy] = {}
         for job, copies in self._copies.find(jobs).items():
             entry = self.entry(*job)
-            uids = {copy.uid for copy in copies} if entry is None else {entry.uid} if entry.is_being_replaced else ()
-            copy = next((copy for copy in copies if copy.uid in uids), None)
+            uid = entry.uid if entry and entry.is_being_replaced else None
+            copy = next((copy for copy in copies if copy.uid == uid), None)
             if copy is not None:
                 found[job] = copy
                 self._may_have_copies.add(job)
@@ -91,10 +106,16 @@ class LedgerStore:
             entries = self._read(plan.namespace)
             replaced = {each.name: each for each in plans if each.namespace == plan.namespace and _replaces(each)}
             known = {name: entries[name] for name in replaced if name in entries}
+            # A restart without a record is announced as well: its copy only counts with the announcement.
+            new = {
+                name: entry_of(each.steps[0].live, "")
+                for name, each in replaced.items()
+                if name not in entries and is_restart(each)
+            }
             now = now_as_text()
             open_entries = {
                 name: entry.being_replaced(replaced[name].steps[0].live["metadata"]["uid"], now)
-                for name, entry in known.items()
+                for name, entry in {**known, **new}.items()
             }
             try:
                 self._send(plan.namespace, {name: str(entry) for name, entry in open_entries.items()})
@@ -105,6 +126,7 @@ class LedgerStore:
                 self._warn_inaccessible(plan.namespace, error)
             self._announced |= {_run_of(each) for each in replaced.values()}
             self._replaced[plan.namespace].update(known)
+            self._only_announced |= {(plan.namespace, name) for name in new}
             entries.update(open_entries)
 
     def record(self, results: Sequence[ApplyResult]) -> None:
@@ -113,6 +135,7 @@ class LedgerStore:
         begun = self._begun - self._untouched(results)
         for namespace, former in self._replaced.items():  # After a failure, some plans are not begun.
             seen[namespace] |= {name: entry for name, entry in former.items() if (namespace, name) not in begun}
+        closed = {job for job in self._only_announced if job not in begun}
         restored: set[JobId] = set()
         for result in results:
             plan, workload = result.plan, result.workload
@@ -128,13 +151,22 @@ class LedgerStore:
                 known = self._read_or_warn(plan.namespace).get(plan.name)
                 if known is None:
                     continue
+                if known.is_being_replaced and not known.manifest:
+                    closed.add(job)
+                    continue
                 manifest = known.manifest
             seen[plan.namespace][plan.name] = entry_of(workload, manifest)
         for namespace, name in self._discard(restored):  # The next task closes the entry, and deletes the copy.
             seen[namespace].pop(name, None)
-        for namespace, entries in seen.items():
-            self._write(namespace, ledger_changes(self._read_or_warn(namespace), entries))
-            self._entries[namespace].update(entries)
+            closed.discard((namespace, name))
+        for namespace in dict.fromkeys([*seen, *sorted(namespace for namespace, _name in closed)]):
+            entries, known_entries = seen.get(namespace, {}), self._read_or_warn(namespace)
+            removed = {name: None for place, name in closed if place == namespace and name in known_entries}
+            self._write(namespace, {**ledger_changes(known_entries, entries), **removed})
+            known_entries.update(entries)
+            for name in removed:
+                del known_entries[name]
+        self._only_announced -= closed
 
     def remove(self, results: Iterable[ApplyResult]) -> None:
         """Remove the trainings that were deleted, so that they run again when they are declared again."""
@@ -168,6 +200,8 @@ class LedgerStore:
         if namespace not in self._entries:
             try:
                 found = self._task.client().get(CONFIG_MAP, namespace, LEDGER)
+                if found is not None and not self._task.client().is_readable(CONFIG_MAP, found):
+                    found = None
             except ApiError as error:
                 if not error.is_forbidden:
                     raise
@@ -176,6 +210,7 @@ class LedgerStore:
             if found is None:
                 self._missing.add(namespace)
             self._remember(namespace, found or {})
+            self._ledgers[namespace] = found or {}
             entries = self._entries[namespace] = read_entries(self._texts[namespace])
             interrupted = (name for name, entry in entries.items() if entry.is_being_replaced)
             self._may_have_copies |= {(namespace, name) for name in interrupted}

@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from ..engine.plan import WORKLOAD_KINDS, Completion, Plan, recreated, unchanged, upgraded
-from ..labels import PRIORITY
-from .ledger import Entry, last_run_result, not_rerun_reason, should_run_again
+from ..labels import FIELD_MANAGER, PRIORITY
+from .ledger import Entry, Writer, last_run_result, not_rerun_reason, should_run_again
+
+_GPUCTL = Writer(FIELD_MANAGER)
 
 
 def plan_rerun(
@@ -20,17 +22,22 @@ def plan_rerun(
     entry: Entry | None,
     rerun: str,
     now: datetime,
+    writer: Writer = _GPUCTL,
     *,
     upgrade: bool = False,
 ) -> Plan:
     """The plan for a training, given its last run, with the digest to record in the ledger.
 
-    ``manifest`` is the digest of the manifest, ``live`` are the training's objects, ``entry`` is its ledger entry.
-    ``upgrade``: a running one is replaced also where only this version of the collection builds it otherwise.
+    ``manifest`` is the digest of the manifest, ``live`` are the training's objects, ``entry`` is its ledger entry, and
+    ``writer`` who wrote that. A live Job says itself how it ended. Once it is gone, an entry that somebody else wrote
+    proves nothing: the training is not run again, and its status is unknown. ``upgrade``: a running one is replaced
+    also where only this version of the collection builds it otherwise.
     """
     workload = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS), None)
     last_run = last_run_result(workload, entry, now) if workload is None or workload["kind"] == "Job" else None
     known = entry if workload is None or (entry and entry.uid == workload["metadata"]["uid"]) else None
+    if known and known.is_being_replaced and not known.manifest:  # announced by a restart without any other record
+        known = None
     if last_run is None:
         if upgrade:
             plan = upgraded(plan)
@@ -42,7 +49,9 @@ def plan_rerun(
     if should_run_again(rerun, last_run, changed=changed):
         return replace(recreated(plan), manifest=manifest)
     recorded = manifest if not changed else known.manifest if known else ""
-    ended = Completion(last_run.result, not_rerun_reason(rerun, last_run, changed=changed))
+    recorded_by = writer if workload is None else None
+    status = last_run.result if recorded_by is None or recorded_by.is_gpuctl else None
+    ended = Completion(status, not_rerun_reason(rerun, last_run, changed=changed, recorded_by=recorded_by))
     return replace(unchanged(plan, live), manifest=recorded, ended=ended)
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..cluster.read import JobId
@@ -59,10 +60,8 @@ class RestartCopies:
         wanted = set(jobs)
         found: dict[JobId, list[RestartCopy]] = defaultdict(list)
         for namespace in sorted({namespace for namespace, _name in wanted}):
-            for revision in self._revisions(namespace):
-                job = namespace, revision["metadata"]["labels"][RESTART_OF]
-                copy = copy_in(revision)
-                if job in wanted and copy is not None:
+            for job, revision in self._revisions(namespace, wanted):
+                if (copy := copy_in(revision)) is not None:
                     found[job].append(copy)
         return found
 
@@ -89,10 +88,16 @@ class RestartCopies:
         found = run_concurrently(delete, [job for job in jobs if job[0] not in self._refused], client.concurrency)
         return {job for job in found if job}
 
-    def _revisions(self, namespace: str) -> list[dict[str, Any]]:
+    def _revisions(self, namespace: str, wanted: Collection[JobId]) -> Iterator[tuple[JobId, dict[str, Any]]]:
+        """The copies of the jobs, the newest first. Each is read by itself: the data of others may be anything."""
         client, labels = self._task.client(), f"{MANAGED},{RESTART_OF}"
-        found = if_allowed(lambda: client.list_objects(CONTROLLER_REVISION, namespace, labels=labels), None) or []
-        return sorted(found, key=lambda revision: str(revision["metadata"]["creationTimestamp"]), reverse=True)
+        read = partial(client.list_objects, CONTROLLER_REVISION, namespace, labels=labels)
+        found = if_allowed(lambda: read(metadata_only=True), None) or []
+        found.sort(key=lambda revision: str(revision["metadata"].get("creationTimestamp")), reverse=True)
+        for revision in found:
+            job = namespace, revision["metadata"]["labels"][RESTART_OF]
+            if job in wanted:
+                yield from ((job, whole) for whole in read(fields=f"metadata.name={revision['metadata']['name']}"))
 
     def _warn(self, namespace: str, error: KubeError) -> None:
         if namespace in self._refused:

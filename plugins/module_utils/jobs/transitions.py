@@ -59,7 +59,7 @@ class LiveJob:
 
     @property
     def kind(self) -> str:
-        return str(self.workload["metadata"]["labels"][JOB_TYPE])
+        return str((self.workload["metadata"].get("labels") or {}).get(JOB_TYPE, self.workload["kind"]))
 
     @property
     def has_ended(self) -> bool:
@@ -68,7 +68,7 @@ class LiveJob:
     @property
     def is_inactive_in_kueue(self) -> bool:
         """``spec.active`` of Kueue's Workload defaults to true."""
-        return self.admission is not None and self.admission["spec"].get("active") is False
+        return self.admission is not None and (self.admission.get("spec") or {}).get("active") is False
 
     @property
     def autoscaler(self) -> dict[str, Any] | None:
@@ -208,7 +208,7 @@ def _recreate(job: LiveJob) -> Plan:
 
 def _default_replicas(job: LiveJob) -> int:
     """The replicas where no number was kept: an autoscaler starts from its minimum."""
-    return int(job.autoscaler["spec"].get("minReplicas", 1)) if job.autoscaler else 1
+    return int((job.autoscaler.get("spec") or {}).get("minReplicas", 1)) if job.autoscaler else 1
 
 
 def _held_gpus(pods: Iterable[Mapping[str, Any]]) -> int:

@@ -23,7 +23,8 @@ from .errors import ApiError
 from .exec import ExecResult, exec_path, run_command
 from .limits import LOG, WATCH
 from .list_limits import ListLimits, ListsInProgress
-from .resources import POD, Resource, resource_of
+from .resources import POD, SELF_SUBJECT_REVIEW, Resource, resource_of
+from .shapes import OddObject, oddity
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
 from .watch import READ_TIMEOUT, Watch
 
@@ -49,6 +50,9 @@ class Client:
         self._request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
         self._lists = ListsInProgress(connection.server, clock)
+        self._user_name: str | None = None
+        # What lists have left out since the task began, by kind, namespace and name.
+        self.odd_objects: dict[tuple[str, str | None, str], OddObject] = {}
 
     def abort(self) -> None:
         """Send no more requests, from any thread."""
@@ -95,7 +99,7 @@ class Client:
         def read() -> list[T]:
             with self._lists.open(resource.path(namespace), whole) as limits:
                 pages = self._pages(resource, namespace, labels, fields, accept, limits)
-                return [slim(obj) for page in pages for obj in _items(resource, page)]
+                return [slim(obj) for page in pages for obj in self._items(resource, page, metadata_only=metadata_only)]
 
         return _again_if_expired(read)
 
@@ -107,7 +111,7 @@ class Client:
         def read() -> tuple[list[dict[str, Any]], str]:
             with self._lists.open(resource.path(namespace), whole=True) as limits:
                 pages = list(self._pages(resource, namespace, labels, fields, JSON, limits, watchable=True))
-            objects = [obj for page in pages for obj in _items(resource, page)]
+            objects = [obj for page in pages for obj in self._items(resource, page)]
             return objects, pages[-1]["metadata"]["resourceVersion"]
 
         return _again_if_expired(read)
@@ -115,7 +119,14 @@ class Client:
     def list_first(self, resource: Resource, limit: int = 1) -> list[dict[str, Any]]:
         """At most ``limit`` objects of a kind, in one request: a sample."""
         page = self._transport.request("GET", resource.path(), Expected(f"{resource.kind}List"), {"limit": str(limit)})
-        return _items(resource, page)
+        return self._items(resource, page)
+
+    def is_readable(self, resource: Resource, obj: Any, *, metadata_only: bool = False) -> bool:
+        """Whether the object is like its kind; one that is not is kept in mind (see shapes.py)."""
+        odd = oddity(resource, obj, metadata_only=metadata_only)
+        if odd is not None:
+            self.odd_objects[odd[:3]] = odd
+        return odd is None
 
     def watch(
         self,
@@ -149,6 +160,22 @@ class Client:
         # Not the path of the group itself: that of a missing one is answered in plain text, as a load balancer would.
         groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
         return next((found["preferredVersion"]["groupVersion"] for found in groups if found["name"] == group), None)
+
+    def user_name(self) -> str | None:
+        """The user that the server takes this client for. Servers before Kubernetes 1.28 do not say: None."""
+        if self._user_name is None:
+            path, kind = SELF_SUBJECT_REVIEW.path(), SELF_SUBJECT_REVIEW.kind
+            review = {"apiVersion": SELF_SUBJECT_REVIEW.api_version, "kind": kind}
+            try:
+                answer = self._transport.request("POST", path, Expected(kind), body=review)
+                self._user_name = str(answer["status"]["userInfo"]["username"])
+            except (KeyError, TypeError):
+                return None
+            except ApiError as error:
+                if not error.is_forbidden and error.status != 404:
+                    raise
+                return None
+        return self._user_name
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
         """One object, or None."""
@@ -292,6 +319,15 @@ class Client:
         expected = Expected(f"{resource.kind}List", or_status=True)
         self._transport.request("DELETE", resource.path(namespace), expected, {"labelSelector": labels}, options)
 
+    def _items(
+        self, resource: Resource, page: Mapping[str, Any], *, metadata_only: bool = False
+    ) -> list[dict[str, Any]]:
+        """The objects of a list, with the apiVersion and kind that the server omits from each."""
+        identity = {"apiVersion": resource.api_version, "kind": resource.kind}
+        items = (item if isinstance(item, dict) else {} for item in page.get("items") or ())
+        objects = ({**identity, **item, **identity} for item in items)
+        return [obj for obj in objects if self.is_readable(resource, obj, metadata_only=metadata_only)]
+
     def _pages(
         self,
         resource: Resource,
@@ -335,11 +371,6 @@ def _again_if_expired(read: Callable[[], T]) -> T:
         return read()
 
 
-def _items(resource: Resource, page: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The objects of a list, with the apiVersion and kind that the server omits from each."""
-    return [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.get("items") or ()]
-
-
 def _write_query(dry_run: bool) -> dict[str, str]:
     return {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
 
@@ -363,6 +394,7 @@ def cached_client(params: Mapping[str, Any], environ: Mapping[str, str]) -> Clie
     if key not in _CLIENTS:
         _CLIENTS[key] = Client(resolve_connection(params, environ))
     _CLIENTS[key].begin_task()
+    _CLIENTS[key].odd_objects.clear()
     return _CLIENTS[key]
 
 

@@ -47,6 +47,7 @@ PRIORITY_CLASS = Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclas
 RESOURCE_QUOTA = Resource("ResourceQuota", "v1", "resourcequotas")
 SECRET = Resource("Secret", "v1", "secrets")
 ROLE_BINDING = Resource("RoleBinding", _RBAC, "rolebindings")
+SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
 SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")

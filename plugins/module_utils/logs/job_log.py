@@ -155,7 +155,7 @@ class _Log:
             "pod": self.name,
             "name": job_name_of(self.pod),
             "namespace": metadata["namespace"],
-            "kind": metadata["labels"].get(JOB_TYPE),
+            "kind": (metadata.get("labels") or {}).get(JOB_TYPE),
             "node": self.pod["spec"].get("nodeName"),
             "status": pod_status(self.pod),
             "lines": self.excerpt.lines if self.excerpt else [],

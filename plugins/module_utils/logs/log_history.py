@@ -124,8 +124,9 @@ def started_at(pod: Mapping[str, Any], container: str) -> str | None:
     status = pod.get("status") or {}
     for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
         if each["name"] == container:
-            states = (each.get("state") or {}).values()
-            return next((state["startedAt"] for state in states if state.get("startedAt")), None)
+            state = each.get("state") or {}
+            times = ((state.get(name) or {}).get("startedAt") for name in ("running", "terminated"))
+            return next(filter(None, times), None)
     return None
 
 

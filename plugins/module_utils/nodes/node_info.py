@@ -10,6 +10,8 @@ from typing import Any
 from ..cluster.nodes import Node, node_row, slim_node
 from ..cluster.read import read_nodes_with_usage
 from ..kube.client import Client
+from ..kube.resources import NODE
+from ..kube.shapes import OddObject
 from ..labels import PREFIX
 from ..options import Options, option
 from ..task import ModuleSpec, Task
@@ -29,6 +31,10 @@ class NodeInfoOptions(Options):
         is_named = not self.nodes or node.name in self.nodes
         return is_named and all(wanted in (None, "", found) for wanted, found in filters)
 
+    def may_select(self, name: str) -> bool:
+        """The same for a node that cannot be read: its name decides, and there must be no other filter."""
+        return (not self.nodes or name in self.nodes) and not (self.pool or self.gpu_type or self.status)
+
 
 def run(task: Task[NodeInfoOptions]) -> dict[str, Any]:
     """Sends two lists of requests, nodes and unfinished pods, in pages."""
@@ -43,13 +49,20 @@ def run(task: Task[NodeInfoOptions]) -> dict[str, Any]:
 
     label_keys = [key if "/" in key else f"{PREFIX}{key}" for key in options.label_keys or ()]
     rows = [
-        {**node_row(node, label_keys), **({"object": objects[node.name]} if options.full else {})}
+        {**node_row(node, label_keys), "problem": None, **({"object": objects[node.name]} if options.full else {})}
         for node in select_nodes(task.client(), options, slim)
     ]
+    rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == NODE.kind and options.may_select(odd.name)]
     return {"changed": False, "results": rows}
 
 
 MODULE = ModuleSpec(NodeInfoOptions, run)
+
+
+def _odd_row(odd: OddObject) -> dict[str, Any]:
+    """The row of a node that cannot be read."""
+    blank = node_row(Node(odd.name, "", {}, {}, ""))
+    return {**dict.fromkeys(blank), "node_name": odd.name, "problem": odd.sentence}
 
 
 def select_nodes(client: Client, options: NodeInfoOptions, slim: Callable[[dict[str, Any]], Node]) -> list[Node]:

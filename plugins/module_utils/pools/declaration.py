@@ -7,22 +7,35 @@ The scheduler uses the labels of the nodes; the ConfigMap records what the label
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..engine.fields import ABSENT, Change, Path, value_at
 from ..engine.plan import Action, Plan, Step
-from ..labels import DESCRIPTION, FIELD_MANAGER, MANAGED_BY, POOL, SYSTEM_NAMESPACE, is_managed, pool_config_map_name
+from ..labels import (
+    DESCRIPTION,
+    DNS_LABEL,
+    FIELD_MANAGER,
+    LABEL_VALUE,
+    MANAGED_BY,
+    POOL,
+    SYSTEM_NAMESPACE,
+    is_managed,
+    pool_config_map_name,
+)
+from ..manifest.problems import abridged, number_of
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A declared pool: node name -> GPU type, None if undeclared."""
+    """A declared pool: node name -> GPU type, None if undeclared. Nodes that cannot be read are missing."""
 
     name: str
     description: str = ""
     nodes: Mapping[str, str | None] = field(default_factory=dict)
+    problem: str | None = None  # what of the ConfigMap cannot be read
 
 
 def pool_config_map(declaration: Declaration) -> dict[str, Any]:
@@ -42,15 +55,15 @@ def pool_config_map(declaration: Declaration) -> dict[str, Any]:
 
 
 def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
-    """The declarations by pool. Skips unmanaged ConfigMaps and those that declare no pool."""
+    """The declarations by pool. Skips unmanaged ConfigMaps and those that are not named as a pool's."""
     found = {}
     for config_map in config_maps:
         metadata = config_map["metadata"]
         pool = (metadata.get("labels") or {}).get(POOL)
-        if pool and is_managed(config_map):
+        if pool and is_managed(config_map) and metadata["name"] == pool_config_map_name(pool):
             description = (metadata.get("annotations") or {}).get(DESCRIPTION) or ""
-            nodes = _parse_nodes((config_map.get("data") or {}).get("nodes") or "")
-            found[pool] = Declaration(pool, description, nodes)
+            nodes, odd = _parse_nodes((config_map.get("data") or {}).get("nodes") or "")
+            found[pool] = Declaration(pool, description, nodes, _problem(pool, odd) if odd else None)
     return found
 
 
@@ -104,6 +117,25 @@ def _format_nodes(nodes: Mapping[str, str | None]) -> str:
     return "".join(f"{node}: {nodes[node]}\n" if nodes[node] else f"{node}:\n" for node in sorted(nodes))
 
 
-def _parse_nodes(text: str) -> dict[str, str | None]:
-    pairs = (line.partition(":") for line in text.splitlines())
-    return {node.strip(): gpu_type.strip() or None for node, dummy, gpu_type in pairs if node.strip()}
+_NODE_LINE = re.compile(rf"(?P<node>{DNS_LABEL}(?:\.{DNS_LABEL})*):\s*(?P<type>{LABEL_VALUE})?")
+
+
+def _parse_nodes(text: str) -> tuple[dict[str, str | None], list[int]]:
+    """The nodes with their GPU types, and the numbers of the lines that are none: a person may have edited them."""
+    nodes: dict[str, str | None] = {}
+    odd = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _NODE_LINE.fullmatch(line.strip()):
+            nodes[found["node"]] = found["type"]
+        elif line.strip():
+            odd.append(number)
+    return nodes, odd
+
+
+def _problem(pool: str, odd: list[int]) -> str:
+    name = pool_config_map_name(pool)
+    return (
+        f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {number_of(len(odd), 'line')} of nodes cannot be read: "
+        f"{abridged([str(number) for number in odd], 5)}. Correct them to NODE: GPU-TYPE with kubectl edit configmap "
+        f"{name} --namespace {SYSTEM_NAMESPACE}, or declare the pool again with gpuctl_pool."
+    )

@@ -11,7 +11,7 @@ from typing import Any
 from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse
 from ..cluster.read import read_nodes_with_usage
 from ..kube.resources import CONFIG_MAP
-from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE
+from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 from ..options import Options, option
 from ..task import ModuleSpec, Task
 from .declaration import declarations_in
@@ -27,7 +27,11 @@ def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
     client, name = task.client(), task.options.name
     nodes, uses = read_nodes_with_usage(client)
     declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
-    rows = pool_rows({pool: declaration.description for pool, declaration in declared.items()}, nodes, uses)
+    problems = {pool: declaration.problem for pool, declaration in declared.items()}
+    odd_maps = (odd for odd in task.odd_objects() if odd.kind == CONFIG_MAP.kind)
+    problems |= {odd.name.removeprefix(pool_config_map_name("")): odd.sentence for odd in odd_maps}
+    descriptions = {pool: declared[pool].description if pool in declared else None for pool in problems}
+    rows = [{**row, "problem": problems.get(row["name"])} for row in pool_rows(descriptions, nodes, uses)]
     return {"changed": False, "results": [row for row in rows if not name or row["name"] == name]}
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..cluster.read import WORKLOADS
@@ -15,7 +15,7 @@ from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 from ..task import TaskFailed
-from .declaration import declarations_in, plan_config_maps
+from .declaration import Declaration, declarations_in, plan_config_maps
 from .lease import Versions, versions_of
 from .membership import LivePools, Membership, PoolRequest, plan_membership
 
@@ -70,8 +70,14 @@ def plan_pools(
             for node, edit in membership.labels.items()
         ),
         versions_of(nodes.values(), config_maps),
-        warnings=(*in_use, *_forced_moves(membership)),
+        warnings=(*in_use, *_forced_moves(membership), *_unread_lines(requests, declarations)),
     )
+
+
+def _unread_lines(requests: Iterable[PoolRequest], declarations: Mapping[str, Declaration]) -> Iterator[str]:
+    """Warnings for the lines of a declaration that this task leaves out when it writes it again."""
+    found = (declarations.get(request.name) for request in requests)
+    return (declaration.problem for declaration in found if declaration and declaration.problem)
 
 
 def _forced_moves(membership: Membership) -> Iterator[str]:

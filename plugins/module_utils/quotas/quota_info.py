@@ -10,11 +10,12 @@ from typing import Any
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
+from ..kube.shapes import OddObject
 from ..labels import MANAGED, QUOTA
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
 from ..task import ModuleSpec, Task
-from .usage import description_of, over_quota, pod_security_of, quota_name_of, usage
+from .usage import description_of, over_quota, pod_security_of, quota_keys, quota_name_of, usage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,10 @@ def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
     """Sends two list requests for the whole cluster, or two requests for each of the given namespaces."""
     found = sorted(_read(task), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
     levels = _pod_security(task) if found else {}
-    return {"changed": False, "results": [_row(obj, levels, full=task.options.full) for obj in found]}
+    rows = [_row(obj, levels, full=task.options.full) for obj in found]
+    # Which quota an object belongs to that cannot be read, its labels may not say.
+    rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == RESOURCE_QUOTA.kind]
+    return {"changed": False, "results": rows}
 
 
 MODULE = ModuleSpec(QuotaInfoOptions, run)
@@ -62,6 +66,12 @@ def _pod_security(task: Task[QuotaInfoOptions]) -> dict[str, str | None]:
     return {obj["metadata"]["name"]: pod_security_of(obj) for objects in found for obj in objects}
 
 
+def _odd_row(odd: OddObject) -> dict[str, Any]:
+    """The row of a ResourceQuota that cannot be read."""
+    where = {"name": None, "namespace": odd.namespace, "description": None, "pod_security": None}
+    return {**where, **dict.fromkeys(quota_keys()), "over_quota": [], "problem": odd.sentence}
+
+
 def _row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:
     return {
         "name": quota_name_of(obj),
@@ -70,5 +80,6 @@ def _row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -
         **usage(obj),
         "pod_security": levels.get(obj["metadata"]["namespace"]),
         "over_quota": over_quota(obj),
+        "problem": None,
         **({"object": obj} if full else {}),
     }

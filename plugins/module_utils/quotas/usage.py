@@ -62,12 +62,12 @@ def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
 def is_counted(resource_quota: Object) -> bool:
     """Whether the status belongs to the current limits: the quota controller copies them when it counts."""
     status = resource_quota.get("status") or {}
-    wanted, counted = resource_quota["spec"].get("hard") or {}, status.get("hard") or {}
+    wanted, counted = (resource_quota.get("spec") or {}).get("hard") or {}, status.get("hard") or {}
     return wanted.keys() == counted.keys() and all(parse(wanted[key]) == parse(counted[key]) for key in wanted)
 
 
 def _use(resource: str, resource_quota: Object) -> dict[str, Any] | None:
-    hard = resource_quota["spec"].get("hard") or {}
+    hard = (resource_quota.get("spec") or {}).get("hard") or {}
     used = (resource_quota.get("status") or {}).get("used") or {}
     uses = [_share(hard[key], used.get(key)) for key in quota_keys()[resource] if key in hard]
     if not uses:

@@ -18,6 +18,7 @@ from ..cluster.status import is_held, is_terminating
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA
+from ..kube.shapes import OddObject
 
 Object = Mapping[str, Any]
 T = TypeVar("T")
@@ -30,8 +31,10 @@ _NODES_MAX_AGE = 30.0  # the same for nodes; a pod that becomes unschedulable ha
 _NODE_IS_COMING = ("TriggeredScaleUp", "Nominated")
 
 
-def stopped(workload: Object | None) -> PendingReason | None:
-    """Why a job makes no progress at all: it was deleted or paused."""
+def stopped(workload: Object | None, odd: OddObject | None = None) -> PendingReason | None:
+    """Why a job makes no progress at all: it was deleted or paused, or nobody can tell."""
+    if odd is not None:
+        return PendingReason(odd.sentence, final=True)
     if workload is None:
         return PendingReason("the job was deleted during the wait", final=True)
     return PendingReason("the job is paused", "Resume it with state=resumed", final=True) if is_held(workload) else None
@@ -143,7 +146,7 @@ class Feasibility:
         def nominated() -> set[str]:
             """The names of all pods that will get a new node."""
             lists = (self._client.list_objects(EVENT, namespace, fields=f"reason={name}") for name in _NODE_IS_COMING)
-            return {str(event["involvedObject"].get("name")) for events in lists for event in events}
+            return {str((event.get("involvedObject") or {}).get("name")) for events in lists for event in events}
 
         return not names.isdisjoint(self._cached(namespace, lambda: if_allowed(nominated, set())))
 

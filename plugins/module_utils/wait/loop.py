@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..cluster.read import WORKLOADS, JobId, by_time, selector_of
+from ..cluster.read import WORKLOADS, JobId, by_time, odd_workload, selector_of
 from ..cluster.reason import PendingReason
 from ..cluster.status import status_of
 from ..kube.client import Client
@@ -161,7 +161,8 @@ class Wait:
                 job_statuses[job.id] = JobStatus(last, reached_goal=True)  # Its TTL ended during the wait.
                 continue
             now = job_statuses[job.id] = JobStatus(workload, pods[job.id])
-            now.fatal = now.blocker = stopped(workload) if self.goal.requires_running else None
+            odd = odd_workload(self.client, job.id) if workload is None else None
+            now.fatal = now.blocker = stopped(workload, odd) if self.goal.requires_running else None
             now.reached_goal = not now.fatal and self.goal.reached(workload, now.pods)
             if feasibility and workload and self.goal.requires_running and not now.settled:
                 now.events = [event for obj in (workload, *now.pods) for event in events[_subject(obj)]]

@@ -154,7 +154,9 @@ class WatchCache:
         self._memory[query][name] = memory
         if self._total_memory > LIST_MEMORY:
             raise AnswerTooLarge(f"watching {query.resource.plural}", f"{size_text(LIST_MEMORY)} of objects")
-        if event["type"] == "DELETED":
+        if not self.client.is_readable(query.resource, obj):
+            self._copy[query].pop(name, None)
+        elif event["type"] == "DELETED":
             self._copy[query].pop(name, None)
             self._deleted[query][name] = obj
         else:

@@ -194,8 +194,10 @@ def test_a_deletion_that_times_out_is_a_change():
 
 def test_a_long_wait_for_former_pods_shows_progress(monkeypatch):
     monkeypatch.setattr(f"{Executor.__module__}._PROGRESS_SECONDS", -1.0)
-    pod = {"metadata": {"name": "train-x", "namespace": "ml", "uid": "p"}, "spec": {"nodeName": "node-1"}}
-    other = {"metadata": {"name": "train-y", "namespace": "ml", "uid": "q"}, "spec": {}}
+    metadata = {"namespace": "ml", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    spec = {"containers": [{"name": "main"}], "nodeName": "node-1"}
+    pod = {"metadata": {"name": "train-x", "uid": "p", **metadata}, "spec": spec}
+    other = {"metadata": {"name": "train-y", "uid": "q", **metadata}, "spec": spec}
     plan = plan_job("train", "ml", "training", [wanted("Job", spec=NEW)], [])
     plan = plan.with_steps([replace(plan.steps[0], former_pods=(pod,))])
     selector = {"labelSelector": "app=train,app.kubernetes.io/managed-by=runwhere.gpuctl", "limit": "500"}

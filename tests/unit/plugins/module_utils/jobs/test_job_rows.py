@@ -53,6 +53,7 @@ def test_a_job() -> None:
         "image": "reg/ml:v1",
         "description": "微调",
         "sweep": None,
+        "submitted_by": None,
         "managed": True,
         "workload": "Job/x",
         "created_at": "2026-01-01T00:00:00Z",

@@ -24,7 +24,8 @@ JOBS = {("ml", "train"): {"metadata": {"uid": "1"}}, ("ml", "new"): {"metadata":
 
 
 def workload(uid: str) -> dict[str, Any]:
-    return {"metadata": {"name": f"job-{uid}", "labels": {"kueue.x-k8s.io/job-uid": uid}}, "spec": {"active": True}}
+    metadata = {"name": f"job-{uid}", "namespace": "ml", "labels": {"kueue.x-k8s.io/job-uid": uid}}
+    return {"metadata": metadata, "spec": {"active": True}}
 
 
 def read(jobs: Any, *exchanges: Exchange) -> Any:

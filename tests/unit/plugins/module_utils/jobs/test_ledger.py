@@ -12,12 +12,14 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import
     MAX_ENTRIES,
     Entry,
     RunResult,
+    Writer,
     entry_of,
     last_run_result,
     ledger_changes,
     not_rerun_reason,
     read_entries,
     should_run_again,
+    writer_of,
 )
 
 ENTRY = Entry("digest", "uid-1", "2026-01-01T00:00:00Z", 3600)
@@ -79,6 +81,12 @@ NO_ENTRIES = [
     str(ENTRY._replace(submitted_at="2026-01-01")),
     str(ENTRY).replace("3600", '"an hour"'),
     str(ENTRY).replace("3600", "1e300"),
+    str(ENTRY).replace("3600", "true"),
+    "[" * 100_000,
+    str(ENTRY._replace(uid="x" * 5000)),
+    str(ENTRY._replace(result="Running")),
+    str(ENTRY._replace(result="Failed", finished_at="0000-01-01T00:00:00Z")),
+    str(ENTRY).replace('"uid": "', '"uid": ["').replace('", "submitted_at"', '"], "submitted_at"'),
 ]
 
 
@@ -170,6 +178,27 @@ SENTENCES = [
 def test_the_sentence_says_what_to_do(case: tuple[str, RunResult, bool], sentence: str) -> None:
     rerun, last_run, changed = case
     assert not_rerun_reason(rerun, last_run, changed=changed) == sentence
+
+
+def test_what_only_the_ledger_says_is_not_said_to_be_certain() -> None:
+    writer = Writer("kubectl-edit", "2026-01-02T00:00:00Z")
+    assert not_rerun_reason("never", SUCCEEDED, changed=False, recorded_by=writer).startswith(
+        f"It succeeded at {SUCCEEDED.finished_at} according to the ledger (field manager kubectl-edit, last at "
+        "2026-01-02T00:00:00Z), which nothing proves once the Job is gone, and is not run again: "
+    )
+
+
+def held(manager: str, *names: str) -> dict[str, Any]:
+    keys: dict[str, Any] = {f"f:{name}": {} for name in names}
+    return {"manager": manager, "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:data": {".": {}, **keys}}}
+
+
+def test_the_server_knows_which_field_manager_wrote_an_entry() -> None:
+    ledger = {"metadata": {"managedFields": [held("runwhere.gpuctl", "mine"), held("kubectl-edit", "forged")]}}
+    assert writer_of(ledger, "mine").is_gpuctl
+    assert writer_of(ledger, "forged") == Writer("kubectl-edit", "2026-01-02T00:00:00Z")
+    assert not writer_of(ledger, "unknown").is_gpuctl
+    assert str(writer_of({}, "unknown")) == "field manager unknown"
 
 
 def test_only_what_is_new_is_written() -> None:

@@ -89,7 +89,7 @@ def live(name: str, uid: str) -> Exchange:
 
 def living(name: str, uid: str) -> Exchange:
     selector = f"app.kubernetes.io/managed-by=runwhere.gpuctl,app in ({name})"
-    items = [{"metadata": {"name": name, "uid": uid}}]
+    items = [{"metadata": {"name": name, "namespace": "ml", "uid": uid}}]
     query = {"limit": "500", "labelSelector": selector}
     return Exchange("GET", "/apis/batch/v1/namespaces/ml/jobs", query, answer={"items": items})
 

@@ -66,7 +66,7 @@ def names(cluster: Cluster, *kinds: str) -> set[tuple[str, str]]:
 
 def ledger(cluster: Cluster) -> dict[str, dict[str, Any]]:
     found = cluster.call(lambda: cluster.registry.get("ConfigMap", "default", "gpuctl-ledger"))
-    return {name: json.loads(text) for name, text in found["data"].items()}
+    return {name: json.loads(text) for name, text in found.get("data", {}).items()}
 
 
 def submitted_long_ago(cluster: Cluster) -> None:
@@ -156,6 +156,27 @@ def test_what_is_deleted_is_not_restarted(cluster: Cluster) -> None:
     eventually(lambda: not present(cluster, "Job"))
     run(cluster, name="train", state="absent")
     assert not present(cluster, "ControllerRevision")
+    with pytest.raises(PlansRejected, match="job not found"):
+        restart(cluster)
+
+
+def test_a_restart_without_an_entry_is_announced_and_leaves_none(cluster: Cluster) -> None:
+    """The copy of a training that the ledger does not know only counts with the announcement."""
+    run(cluster, definition=training())
+    cluster.call(lambda: cluster.registry.delete("ConfigMap", "default", "gpuctl-ledger"))
+    interrupted(cluster, JOB, name="train", state="restarted")
+    eventually(lambda: not present(cluster, "Job"))
+    assert ledger(cluster)["train"]["manifest"] == ""
+    assert action(restart(cluster)) == "create"
+    assert "train" not in ledger(cluster)
+
+
+def test_a_copy_without_an_announcement_does_not_count(cluster: Cluster) -> None:
+    """Whoever may create ControllerRevisions could otherwise have others create a Job."""
+    run(cluster, definition=training())
+    interrupted(cluster, JOB, name="train", state="restarted")
+    eventually(lambda: not present(cluster, "Job"))
+    cluster.call(lambda: cluster.registry.delete("ConfigMap", "default", "gpuctl-ledger"))
     with pytest.raises(PlansRejected, match="job not found"):
         restart(cluster)
 

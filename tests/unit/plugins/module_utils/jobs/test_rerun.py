@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_job
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Completion, plan_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry, Writer
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.rerun import plan_rerun
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PRIORITY
 
@@ -98,6 +98,16 @@ def test_a_training_is_run_again_or_left(asked, found, known, rerun, steps, mani
     assert plan.manifest == manifest
     assert (plan.ended and plan.ended.status) == left
     assert plan.changed == (not left and "unchanged" not in steps[0])
+
+
+def test_an_entry_that_somebody_else_wrote_proves_nothing_but_a_live_job_does():
+    """The training is not run, which might overwrite its results, and nothing is claimed about it."""
+    forged, by = entry(result="Succeeded"), Writer("kubectl-edit")
+    gone = plan_rerun(plan_job("train", "ml", "training", [wanted("Job")], []), "a", [], forged, "on_change", NOW, by)
+    assert (gone.action, (gone.ended or Completion("?")).status) == (Action.UNCHANGED, None)
+    found = [job("Failed")]
+    live = plan_rerun(plan_job("train", "ml", "training", found, found), "a", found, forged, "never", NOW, by)
+    assert (live.ended or Completion()).status == "Failed"
 
 
 def test_an_unseen_end_counts_as_an_end():

@@ -42,7 +42,11 @@ def failure(status: int, reason: str, message: str = "no", causes: list[dict[str
 
 
 def listed(kind: str, *names: str, **metadata: str) -> dict:
-    return {"kind": f"{kind}List", "metadata": metadata, "items": [{"metadata": {"name": name}} for name in names]}
+    """A list of objects with no more than their kind requires."""
+    template = {"spec": {"containers": [{"name": "main"}]}}
+    common = {"namespace": "ml", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    items = [{"metadata": {"name": name, **common}, "spec": {"template": template}} for name in names]
+    return {"kind": f"{kind}List", "metadata": metadata, "items": items}
 
 
 def test_a_list_is_read_in_pages_and_its_items_get_their_kind():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import threading
 from collections.abc import Iterator
@@ -41,7 +42,9 @@ def server(pki: Path) -> Iterator[str]:
             assert isinstance(self.connection, ssl.SSLSocket)
             certificate: Any = self.connection.getpeercert()
             name = certificate["subject"][0][0][1] if certificate else "nobody"
-            body = f'{{"kind": "PodList", "items": [{{"metadata": {{"name": "{name}"}}}}]}}'.encode()
+            metadata = {"name": name, "namespace": "ml", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+            pod = {"metadata": metadata, "spec": {"containers": [{"name": "main"}]}}
+            body = json.dumps({"kind": "PodList", "items": [pod]}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
