@@ -115,7 +115,8 @@ class Stage:
             second, _ = self._run(scenario.action, place)
             healed = _settled(place, [after.contents])
             third, third_requests = self._run(scenario.again or scenario.action, place)
-            final = _settled(place, [after.contents])
+            _settled(place, [after.contents])
+            final = _without_orphans(place)
         seen = Observation(
             Case(name, "none", 0), scenario, before, after, healed, final,
             first, second, third, requests, third_requests,
