@@ -187,6 +187,20 @@ def test_a_table(client: Client) -> None:
     assert answer["rows"][0]["cells"][:3] == ["node-1", "Ready", "<none>"]
 
 
+def test_control_characters_in_an_apply(client: Client) -> None:
+    """As Kubernetes 1.36: they are rejected in a string of JSON too, unless they are escaped."""
+    url = f"{client.cluster.url}{MAPS}/control?fieldManager=t"
+    headers = {"Content-Type": "application/apply-patch+yaml"}
+    head = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"control"},"data":{"a":"'
+    answers = {}
+    for text in ("\x9b", "\x7f", r"\u009b", "\ufeff", "\x85"):
+        body = f'{head}{text}"}}}}'.encode()
+        answers[text] = client.session.patch(url, body, headers=headers, timeout=30)
+    assert [answer.status_code for answer in answers.values()] == [400, 400, 201, 200, 200]
+    why = "error decoding YAML: error converting YAML to JSON: yaml: control characters are not allowed"
+    assert answers["\x9b"].json()["message"] == why
+
+
 def test_yaml(client: Client) -> None:
     client("POST", MAPS, config_map("a", x="1"))
     answer = client("GET", MAPS + "/a", Accept="application/yaml")

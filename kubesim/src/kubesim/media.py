@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,10 @@ def negotiate(accept: str) -> Form:
 _FORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 
+# What go-yaml rejects anywhere (readerc.go, yaml_parser_update_buffer), in JSON too.
+_NOT_IN_YAML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+
+
 class _Loader(yaml.CSafeLoader):
     """YAML as JSON knows it: times stay text."""
 
@@ -76,6 +81,8 @@ def load(body: bytes, content_type: str) -> Any:
         except protobuf.Unreadable as error:
             raise errors.unsupported_media_type(f"{KNOWN} (but not {error})") from None
     if "yaml" in content_type:
+        if _NOT_IN_YAML.search(body.decode("utf-8", "replace")):
+            raise ValueError("error converting YAML to JSON: yaml: control characters are not allowed")
         if body.lstrip().startswith(b"{"):  # nearly always JSON, which is read much faster
             with contextlib.suppress(ValueError):
                 return json.loads(body)

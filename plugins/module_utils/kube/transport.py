@@ -289,10 +289,18 @@ class Transport:
         return headers
 
 
+# The server parses apply patches as YAML (readerc.go and scannerc.go of go-yaml): "control characters are not allowed",
+# and a line break, of which YAML has more than JSON, becomes a blank.
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+
+
 def _encoded(body: Mapping[str, Any]) -> bytes:
     """UTF-8: the server's parser for apply patches rejects the surrogate pairs by which JSON escapes emoji."""
+    text = json.dumps(body, ensure_ascii=False)
+    if not text.isprintable():
+        text = _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     try:
-        return json.dumps(body, ensure_ascii=False).encode()
+        return text.encode()
     except UnicodeEncodeError as error:
         broken = ascii(error.object[error.start : error.end])
         raise KubeError(f"not valid Unicode: {broken} is half of a surrogate pair. Write the character.") from None
