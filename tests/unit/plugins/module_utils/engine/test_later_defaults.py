@@ -154,7 +154,7 @@ def test_what_is_no_version_is_older_than_any(text: str) -> None:
         ({"l": [{"name": "x"}]}, ("l", (("name", "x"),)), ABSENT, {}),
         ({"l": [{"name": "x"}]}, ("l", (("name", "y"),)), {"name": "y"}, {"l": [{"name": "x"}, {"name": "y"}]}),
     ],
-    ids=str,
+    ids=lambda value: "absent" if value is ABSENT else str(value),
 )
 def test_a_value_at_a_path_leaves_nothing_empty_behind(obj: Any, path: Any, value: Any, expected: Any) -> None:
     before = json.dumps(obj)
