@@ -290,8 +290,8 @@ class Transport:
 
 
 # The server parses apply patches as YAML (readerc.go and scannerc.go of go-yaml): "control characters are not allowed",
-# and a line break, of which YAML has more than JSON, becomes a blank.
-_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+# and U+0085, a line break there, becomes a blank.
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\ufffe\uffff]")
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
