@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubesim.admission.pod_security_checks import evaluate
+from kubesim.admission.pod_security_checks import evaluate_pod_security
 from kubesim.admission.quota_evaluator import usage
 from writes import NAMESPACE, Object, Writes, changed, container, pod_spec, template
 
@@ -197,7 +197,7 @@ def test_baseline_lets_an_ordinary_pod_be() -> None:
 
 
 def test_restricted_wants_much_of_an_ordinary_pod() -> None:
-    violations = evaluate("restricted", pod_spec())
+    violations = evaluate_pod_security("restricted", pod_spec())
     assert [f"{violation.reason} ({violation.detail})" for violation in violations] == [
         'allowPrivilegeEscalation != false (container "main" must set securityContext.allowPrivilegeEscalation=false)',
         'unrestricted capabilities (container "main" must set securityContext.capabilities.drop=["ALL"])',
@@ -221,7 +221,7 @@ def test_restricted_wants_much_of_an_ordinary_pod() -> None:
 )
 def test_restricted_is_content_with_a_careful_container(context: Object, reasons: list[str]) -> None:
     spec = pod_spec(main={"securityContext": CAREFUL | context})
-    assert [violation.reason for violation in evaluate("restricted", spec)] == reasons
+    assert [violation.reason for violation in evaluate_pod_security("restricted", spec)] == reasons
 
 
 def test_restricted_allows_volumes_without_the_node() -> None:
@@ -229,7 +229,7 @@ def test_restricted_allows_volumes_without_the_node() -> None:
         main={"securityContext": CAREFUL},
         volumes=[{"name": "a", "emptyDir": {}}, {"name": "b", "nfs": {"server": "s", "path": "/"}}],
     )
-    (violation,) = evaluate("restricted", spec)
+    (violation,) = evaluate_pod_security("restricted", spec)
     assert violation.detail == 'volume "b" uses restricted volume type "nfs"'
 
 

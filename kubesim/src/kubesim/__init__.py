@@ -10,17 +10,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kubesim.admission.pod_security_checks import evaluate_pod_security
     from kubesim.cluster import LAB_USER_TOKEN, Cluster
     from kubesim.faults import Fault
     from kubesim.request_info import RequestInfo, parse_request
 
-__all__ = ["LAB_USER_TOKEN", "Cluster", "Fault", "RequestInfo", "parse_request"]
+__all__ = ["LAB_USER_TOKEN", "Cluster", "Fault", "RequestInfo", "evaluate_pod_security", "parse_request"]
 
 _MODULES = {
     "LAB_USER_TOKEN": "cluster",
     "Cluster": "cluster",
     "Fault": "faults",
     "RequestInfo": "request_info",
+    "evaluate_pod_security": "admission.pod_security_checks",
     "parse_request": "request_info",
 }
 

@@ -63,8 +63,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated here: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
-        writer = ledger.writer(*job.id)
-        if plan.ended and not live[job.id] and not writer.is_gpuctl:
+        if plan.ended and not live[job.id] and not (writer := ledger.writer(*job.id)).is_gpuctl:
             task.warn(
                 f"training {job.name} in namespace {job.namespace} is not run, because ConfigMap {LEDGER} has an "
                 f"entry for it. {FIELD_MANAGER} did not write that entry: {writer}. Nothing else shows that the "

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from kubesim import errors, field
-from kubesim.admission.pod_security_checks import BASELINE, PRIVILEGED, RESTRICTED, Violation, evaluate
+from kubesim.admission.pod_security_checks import BASELINE, PRIVILEGED, RESTRICTED, Violation, evaluate_pod_security
 from kubesim.admission.request import AdmissionRequest, Object
 from kubesim.kinds.podspec import CONTAINER_LISTS
 
@@ -100,7 +100,7 @@ def _warn_of_existing_pods(request: AdmissionRequest, new: Policy, old: Policy) 
         return
     broken: dict[str, list[str]] = {}
     for pod in request.registry.list("Pod", request.name):
-        if violations := evaluate(new.level, pod["spec"], new.version):
+        if violations := evaluate_pod_security(new.level, pod["spec"], new.version):
             broken.setdefault(", ".join(violation.reason for violation in violations), []).append(
                 pod["metadata"]["name"]
             )
@@ -119,14 +119,14 @@ def _first_of(names: list[str]) -> str:
 
 def _validate_pod(request: AdmissionRequest, spec: Object) -> None:
     enforce = _policies(_namespace_labels(request))["enforce"]
-    if violations := evaluate(enforce.level, spec, enforce.version):
+    if violations := evaluate_pod_security(enforce.level, spec, enforce.version):
         raise request.forbidden(f'violates PodSecurity "{enforce}": {_listed(violations)}')
     _warn(request, spec)
 
 
 def _warn(request: AdmissionRequest, spec: Object) -> None:
     warn = _policies(_namespace_labels(request))["warn"]
-    if violations := evaluate(warn.level, spec, warn.version):
+    if violations := evaluate_pod_security(warn.level, spec, warn.version):
         request.warnings.append(f'would violate PodSecurity "{warn}": {_listed(violations)}')
 
 

@@ -42,7 +42,7 @@ class Violation:
 Check = Callable[[Object], Violation | None]
 
 
-def evaluate(level: str, spec: Object, version: str = "latest") -> list[Violation]:
+def evaluate_pod_security(level: str, spec: Object, version: str = "latest") -> list[Violation]:
     """What in a pod spec the level does not allow, in the order of the checks."""
     minor = None if version == "latest" else int(version.removeprefix("v1."))
     checks = {PRIVILEGED: (), BASELINE: _BASELINE, RESTRICTED: _RESTRICTED}[level]

@@ -12,8 +12,7 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.dry_run import PlansRejected
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job, job_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
-from kubesim import LAB_USER_TOKEN, Cluster
-from kubesim.admission.pod_security_checks import evaluate
+from kubesim import LAB_USER_TOKEN, Cluster, evaluate_pod_security
 
 NAMESPACE = "default"
 KINDS = {"training": "Job", "inference": "Deployment", "notebook": "StatefulSet", "compute": "Deployment"}
@@ -85,7 +84,7 @@ def test_a_restricted_namespace_runs_the_same_manifest(cluster: Cluster, kind: s
     wanted = manifest(kind, environment={"run_as": 1000})
     result = apply(cluster, wanted, wait=True)
     assert result["results"][0]["status"] == "Running"
-    assert evaluate("restricted", live(cluster, kind)["spec"]["template"]["spec"]) == []
+    assert evaluate_pod_security("restricted", live(cluster, kind)["spec"]["template"]["spec"]) == []
     again = apply(cluster, wanted)
     assert again["changed"] is False
     assert reads(cluster) == 0, "what runs as the level wants it needs no look at the namespace"
@@ -97,7 +96,7 @@ def test_elsewhere_an_image_may_run_as_root(cluster: Cluster, kind: str) -> None
     assert reads(cluster) == 1
     template = live(cluster, kind)["spec"]["template"]["spec"]
     assert "runAsNonRoot" not in template["securityContext"]
-    assert evaluate("baseline", template) == []
+    assert evaluate_pod_security("baseline", template) == []
     assert apply(cluster, manifest(kind))["changed"] is False
     assert reads(cluster) == 0
 
@@ -210,7 +209,7 @@ def test_a_label_that_comes_later_restarts_nothing(cluster: Cluster, kind: str) 
     assert pods(cluster) == before
     moved = {**described, "environment": {"image": "registry.example.com/ml:v2", "run_as": 1000}}
     apply(cluster, moved, wait=True)
-    assert evaluate("restricted", live(cluster, kind)["spec"]["template"]["spec"]) == []
+    assert evaluate_pod_security("restricted", live(cluster, kind)["spec"]["template"]["spec"]) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

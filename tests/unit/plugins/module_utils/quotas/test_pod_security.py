@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import PRIORITIES, priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE, QuotaOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import namespace, resource_quota
@@ -21,6 +22,7 @@ VIOLATIONS = (
 )
 TEAM: dict[str, Any] = {"team": {"pods": 1}}
 PAGE = {"limit": "500"}
+CLASSES = {"kind": "PriorityClassList", "metadata": {}, "items": list(map(priority_class, PRIORITIES))}
 DRY_RUN = {"dryRun": "All", "fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": "false"}
 
 
@@ -43,6 +45,7 @@ def said_in_check_mode(level: str, headers: dict[str, str]) -> str:
     with conversation(
         *read,
         Exchange("PATCH", "/api/v1/namespaces/team", DRY_RUN, sent=expected, answer=expected, headers=headers),
+        Exchange("GET", "/apis/scheduling.k8s.io/v1/priorityclasses", PAGE, answer=CLASSES),
     ) as url:
         definition = {"kind": "quota", "quota": {"name": "q"}, "pod_security": level, "users": TEAM}
         defaults = {name: option.get("default") for name, option in MODULE.arguments()["argument_spec"].items()}

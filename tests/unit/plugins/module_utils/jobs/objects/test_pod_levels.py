@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.pod_levels import as_restricted, violations
-from kubesim.admission.pod_security_checks import evaluate
+from kubesim import evaluate_pod_security
 
 
 @pytest.mark.parametrize("level", ["baseline", "restricted"])
@@ -18,7 +18,7 @@ def test_the_levels_forbid_what_the_server_would(
 ) -> None:
     built = build_job({"environment": environment, "storage": {"workdirs": workdirs}}).workload
     sent = as_restricted(built) if level == "restricted" else built
-    refused = evaluate(level, sent["spec"]["template"]["spec"])
+    refused = evaluate_pod_security(level, sent["spec"]["template"]["spec"])
     assert bool(list(violations(built, level))) is bool(refused)
 
 
