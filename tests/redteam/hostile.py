@@ -73,14 +73,17 @@ class Visitor:
         self.send(f"HTTP/1.1 200 OK\r\n{headers}Transfer-Encoding: chunked\r\n\r\n".encode())
 
     def list(self, items: bytes = b"[]", **metadata: str) -> None:
-        """A list of what was asked for."""
+        """A list of what was asked for; single objects are not there."""
+        if self.path.partition("?")[0].rpartition("/")[2] not in _KINDS:
+            self.answer(b'{"kind":"Status","reason":"NotFound","message":"not found","code":404}', "404 Not Found")
+            return
         head = json.dumps({"kind": self.kind, "metadata": {"resourceVersion": "1", **metadata}})[:-1]
         self.answer(head.encode() + b', "items": ' + items + b"}")
 
     @property
     def kind(self) -> str:
         """That of the list at the path."""
-        return f"{_KINDS.get(self.path.partition('?')[0].rpartition('/')[2], 'Pod')}List"
+        return f"{_KINDS[self.path.partition('?')[0].rpartition('/')[2]]}List"
 
 
 _KINDS = {value.plural: value.kind for value in vars(resources).values() if isinstance(value, resources.Resource)}

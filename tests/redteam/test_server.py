@@ -206,7 +206,7 @@ def test_whole_objects_without_end() -> None:
     """A server sends page after page of jobs, which the task keeps: it stops before the memory is full."""
     numbers, page = count(), b"[" + b",".join([JOB] * 5_000) + b"]"
     with hostile(lambda request: request.list(page, **{"continue": f"{next(numbers)}"})) as server:
-        assert "returned more than 160 MiB of objects" in attacked(server, own_process=True).message
+        assert "returned more than 128 MiB of objects" in attacked(server, own_process=True).message
 
 
 def test_a_hundred_thousand_objects() -> None:
@@ -294,6 +294,9 @@ def test_an_error_that_fills_the_screen(body: bytes) -> None:
 # -- watches, logs, discovery ------------------------------------------------------------------------------------------
 
 
+MAIN = {"name": "main", "image": "registry.example.com/ml:v1"}
+
+
 def waiting(events: Callable[[Visitor], object]) -> Callable[[Visitor], object]:
     """A cluster in which a job is found and never completes, and whose watches bring ``events``."""
 
@@ -306,7 +309,7 @@ def waiting(events: Callable[[Visitor], object]) -> Callable[[Visitor], object]:
             job["metadata"] |= {"name": "train", "namespace": "ml", "uid": "u", "resourceVersion": "1"}
             job["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
             job["metadata"]["labels"]["app"] = "train"
-            job["spec"] = {"parallelism": 1, "template": {"metadata": {}, "spec": {"containers": []}}}
+            job["spec"] = {"parallelism": 1, "template": {"metadata": {}, "spec": {"containers": [MAIN]}}}
             request.list(json.dumps([job]).encode())
         else:
             request.list()
@@ -317,7 +320,7 @@ def waiting(events: Callable[[Visitor], object]) -> Callable[[Visitor], object]:
 def event(name: str, size: int = 10) -> bytes:
     metadata: dict[str, Any] = {"name": name, "namespace": "ml", "resourceVersion": "2", "labels": {"app": name}}
     metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    spec = {"containers": [{"name": "x" * size}]}
+    spec = {"containers": [{"name": "x" * size, "image": "i"}]}
     return json.dumps({"type": "ADDED", "object": {"metadata": metadata, "spec": spec}}).encode() + b"\n"
 
 
@@ -394,7 +397,7 @@ POD: dict[str, Any] = {
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "labels": LABELS,
     },
-    "spec": {"nodeName": "node-1", "containers": [{"name": "main"}]},
+    "spec": {"nodeName": "node-1", "containers": [MAIN]},
     "status": {"phase": "Running", "containerStatuses": [RUNNING]},
 }
 SWITCHING = (
