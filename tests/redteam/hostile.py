@@ -8,6 +8,8 @@ the unit tests, the proxy of tests/chaos) behave.
 from __future__ import annotations
 
 import json
+import os
+import re
 import ssl
 import subprocess
 import sys
@@ -16,10 +18,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from socket import SHUT_RDWR, create_server, socket
 from typing import Any
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import resources
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, run_task
 from integration.ansible import ROOT
 
 JSON = "Content-Type: application/json\r\n"
@@ -67,14 +73,17 @@ class Visitor:
         self.send(f"HTTP/1.1 200 OK\r\n{headers}Transfer-Encoding: chunked\r\n\r\n".encode())
 
     def list(self, items: bytes = b"[]", **metadata: str) -> None:
-        """A list of what was asked for."""
+        """A list of what was asked for; single objects are not there."""
+        if self.path.partition("?")[0].rpartition("/")[2] not in _KINDS:
+            self.answer(b'{"kind":"Status","reason":"NotFound","message":"not found","code":404}', "404 Not Found")
+            return
         head = json.dumps({"kind": self.kind, "metadata": {"resourceVersion": "1", **metadata}})[:-1]
         self.answer(head.encode() + b', "items": ' + items + b"}")
 
     @property
     def kind(self) -> str:
         """That of the list at the path."""
-        return f"{_KINDS.get(self.path.partition('?')[0].rpartition('/')[2], 'Pod')}List"
+        return f"{_KINDS[self.path.partition('?')[0].rpartition('/')[2]]}List"
 
 
 _KINDS = {value.plural: value.kind for value in vars(resources).values() if isinstance(value, resources.Resource)}
@@ -121,47 +130,48 @@ def hostile(answer: Callable[[Visitor], object], context: ssl.SSLContext | None 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a task. ``mebibytes``: the most memory that its process had."""
+    """What became of a task. ``mebibytes``: the most memory that its process had, if it had one of its own."""
 
     result: dict[str, Any]
     seconds: float
-    mebibytes: float
-    errors: str
+    mebibytes: float = 0.0
+    errors: str = ""
 
     @property
     def message(self) -> str:
         return str(self.result["msg"])
 
 
-# What a module does with its arguments, without the time that Ansible takes to start it.
-_RUN = """
-import importlib, json, resource, sys
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, run_task
-
-place, options = sys.argv[1:]
-spec = importlib.import_module("ansible_collections.runwhere.gpuctl.plugins.module_utils." + place).MODULE
-params = ArgumentSpecValidator(**spec.arguments()).validate(json.loads(options)).validated_parameters
-warnings = []
-result = run_task(Task(spec.options.from_params(params), params, False, warnings.append, lambda values: None), spec)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"result": {**result, "warnings": warnings}, "peak": peak}))
-"""
+def perform(place: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The result of a task with the module in that place of module_utils: what Ansible does, without its own start."""
+    spec = import_module(f"ansible_collections.runwhere.gpuctl.plugins.module_utils.{place}").MODULE
+    params = ArgumentSpecValidator(**spec.arguments()).validate(options).validated_parameters
+    warnings: list[str] = []
+    task = Task(spec.options.from_params(params), params, False, warnings.append, lambda values: None)
+    return {**run_task(task, spec), "warnings": warnings}
 
 
-def run(place: str, url: str, **options: Any) -> Outcome:
-    """The outcome of a task with the module in that place of module_utils, as an account with a token."""
+def run(place: str, url: str, *, own_process: bool = False, **options: Any) -> Outcome:
+    """The outcome of a task, as an account with a token."""
     given = {"host": url, "api_key": "very-secret", "request_timeout": 2, **options}
-    environment = {"PYTHONPATH": str(ROOT / ".cache" / "collections"), "HOME": "/nonexistent"}
     began = time.monotonic()
+    if not own_process:
+        return Outcome(perform(place, given), time.monotonic() - began)
+    folders = [str(ROOT / ".cache" / "collections"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
-        [sys.executable, "-c", _RUN, place, json.dumps(given)],
+        [sys.executable, "-m", "redteam.hostile", place, json.dumps(given)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        env=environment,
+        env={"PYTHONPATH": os.pathsep.join(folders), "HOME": "/nonexistent"},
     )
     assert done.stdout, done.stderr[-2000:]
-    found = json.loads(done.stdout)
-    return Outcome(found["result"], time.monotonic() - began, found["peak"], done.stderr)
+    return Outcome(**json.loads(done.stdout), seconds=time.monotonic() - began, errors=done.stderr)
+
+
+if __name__ == "__main__":
+    result = perform(sys.argv[1], json.loads(sys.argv[2]))
+    # Not getrusage, which includes the process that started this one.
+    (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    print(json.dumps({"result": result, "mebibytes": int(peak) / 1024}))

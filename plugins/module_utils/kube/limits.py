@@ -46,9 +46,9 @@ ANSWER = Allowance(20 * MIB)
 LARGE_ANSWER = 2 * MIB
 
 # What the objects of one answer, and those of the lists that are being read, take in memory; see ``estimated_memory``.
-# The latter are 10,000 pods with full spec and status in one namespace. Lists of whole clusters keep less of each pod.
+# The latter are 8,000 pods with full spec and status in one namespace. Lists of whole clusters keep less of each pod.
 ANSWER_MEMORY = 96 * MIB
-LIST_MEMORY = 160 * MIB
+LIST_MEMORY = 128 * MIB
 
 # Kubernetes supports 150,000 pods in a cluster (kubernetes.io, "Considerations for large clusters"): 300 pages of 500.
 LIST_PAGES = 1_000
