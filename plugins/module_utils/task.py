@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Generic
 from ansible.module_utils.basic import missing_required_lib
 
 from .kube.client import Client, cached_client, discard_client
-from .kube.connection_options import connection_argument_spec, connection_secrets
+from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
 from .kube.errors import KubeError
 from .manifest.problems import ManifestErrors, MissingLibrary
+from .manifest.secrets import shown_definition
 from .options import OptionsT
+from .redaction import forms_of, mask_forms, redact
 
 if TYPE_CHECKING:
     pass
@@ -40,9 +42,10 @@ class Task(Generic[OptionsT]):
     """The input of a module, and its access to everything outside.
 
     ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
-    own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far. ``progress``
-    shows a line during a long wait; a module process cannot show one before it ends. Without ``diff_mode`` no diff is
-    built: for hundreds of objects it would cost more than the rest of the result.
+    own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far;
+    ``definition_secrets`` are those of the task's manifests. ``progress`` shows a line during a long wait; a module
+    process cannot show one before it ends. Without ``diff_mode`` no diff is built: for hundreds of objects it would
+    cost more than the rest of the result.
     """
 
     options: OptionsT
@@ -51,6 +54,7 @@ class Task(Generic[OptionsT]):
     warn: Callable[[str], None]
     on_mask: Callable[[Iterable[str]], None]
     masked: set[str] = field(default_factory=set)
+    definition_secrets: set[str] = field(default_factory=set)
     progress: Callable[[str], None] = lambda line: None
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -66,7 +70,9 @@ class Task(Generic[OptionsT]):
     def client(self) -> Client:
         """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
         if self._client is None:
-            self._client = cached_client(self.params, self.environ)
+            self._client = cached_client(self.params, self.environ, self.mask)
+            if self._client.warning:
+                self.warn(self._client.warning)
         return self._client
 
     def abort(self) -> None:
@@ -79,10 +85,14 @@ class Task(Generic[OptionsT]):
         return list(parts()) if self.diff_mode else []
 
     def mask(self, values: Iterable[str]) -> None:
-        """Keep the values out of results, diffs, warnings and messages."""
-        values = set(values)
-        self.masked |= values
-        self.on_mask(values)
+        """Keep credentials, in every form, out of all that the task shows. May be called from threads.
+
+        Not for the secrets of workloads: Ansible replaces masked values in all texts, names and statuses. They are
+        masked where a text of their workload is shown (redaction.py).
+        """
+        if new := {form for value in set(values) for form in forms_of(value)} - self.masked:
+            self.masked = self.masked | new
+            self.on_mask(new)
 
 
 @dataclass(frozen=True)
@@ -101,12 +111,20 @@ class ModuleSpec(Generic[OptionsT]):
         return {"argument_spec": {**connection_argument_spec(), **self.options.argument_spec()}, **self.constraints}
 
 
+def shown_options(params: Mapping[str, Any], secrets: Collection[str] = ()) -> dict[str, Any]:
+    """Parameters as a result may return them. ``secrets`` are those of a manifest that was given as text."""
+    shown = shown_params(params)
+    if shown.get("definition") is not None:
+        shown["definition"] = shown_definition(shown["definition"], secrets)
+    return shown
+
+
 def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     """Perform a task and return its result; one that fails has ``failed`` and ``msg``, some ``exception``.
 
     The caller removes masked values from it.
     """
-    task.mask(connection_secrets(task.params))
+    task.mask(connection_secrets(task.params, task.environ))
     try:
         with _infrequent_gc():
             return spec.run(task)
@@ -117,18 +135,23 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     except TaskFailed as problem:
         return _failure(str(problem), **problem.result)
     except ManifestErrors as problem:
-        task.mask(problem.secrets)  # Ansible returns the options too, and with them the invalid manifest.
+        task.definition_secrets |= problem.secrets
         return _failure(str(problem))
     except KubeError as problem:
         return _failure(str(problem))
     except Exception as problem:  # A result, not a traceback on stderr: its text may quote a secret.
         return _failure(
-            f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}",
-            exception=traceback.format_exc(),
+            _shown(f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}", task),
+            exception=_shown(traceback.format_exc(), task),
         )
     except BaseException:  # Ansible's timeout of the task, or an interrupt
         task.abort()
         raise
+
+
+def _shown(text: str, task: Task[Any]) -> str:
+    """A text of unknown origin without what is, or looks like, a secret."""
+    return mask_forms(str(redact(text, task.definition_secrets)))
 
 
 @contextmanager

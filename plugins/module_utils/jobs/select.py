@@ -62,7 +62,7 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
         if isinstance(model, (Pool, Quota)):
             others.append(f"{document.origin} ({model.kind})")
             continue
-        task.mask(secret_values(model))
+        task.definition_secrets |= secret_values(model)
         namespace = model.job.namespace or default_namespace
         if not builds_objects:
             jobs.append(SelectedJob(namespace, model.job.name, model.kind))

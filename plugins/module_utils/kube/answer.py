@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .errors import InvalidResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Mask: TypeAlias = "Callable[[str], str]"
 
 _QUOTED = 80  # characters of a text that is not an answer
 
@@ -42,14 +47,14 @@ class Expected:
         return f"{self.kind} {self.name}" if self.name else self.kind
 
 
-def read_answer(request: str, response: Any, expected: Expected) -> dict[str, Any]:
-    """The object in a response (urllib3's) with a 2xx status. Raises InvalidResponse."""
+def read_answer(request: str, response: Any, expected: Expected, mask: Mask) -> dict[str, Any]:
+    """The object in a response (urllib3's) with a 2xx status. Raises InvalidResponse quoting it through ``mask``."""
     answer = read_json(response.data)
     if answer is None:
-        raise InvalidResponse(request, response.status, described(response))
+        raise InvalidResponse(request, response.status, described(response, mask))
     if not expected.matches(answer):
         found = " ".join(str(part) for part in (answer.get("kind"), _name_of(answer)) if part) or "no kind"
-        raise InvalidResponse(request, response.status, f"{_quoted(found)} instead of {expected}")
+        raise InvalidResponse(request, response.status, f"{_quoted(mask(found))} instead of {expected}")
     return answer
 
 
@@ -64,17 +69,17 @@ def is_page(response: Any) -> bool:
     return "html" in (response.headers.get("Content-Type") or "").lower()
 
 
-def described(response: Any) -> str:
-    """What a response is that is not an answer. Pages and binary data are not quoted."""
+def described(response: Any, mask: Mask) -> str:
+    """What a response is that is not an answer. Pages and binary data are not quoted, secrets masked before any cut."""
     location = response.headers.get("Location")
     if 300 <= response.status < 400 and location:
-        return f"a redirect to {_quoted(location.partition('?')[0])}"
+        return f"a redirect to {_quoted(mask(location).partition('?')[0])}"
     text = response.data.decode("utf-8", "replace").strip()
     if not text:
         return "an empty body"
     if is_page(response) or text.startswith("<"):
         return "an HTML page"
-    return "incomplete JSON" if text.startswith("{") else f"the text {_quoted(text)}"
+    return "incomplete JSON" if text.startswith("{") else f"the text {_quoted(mask(text))}"
 
 
 def _name_of(answer: dict[str, Any], field: str = "metadata") -> Any:

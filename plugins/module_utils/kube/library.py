@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-from .connection import Connection, read_pem
+from .connection import Connection, authorization_header, read_pem
 
 
 class KubeconfigError(Exception):
@@ -71,7 +71,7 @@ def _connection(configuration: Any) -> Connection:
             # Version 36 renamed the slot from the first to the second.
             values = [configuration.get_api_key_with_prefix(slot) for slot in ("authorization", "BearerToken")]
             _remove_files()
-        return next(({"Authorization": value} for value in values if value), {})
+        return next((authorization_header(value) for value in values if value), {})
 
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     ca_cert, client_cert, client_key = (read_pem(path) if path else None for path in files)

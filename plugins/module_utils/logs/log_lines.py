@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ..manifest.secrets import line_masker
+from ..redaction import line_masker
 from .log_query import ALL
 
 

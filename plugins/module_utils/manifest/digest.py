@@ -23,7 +23,9 @@ def digest_of(manifest: Training) -> str:
     """
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
     # Without warnings, as valueFrom is kept as the dict that Kubernetes gets, and not as its model.
-    data = manifest.model_dump(mode="json", exclude_defaults=True, exclude={"version", "job"}, warnings=False)
+    # Without the marks of secrets, which only say what to show.
+    left_out: dict[str, Any] = {"version": True, "job": True, "environment": {"env": {"__all__": {"secret"}}}}
+    data = manifest.model_dump(mode="json", exclude_defaults=True, exclude=left_out, warnings=False)
     shares = (row.field for row in ACCELERATORS.values() if row.unit)
     quantities = {"resources": ("cpu", "memory", *shares), "storage": ("shm",)}
     for block, fields in quantities.items():

@@ -41,7 +41,11 @@ def load(src: Sequence[str] = (), definition: Any = None, namespace: str = DEFAU
     errors += [error for each in checked for error in each.errors]
     errors += check_across_documents(checked, namespace)
     if errors:
-        raise ManifestErrors(errors, set().union(*(source_secrets(each.location.node) for each in sources)))
+        secrets: dict[Origin, set[str]] = {}
+        for each in sources:
+            secrets[each.origin] = secrets.get(each.origin, set()) | source_secrets(each.location.node)
+        shown = [error.without(secrets.get(Origin(error.file, error.document or 0), ())) for error in errors]
+        raise ManifestErrors(shown, set().union(*secrets.values()))
     return [each.document for each in checked if each.document is not None]
 
 

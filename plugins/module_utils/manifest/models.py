@@ -11,9 +11,9 @@ import posixpath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ..labels import DEFAULT_POOL, RESERVED_POOLS
+from ..redaction import redact_arguments
 from . import rules
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from .secrets import redact_arguments
 
 
 class Block(BaseModel):
@@ -117,6 +117,10 @@ class EnvVar(Block):
         serialization_alias="valueFrom",
         description="Source of the value: a Secret, a ConfigMap, or the pod.",
         examples=[{"secretKeyRef": {"name": "hub", "key": "token"}}],
+    )
+    secret: rules.Boolean = Field(
+        default=False,
+        description="Whether to mask the value. Names such as HF_TOKEN need no mark.",
     )
 
     @model_validator(mode="after")

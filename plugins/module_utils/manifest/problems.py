@@ -6,9 +6,10 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from ..redaction import redact
 from .tree import NO_PLACE, Location, Origin, Place
 
 DEFINITION = "definition"
@@ -35,6 +36,11 @@ class ManifestError:
         cls, origin: Origin, location: Location, problem: str, hint: str = "", value: str | None = None
     ) -> ManifestError:
         return cls(origin.file, problem, hint, value, origin.number, location.path, location.node.place)
+
+    def without(self, secrets: Collection[str]) -> ManifestError:
+        """The error, quoting the manifest without its secrets."""
+        hint, value, snippet = redact([self.hint, self.value, self.snippet], secrets)
+        return replace(self, hint=hint, value=value, snippet=tuple(snippet))
 
     def __str__(self) -> str:
         document = f"document {self.document}" if self.document is not None else ""

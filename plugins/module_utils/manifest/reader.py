@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..redaction import MASK, looks_secret, mask_forms, redact_arguments
 from .models import KINDS, Block
 from .problems import ManifestError, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany
-from .secrets import MASK, looks_secret, redact_arguments
 from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
 from .tree import Entry, ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
@@ -75,6 +75,7 @@ def display_value(node: Node, loc: Loc) -> str | None:
 
 def quoted(text: str, plain: bool = False) -> str:
     """The text, cut, and in quotes unless it was `plain` and needs none."""
+    text = mask_forms(text)
     cut = text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 1] + "…"
     return cut if plain and re.fullmatch(r"[\w./:+%@=~-]+", cut) else json.dumps(cut, ensure_ascii=False)
 

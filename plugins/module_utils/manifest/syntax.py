@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .secrets import MASK, looks_secret
+from ..redaction import MASK, looks_secret
 from .tree import HALF_HINT, half_of_a_character
 
 _WIDTH = 96

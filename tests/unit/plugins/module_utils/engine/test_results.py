@@ -13,7 +13,7 @@ from .objects import wanted
 def test_a_diff_shows_what_objects_share_in_full() -> None:
     job = wanted("Job")
     job["spec"] = {"template": {"metadata": {"labels": job["metadata"]["labels"]}}}
-    (diff,) = diffs_of(plan_job("train", "ml", "training", [job], []), ())
+    (diff,) = diffs_of(plan_job("train", "ml", "training", [job], []))
     assert "&" not in diff["after"]
     assert "*" not in diff["after"]
     assert yaml.safe_load(diff["after"]) == job

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.secrets import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.secrets import secret_values
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import (
     live_secret_values,
     looks_secret,
     redact,
     redact_arguments,
-    secret_values,
 )
 
 SECRET_NAMES = [
