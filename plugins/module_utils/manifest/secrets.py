@@ -44,14 +44,17 @@ def shown_definition(data: Any, secrets: Collection[str] = ()) -> Any:
     """A definition as it is returned, with its secrets masked by their place; ``secrets`` are those of a YAML text."""
     if isinstance(data, str):
         return redact(data, secrets)
+    return [shown_definition(item, secrets) for item in data] if isinstance(data, (list, tuple)) else _shown(data)
+
+
+def _shown(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
-        return [shown_definition(item, secrets) for item in data]
+        return [_shown(item) for item in data]
     if not isinstance(data, Mapping):
         return data
-    shown = {
-        key: _shown_env(value) if key == "env" else shown_definition(value, secrets) for key, value in data.items()
-    }
-    return shown | _shown_line(data)
+    return {key: _shown_env(value) if key == "env" else _shown(value) for key, value in data.items()} | _shown_line(
+        data
+    )
 
 
 def _shown_line(block: Mapping[str, Any]) -> dict[str, Any]:
