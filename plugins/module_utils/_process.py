@@ -42,7 +42,6 @@ class GpuctlModule(AnsibleModule):  # type: ignore[misc]  # ansible is not typed
     """Returns and logs its parameters without their secrets, also if it rejects them."""
 
     params: dict[str, Any]
-    definition_secrets: frozenset[str] = frozenset()
 
     def _log_invocation(self) -> None:
         """Ansible's own entry in the system's log, with the parameters."""
@@ -58,7 +57,7 @@ class GpuctlModule(AnsibleModule):  # type: ignore[misc]  # ansible is not typed
     def _shown_params(self) -> dict[str, Any]:
         from .task import shown_options
 
-        return shown_options(self.params, self.definition_secrets)
+        return shown_options(self.params)
 
 
 def run_module(module: GpuctlModule, spec: ModuleSpec[Any]) -> None:
@@ -74,7 +73,6 @@ def run_module(module: GpuctlModule, spec: ModuleSpec[Any]) -> None:
         diff_mode=bool(module._diff),
     )
     result = run_task(task, spec)
-    module.definition_secrets = frozenset(task.definition_secrets)
     if result.get("failed"):
         module.fail_json(**result)
     module.exit_json(**result)

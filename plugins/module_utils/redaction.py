@@ -61,7 +61,7 @@ _FORMS = tuple(
         r"(?i)[a-z][a-z0-9+.\-]*://(?P<value>[^/\s:@]{16,})@",  # a token in place of the user
         r"(?:^|[\s\"'=])[\w.\-]+:(?P<value>[^\s@]+)@(?:tcp6?|unix)\(",  # a DSN of Go's MySQL driver
         r"(?i)https?://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?P<value>[^\s\"'?]+)",
-        r"(?i)https?://[^\s\"'?]*/(?:web)?hook(?:s|b2)?/(?P<value>[^\s\"'?]{16,})",  # Discord, Teams, Feishu, Lark
+        r"(?i)https?://[^\s\"'?]*/(?:web)?hook(?:s|b2)?/(?P<value>[^\s\"'?]{8,})",  # Discord, Teams, Feishu, Lark
         r"(?i)https?://[^\s\"'/]+/bot(?P<value>\d+:[\w\-]+)",  # Telegram
         r"(?i)[?&](?:sig|sign|signature|x-amz-signature|x-goog-signature|code)=(?P<value>[^&\s\"']+)",
         r"(?i)\b(?:bearer|basic)\s+(?P<value>[\w.~+/=\-]{8,})",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
@@ -111,11 +111,11 @@ class ModuleSpec(Generic[OptionsT]):
         return {"argument_spec": {**connection_argument_spec(), **self.options.argument_spec()}, **self.constraints}
 
 
-def shown_options(params: Mapping[str, Any], secrets: Collection[str] = ()) -> dict[str, Any]:
-    """Parameters as a result may return them. ``secrets`` are those of a manifest that was given as text."""
+def shown_options(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as a result may return them."""
     shown = shown_params(params)
     if shown.get("definition") is not None:
-        shown["definition"] = shown_definition(shown["definition"], secrets)
+        shown["definition"] = shown_definition(shown["definition"])
     return shown
 
 

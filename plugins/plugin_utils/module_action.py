@@ -143,7 +143,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         spec = module_spec(self._task.action.rpartition(".")[2])
         options = validate_options(spec.arguments(), plain_options(self._options(environment)), self._task.action)
         secrets, warnings = options.secrets, options.warnings
-        definition_secrets: set[str] = set()
 
         def progress(line: str) -> None:
             if not self._task.no_log:
@@ -165,9 +164,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             )
             with _working_directory(self._loader.get_basedir()):
                 result = run_task(task, spec)
-            definition_secrets = task.definition_secrets
         if returns_invocation(variables):
-            result["invocation"] = {"module_args": shown_options(options.params, definition_secrets)}
+            result["invocation"] = {"module_args": shown_options(options.params)}
         if warnings:
             result["warnings"] = list(dict.fromkeys(warnings))
         if options.deprecations:

@@ -276,8 +276,8 @@ def test_credentials_of_a_kubeconfig_for_another_host(shell: Ansible) -> None:
     """Somebody sets K8S_AUTH_HOST to a server of theirs: that the kubeconfig's token goes there is not silent."""
     options = {"kubeconfig": kubeconfig("https://api.example.com", {"token": TOKEN}), "host": "https://192.0.2.1"}
     run = shell.module("gpuctl_quota_info", **options, request_timeout=1, retries=0)
-    (warning,) = run.result["warnings"]
-    assert "are for https://api.example.com, and host sends them to https://192.0.2.1" in warning
+    words = "are for https://api.example.com, and host sends them to https://192.0.2.1"
+    assert words in " ".join(run.screen.split())
 
 
 # -- manifests ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..redaction import mask_value, redact, redact_arguments, secrets_among
+from ..redaction import MASK, mask_value, redact_arguments, secrets_among
 from .tree import ListNode, MapNode, Node, ScalarNode
 
 _LINE = ("command", "args")
@@ -40,11 +40,11 @@ def source_secret_values(node: Node) -> set[str]:
     return found.union(*(source_secret_values(value) for _name, value in entries))
 
 
-def shown_definition(data: Any, secrets: Collection[str] = ()) -> Any:
-    """A definition as it is returned, with its secrets masked by their place; ``secrets`` are those of a YAML text."""
+def shown_definition(data: Any) -> Any:
+    """A definition as it is returned, with its secrets masked by their place; of YAML texts nothing."""
     if isinstance(data, str):
-        return redact(data, secrets)
-    return [shown_definition(item, secrets) for item in data] if isinstance(data, (list, tuple)) else _shown(data)
+        return MASK
+    return [shown_definition(item) for item in data] if isinstance(data, (list, tuple)) else _shown(data)
 
 
 def _shown(data: Any) -> Any:
