@@ -77,7 +77,7 @@ options:
       - Whether to run a finished training again with O(state=present). Running trainings are not affected.
       - V(never) does not run it again, even if the manifest has changed.
       - V(on_change) runs it again if the manifest has changed. The description, the priority, the sweep and the spelling of keys
-        are not compared. The values of environment variables are. For a secret that changes regularly, use C(valueFrom).
+        are not compared, nor are marks of secrets. The values of environment variables are. For a secret that changes regularly, use C(valueFrom).
       - V(on_failure) also runs it again if it failed.
       - V(always) runs it again in every task.
       - Kubernetes removes a finished training after a day. The ConfigMap C(gpuctl-ledger) in each namespace therefore records the

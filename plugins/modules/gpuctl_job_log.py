@@ -15,10 +15,10 @@ description:
   - Reads the logs of all pods of a job, or of one pod. Only jobs created by this collection are supported.
   - If a pod has not started, RV(results[].error) explains why, and the task succeeds. The task fails if the job has no pods,
     or if all logs are unavailable for another reason.
-  - Logs are processed as a stream. Values of variables and flags whose names mark them as secrets are masked. Values from
-    Kubernetes Secrets are not masked.
-  - Requires permission to list pods and to get C(pods/log). With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error
-    messages are more specific.
+  - Logs are processed as a stream. Values of variables and flags that are secrets by their name, form or mark are masked.
+    Values from Kubernetes Secrets are not masked.
+  - Requires permission to list pods and to get C(pods/log), and to get the workload for values that its manifest marks
+    as secret. With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error messages are more specific.
 attributes:
   check_mode:
     support: full
