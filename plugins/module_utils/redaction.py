@@ -53,31 +53,37 @@ _FLAG = re.compile(r"-{1,2}[A-Za-z][\w.\-]*")
 _WORD = re.compile(r"[^\s;&|\"']+")
 _WHOLE = re.compile(r".+", re.DOTALL)
 
-# What a secret looks like, whatever the name of its variable; the group `value` is to be masked.
+# What a secret looks like, whatever the name of its variable; the group `value` is to be masked. Each repetition before
+# it is bounded, or cannot start within itself: the texts may be a megabyte of anything.
 _FORMS = tuple(
     re.compile(form)
     for form in (
-        r"(?i)[a-z][a-z0-9+.\-]*://[^/\s:@]*:(?P<value>[^/\s]+)@",  # of a URL: the password, maybe with an @ in it
-        r"(?i)[a-z][a-z0-9+.\-]*://(?P<value>[^/\s:@]{16,})@",  # a token in place of the user
-        r"(?:^|[\s\"'=])[\w.\-]+:(?P<value>[^\s@]+)@(?:tcp6?|unix)\(",  # a DSN of Go's MySQL driver
+        r"(?i)(?<![a-z0-9+.\-])[a-z][a-z0-9+.\-]{0,30}://[^/\s:@]*:(?P<value>[^/\s]+)@",  # the password in a URL
+        r"(?i)(?<![a-z0-9+.\-])[a-z][a-z0-9+.\-]{0,30}://(?P<value>[^/\s:@]{16,})@",  # a token in place of the user
+        r"(?:^|[\s\"'=])[\w.\-]{1,64}:(?P<value>[^\s@]{1,128})@(?:tcp6?|unix)\(",  # a DSN of Go's MySQL driver
         r"(?i)https?://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?P<value>[^\s\"'?]+)",
-        r"(?i)https?://[^\s\"'?]*/(?:web)?hook(?:s|b2)?/(?P<value>[^\s\"'?]{8,})",  # Discord, Teams, Feishu, Lark
-        r"(?i)https?://[^\s\"'/]+/bot(?P<value>\d+:[\w\-]+)",  # Telegram
+        r"(?i)https?://[^\s\"'?]{1,128}/(?:web)?hook(?:s|b2)?/(?P<value>[^\s\"'?]{8,})",  # Discord, Teams, Feishu, Lark
+        r"(?i)https?://[^\s\"'/]{1,128}/bot(?P<value>\d+:[\w\-]+)",  # Telegram
         r"(?i)[?&](?:sig|sign|signature|x-amz-signature|x-goog-signature|code)=(?P<value>[^&\s\"']+)",
-        r"(?i)\b(?:bearer|basic)\s+(?P<value>[\w.~+/=\-]{8,})",
-        r"(?P<value>-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))",
-        r"\b(?P<value>gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w\-]{16,}|hf_[A-Za-z0-9]{20,}|sk-[\w\-]{16,}"
-        r"|xox[abeoprs]-[\w\-]{10,}|AIza[\w\-]{30,}|npm_\w{30,}|pypi-[\w\-]{16,}|dckr_pat_[\w\-]{20,}"
+        r"(?i)(?<!\w)(?:bearer|basic)\s{1,8}(?P<value>[\w.~+/=\-]{8,})",
+        r"(?P<value>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z))",
+        r"(?<![\w\-])(?P<value>gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w\-]{16,}|hf_[A-Za-z0-9]{20,}"
+        r"|sk-[\w\-]{16,}|xox[abeoprs]-[\w\-]{10,}|AIza[\w\-]{30,}|npm_\w{30,}|pypi-[\w\-]{16,}|dckr_pat_[\w\-]{20,}"
         r"|eyJ[\w\-]{10,}\.[\w\-]+(?:\.[\w\-]*)?)",
     )
 )
 # A name with its value, of which looks_secret tells whether it is one: in a query, a connection string, JSON, YAML.
 _PAIRS = (
-    re.compile(r"(?P<name>[A-Za-z][\w.\-]*)\s*=\s*(?P<value>\"[^\"]*\"|'[^']*'|[^;&\s\"',]+)"),
-    re.compile(r"\"(?P<name>[^\"\\]{1,100})\"\s*:\s*\"(?P<value>(?:[^\"\\]|\\.)*)\"", re.DOTALL),
+    re.compile(r"(?<![\w.\-])(?P<name>[A-Za-z][\w.\-]{0,99})\s{0,8}=\s{0,8}(?P<value>\"[^\"]*\"|'[^']*'|[^;&\s\"',]+)"),
+    re.compile(r"\"(?P<name>[^\"\\]{1,99})\"\s{0,8}:\s{0,8}\"(?P<value>(?:[^\"\\]|\\.)*)\"", re.DOTALL),
     re.compile(r"^[ \t]*(?:- )?(?P<name>[\w.\-]+):[ \t]+(?P<value>\S.*)$", re.MULTILINE),
 )
-_CONNECTION_STRING = re.compile(r"(?:^|;)\s*(?P<name>[A-Za-z][\w.\- ]*?)\s*=\s*(?P<value>[^;]+)")
+_CONNECTION_STRING = re.compile(r"(?:^|;)\s{0,8}(?P<name>[A-Za-z][\w.\- ]{0,40}?)\s{0,8}=\s{0,8}(?P<value>[^;]+)")
+# Most values have none of what every form and pair has.
+_HINT = re.compile(
+    r"[=:@]|PRIVATE KEY|gh[pousr]_|github_pat_|glpat-|hf_|sk-|xox|AIza|npm_|pypi-|dckr_pat_|eyJ|(?i:bearer|basic)"
+)
+_LONGEST_CACHED = 512
 _SHORTEST_FORM = 8
 
 Spans = tuple[tuple[int, int], ...]
@@ -102,11 +108,14 @@ def _is_secret_word(word: str, owner: str) -> bool:
     return word in _SECRET_WORDS and not (word in {"token", "key"} and owner in _HARMLESS_OWNERS)
 
 
-@lru_cache(maxsize=4096)
 def secret_spans(text: str) -> Spans:
     """Where a text holds secrets, by their form or by a name before them; start and end of each, in their order."""
-    if len(text) < _SHORTEST_FORM:
+    if len(text) < _SHORTEST_FORM or not _HINT.search(text):
         return ()
+    return _cached_spans(text) if len(text) <= _LONGEST_CACHED else _spans_in(text)
+
+
+def _spans_in(text: str) -> Spans:
     found = {match.span("value") for form in _FORMS for match in form.finditer(text)}
     pairs = (*_PAIRS, _CONNECTION_STRING) if ";" in text else _PAIRS
     found |= {
@@ -116,6 +125,9 @@ def secret_spans(text: str) -> Spans:
         if looks_secret(match["name"]) and not _is_harmless(match["value"])
     }
     return merged_spans(found)
+
+
+_cached_spans = lru_cache(maxsize=4096)(_spans_in)  # The jobs of a task have most of their values in common.
 
 
 def merged_spans(spans: Iterable[tuple[int, int]]) -> Spans:
@@ -194,7 +206,7 @@ def mask_value(name: str, value: str, marked: Collection[str] = ()) -> str:
 
 def mask_forms(text: str) -> str:
     """The text with what looks like a secret masked."""
-    return _with_spans_masked(text, secret_spans(text))
+    return mask_spans(text, secret_spans(text))
 
 
 def redact_arguments(arguments: Sequence[str]) -> list[str]:
@@ -202,7 +214,7 @@ def redact_arguments(arguments: Sequence[str]) -> list[str]:
     spans: dict[int, list[tuple[int, int]]] = {}
     for position, start, end in _argument_spans(arguments):
         spans.setdefault(position, []).append((start, end))
-    return [_with_spans_masked(text, merged_spans(spans.get(position, ()))) for position, text in enumerate(arguments)]
+    return [mask_spans(text, merged_spans(spans.get(position, ()))) for position, text in enumerate(arguments)]
 
 
 def redact(data: Any, secrets: Iterable[str]) -> Any:
@@ -259,10 +271,11 @@ def _argument_spans(arguments: Sequence[str]) -> set[tuple[int, int, int]]:
     return {span for span in spans if span[1] < span[2]}
 
 
-def _with_spans_masked(text: str, spans: Spans) -> str:
-    for start, end in reversed(spans):
-        text = text[:start] + MASK + text[end:]
-    return text
+def mask_spans(text: str, spans: Spans) -> str:
+    """The text with the spans masked, which are in their order and do not overlap."""
+    ends = [0, *(end for _start, end in spans)]
+    starts = [*(start for start, _end in spans), len(text)]
+    return MASK.join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:

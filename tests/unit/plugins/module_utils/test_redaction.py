@@ -276,3 +276,46 @@ def test_messages_are_redacted_and_nothing_else() -> None:
     data = {"reason": "abcd", "message": "x abcd", "causes": [{"field": "abcd", "message": ["abcd"]}]}
     expected = {"reason": "abcd", "message": f"x {MASK}", "causes": [{"field": "abcd", "message": [MASK]}]}
     assert redact_messages(data, {"abcd"}) == expected
+
+
+PIECES = [
+    "a",
+    "a:",
+    "=a:",
+    "a://",
+    "https://",
+    "https://a/",
+    "a=",
+    "a =",
+    ";a ",
+    "; ",
+    '"a"',
+    '"a":',
+    "eyJ-",
+    "sk-",
+    "-sk-",
+    "ghp_",
+    "bearer ",
+    "-----BEGIN ",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----END ",
+    "password=",
+    "token: ",
+    "@",
+    "a@",
+    "a:b@",
+    " ",
+    "\\",
+    "https://hooks.slack.com/services/",
+    "?sig=",
+    "--token=a ",
+    "TOKEN=a;",
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_text_that_repeats_itself_takes_no_longer_than_another(piece: str) -> None:
+    """A search that starts anew at each repetition and runs to the end of the text would take minutes."""
+    for text in (piece * (200_000 // len(piece)), f"x=://@tcp( {piece * (200_000 // len(piece))}"):
+        redact_arguments([text])
+        mask_forms(text)
