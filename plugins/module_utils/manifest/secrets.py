@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..redaction import MASK, mask_value, redact_arguments, secrets_among
-from .tree import ListNode, MapNode, Node, ScalarNode
+from ..redaction import MASK, mask_value, redact, redact_arguments, secrets_among
+from .tree import ListNode, MapNode, Node, ScalarNode, UnsupportedValueError, from_python
 
 _LINE = ("command", "args")
 
@@ -41,10 +41,21 @@ def source_secret_values(node: Node) -> set[str]:
 
 
 def shown_definition(data: Any) -> Any:
-    """A definition as it is returned, with its secrets masked by their place; of YAML texts nothing."""
+    """A definition as it is returned: its secrets masked, also where they are repeated; of YAML texts nothing.
+
+    What identifies a job stays, whatever its secrets are.
+    """
     if isinstance(data, str):
         return MASK
-    return [shown_definition(item) for item in data] if isinstance(data, (list, tuple)) else _shown(data)
+    if isinstance(data, (list, tuple)):
+        return [shown_definition(item) for item in data]
+    if not isinstance(data, Mapping):
+        return data
+    try:
+        secrets = source_secret_values(from_python(data))
+    except UnsupportedValueError:
+        return MASK
+    return {key: value if key in ("kind", "job") else redact(value, secrets) for key, value in _shown(data).items()}
 
 
 def _shown(data: Any) -> Any:

@@ -90,6 +90,11 @@ SHOWN: dict[str, tuple[Any, Any]] = {
         {"job": {"name": "abcd"}, "env": {"TOKEN": "abcd"}},
         {"job": {"name": "abcd"}, "env": {"TOKEN": "********"}},
     ),
+    "where it is repeated": (
+        {"job": {"name": "abcd"}, "kind": "abcd", "env": {"TOKEN": "abcd"}, "note": ["x abcd"]},
+        {"job": {"name": "abcd"}, "kind": "abcd", "env": {"TOKEN": "********"}, "note": ["x ********"]},
+    ),
+    "values that no manifest can have": ({"a": {1, 2}}, "********"),
     "what is no manifest": (
         {"env": 7, "command": None, "args": {"a": 1}},
         {"env": 7, "command": None, "args": {"a": 1}},
