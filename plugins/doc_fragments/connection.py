@@ -110,6 +110,14 @@ options:
         waits for it as long as O(request_timeout) allows.
       - If unset, E(K8S_AUTH_RETRIES) is used.
     type: int
+  allow_plaintext_credentials:
+    description:
+      - Whether to send a token or password to an API server whose URL starts with C(http://), where everyone on the network can
+        read it. Without it, the task fails. It is not needed for servers on this machine, such as C(http://127.0.0.1:8001) of
+        C(kubectl proxy), unless O(proxy) is set.
+      - If unset, E(K8S_AUTH_ALLOW_PLAINTEXT_CREDENTIALS) is used.
+    type: bool
+    version_added: 1.1.0
 notes:
   - An empty environment variable counts as unset.
 """

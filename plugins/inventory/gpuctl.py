@@ -115,10 +115,12 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes impo
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
     connection_argument_spec,
     connection_identity,
+    connection_secrets,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import KubeError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import NodeInfoOptions, select_nodes
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import redact
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import as_unsafe
 
@@ -170,13 +172,15 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
     def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         options = NodeInfoOptions(**{name: params[name] for name in FILTERS})
-        task = Task(options, params, False, self.display.warning, lambda secrets: None)
+        secrets: set[str] = set()
+        task = Task(options, params, False, self.display.warning, secrets.update)
+        task.mask(connection_secrets(params, task.environ))
         try:
             nodes = select_nodes(task.client(), options, slim_node)
         except ImportError as problem:
             raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
         except KubeError as problem:
-            raise AnsibleParserError(f"{path}: {printable(str(problem))}") from problem
+            raise AnsibleParserError(f"{path}: {printable(str(redact(str(problem), secrets)))}") from None
         chosen = [node for node in nodes if params["all_nodes"] or node.has_gpus]
         for node in chosen:
             for oddity in host_problems(node):

@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 from zipimport import zipimporter
 
-if TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.basic import AnsibleModule
 
+if TYPE_CHECKING:
     from .task import ModuleSpec
 
 
@@ -38,7 +38,29 @@ if isinstance(globals().get("__loader__"), zipimporter):
     compile_once()  # before the other files are imported
 
 
-def run_module(module: AnsibleModule, spec: ModuleSpec[Any]) -> None:
+class GpuctlModule(AnsibleModule):  # type: ignore[misc]  # ansible is not typed
+    """Returns and logs its parameters without their secrets, also if it rejects them."""
+
+    params: dict[str, Any]
+
+    def _log_invocation(self) -> None:
+        """Ansible's own entry in the system's log, with the parameters."""
+        given = self.params
+        self.params = self._shown_params()
+        super()._log_invocation()
+        self.params = given
+
+    def _return_formatted(self, kwargs: dict[str, Any]) -> None:
+        self.params = self._shown_params()
+        super()._return_formatted(kwargs)
+
+    def _shown_params(self) -> dict[str, Any]:
+        from .task import shown_options
+
+        return shown_options(self.params)
+
+
+def run_module(module: GpuctlModule, spec: ModuleSpec[Any]) -> None:
     """Perform the task of a module process and exit with its result."""
     from .printable import printable_data
     from .task import Task, run_task

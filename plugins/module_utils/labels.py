@@ -45,6 +45,7 @@ GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 BUILT_BY = f"{PREFIX}built-by"  # an annotation of workloads: the version that built the pods; 1.0 wrote none
 DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid label value
+SECRET_ENV = f"{PREFIX}secret-env"  # an annotation: the variables that the manifest marks as secret, as a JSON list
 RESTART_OF = f"{PREFIX}restart-of"  # on a ControllerRevision: the job that is restarted
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
 PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read

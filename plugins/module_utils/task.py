@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from ansible.module_utils.basic import missing_required_lib
 
 from .kube.client import Client, cached_client, discard_client
-from .kube.connection_options import connection_argument_spec, connection_secrets
+from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
 from .kube.errors import KubeError
 from .manifest.problems import ManifestErrors, MissingLibrary
+from .manifest.secrets import shown_definition
 from .manifest.tree import half_of_a_character
 from .options import Options, OptionsT
 from .printable import printable, printable_data
+from .redaction import forms_of, mask_forms, redact
 
 if TYPE_CHECKING:
     from .kube.shapes import OddObject
@@ -47,10 +49,10 @@ class Task(Generic[OptionsT]):
     """The input of a module, and its access to everything outside.
 
     ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
-    own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far. ``progress``
-    shows a line during a long wait; a module process cannot show one before it ends. Both it and ``warn`` go to the
-    terminal, so what they get is made printable. Without ``diff_mode`` no diff is built: for hundreds of objects it
-    would cost more than the rest of the result.
+    own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far;
+    ``definition_secrets`` are those of the task's manifests. ``progress`` shows a line during a long wait; a module
+    process cannot show one before it ends. Both it and ``warn`` go to the terminal, so what they get is made printable.
+    Without ``diff_mode`` no diff is built: for hundreds of objects it would cost more than the rest of the result.
     """
 
     options: OptionsT
@@ -59,6 +61,7 @@ class Task(Generic[OptionsT]):
     warn: Callable[[str], None]
     on_mask: Callable[[Iterable[str]], None]
     masked: set[str] = field(default_factory=set)
+    definition_secrets: set[str] = field(default_factory=set)
     progress: Callable[[str], None] = lambda line: None
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -84,7 +87,9 @@ class Task(Generic[OptionsT]):
     def client(self) -> Client:
         """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
         if self._client is None:
-            self._client = cached_client(self.params, self.environ)
+            self._client = cached_client(self.params, self.environ, self.mask)
+            if self._client.warning:
+                self.warn(self._client.warning)
         return self._client
 
     def abort(self) -> None:
@@ -109,10 +114,15 @@ class Task(Generic[OptionsT]):
         return list(parts()) if self.diff_mode else []
 
     def mask(self, values: Iterable[str]) -> None:
-        """Keep the values out of results, diffs, warnings and messages, also in the form in which they show texts."""
-        values = {form for value in values for form in (value, printable(value))}
-        self.masked |= values
-        self.on_mask(values)
+        """Keep credentials, in every form, out of all that the task shows. May be called from threads.
+
+        Not for the secrets of workloads: Ansible replaces masked values in all texts, names and statuses. They are
+        masked where a text of their workload is shown (redaction.py).
+        """
+        shown = {text for value in values for text in (value, printable(value))}
+        if new := {form for value in shown for form in forms_of(value)} - self.masked:
+            self.masked = self.masked | new
+            self.on_mask(new)
 
 
 @dataclass(frozen=True)
@@ -131,12 +141,20 @@ class ModuleSpec(Generic[OptionsT]):
         return {"argument_spec": {**connection_argument_spec(), **self.options.argument_spec()}, **self.constraints}
 
 
+def shown_options(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as a result may return them."""
+    shown = shown_params(params)
+    if shown.get("definition") is not None:
+        shown["definition"] = shown_definition(shown["definition"])
+    return shown
+
+
 def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     """Perform a task and return its printable result; one that fails has ``failed`` and ``msg``, some ``exception``.
 
     The caller removes masked values from it.
     """
-    task.mask(connection_secrets(task.params))
+    task.mask(connection_secrets(task.params, task.environ))
     result: dict[str, Any] = printable_data(_result(task, spec))
     return result
 
@@ -157,14 +175,14 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     except TaskFailed as problem:
         return _failure(str(problem), **problem.result)
     except ManifestErrors as problem:
-        task.mask(problem.secrets)  # Ansible returns the options too, and with them the invalid manifest.
+        task.definition_secrets |= problem.secrets
         return _failure(str(problem))
     except KubeError as problem:
         return _failure(str(problem))
     except Exception as problem:  # A result, not a traceback on stderr: its text may quote a secret.
         return _failure(
-            f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}",
-            exception=traceback.format_exc(),
+            _shown(f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}", task),
+            exception=_shown(traceback.format_exc(), task),
         )
     except BaseException:  # Ansible's timeout of the task, or an interrupt
         task.abort()
@@ -183,6 +201,11 @@ def _unusable_options(params: Mapping[str, Any]) -> Iterator[str]:
 
 def _unusable_text(text: str) -> str | None:
     return "NUL character in the text" if "\0" in text else half_of_a_character(text)
+
+
+def _shown(text: str, task: Task[Any]) -> str:
+    """A text of unknown origin without what is, or looks like, a secret."""
+    return mask_forms(str(redact(text, task.definition_secrets)))
 
 
 @contextmanager

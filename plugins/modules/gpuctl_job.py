@@ -82,8 +82,9 @@ options:
     description:
       - Whether to run a finished training again with O(state=present). Running trainings are not affected.
       - V(never) does not run it again, even if the manifest has changed.
-      - V(on_change) runs it again if the manifest has changed. The description, the priority, the sweep and the spelling of keys
-        and of quantities (V(1Gi), V(1024Mi)) are not compared. The values of environment variables are. For a secret that changes regularly, use C(valueFrom).
+      - V(on_change) runs it again if the manifest has changed. The description, the priority, the sweep, the marks of secrets and the
+        spelling of keys and of quantities (V(1Gi), V(1024Mi)) are not compared. The values of environment variables are. For a
+        secret that changes regularly, use C(valueFrom).
       - V(on_failure) also runs it again if it failed.
       - V(always) runs it again in every task.
       - Kubernetes removes a finished training after a day. The ConfigMap C(gpuctl-ledger) in each namespace therefore records the
@@ -415,13 +416,12 @@ msg:
   sample: "4 jobs: 1 create, 3 unchanged"
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
 
 
 def main() -> None:
-    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+    run_module(GpuctlModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
 
 
 if __name__ == "__main__":

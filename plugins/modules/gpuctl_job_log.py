@@ -15,12 +15,12 @@ description:
   - Reads the logs of all pods of a job, or of one pod. Only jobs created by this collection are supported.
   - If a pod has not started, RV(results[].error) explains why, and the task succeeds. The task fails if the job has no pods,
     or if all logs are unavailable for another reason.
-  - Logs are processed as a stream. Values of variables and flags whose names mark them as secrets are masked. Values from
-    Kubernetes Secrets are not masked.
+  - Logs are processed as a stream. Values of variables and flags that are secrets by their name, form or mark are masked.
+    Values from Kubernetes Secrets are not masked.
   - Characters that act on a terminal or hide text, such as escape sequences and carriage returns, are shown as C(\xNN) or
     C(\uNNNN), also in O(dest).
-  - Requires permission to list pods and to get C(pods/log). With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error
-    messages are more specific.
+  - Requires permission to list pods and to get C(pods/log), and to get the workload for values that its manifest marks
+    as secret. With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error messages are more specific.
 attributes:
   check_mode:
     support: full
@@ -212,13 +212,12 @@ msg:
   sample: 200 lines of 2 pods
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.job_log import MODULE
 
 
 def main() -> None:
-    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+    run_module(GpuctlModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
 
 
 if __name__ == "__main__":

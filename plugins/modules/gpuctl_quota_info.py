@@ -136,13 +136,12 @@ results:
       type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import MODULE
 
 
 def main() -> None:
-    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+    run_module(GpuctlModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
 
 
 if __name__ == "__main__":

@@ -166,13 +166,12 @@ msg:
   sample: "system:serviceaccount:gpuctl-system:awx-submit: create"
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.rbac import MODULE
 
 
 def main() -> None:
-    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+    run_module(GpuctlModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,13 @@ from ansible import constants as C
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
+    environment_credentials,
+    secret_variables,
+    without_credentials,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
     plain_options,
@@ -103,7 +108,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 self._task.environment = [*(self._task.environment or []), launched_by]
             # As ansible.builtin.normal does, which runs modules that have no action plugin.
             wrap_async = self._task.async_val and not self._connection.has_native_async
-            result |= self._execute_module(task_vars=task_vars, wrap_async=wrap_async)
+            inherited = secret_variables(environment) if context.transport == "local" and not context.becomes else {}
+            left = {name: value for name, value in environment.items() if name not in inherited}
+            self._passed_on = without_credentials(left)
+            with _environment(inherited):
+                result |= self._execute_module(
+                    module_args=self._options(environment), task_vars=task_vars, wrap_async=wrap_async
+                )
         if self._task.no_log:
             censor_results(result)
         return result
@@ -121,16 +132,28 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         self._compute_environment_string(environment)
         return {name: str(value) for name, value in environment.items()}
 
+    def _options(self, environment: Mapping[str, str]) -> dict[str, Any]:
+        """The task's options, and the credentials of ``environment``: options are on no command line."""
+        options: dict[str, Any] = self._task.args
+        return {**options, **environment_credentials(environment, options)}
+
+    def _compute_environment_string(self, raw_environment_out: dict[str, Any] | None = None) -> str:
+        """On the command line of a module, which every user of its machine can read; without what it gets otherwise."""
+        text: str = super()._compute_environment_string(raw_environment_out)
+        return text if self._passed_on is None else str(self._connection._shell.env_prefix(**self._passed_on))
+
+    _passed_on: Mapping[str, str] | None = None
+
     def _run_in_process(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
         """What AnsibleModule does with a task: validate, run, report without secrets."""
         spec = module_spec(self._task.action.rpartition(".")[2])
-        options = validate_options(spec.arguments(), plain_options(self._task.args), self._task.action)
+        options = validate_options(spec.arguments(), plain_options(self._options(environment)), self._task.action)
         secrets, warnings = options.secrets, options.warnings
 
         def progress(line: str) -> None:
             if not self._task.no_log:
                 prefix = f"{variables.get('inventory_hostname')}: {self._task.get_name()}"
-                Display().display(f"[{prefix}] {remove_values(line, secrets)}")
+                Display().display(f"[{prefix}] {remove_values(line, set(secrets))}")
 
         if options.error:
             result = {"msg": options.error, "failed": True}
@@ -148,7 +171,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             with _working_directory(self._loader.get_basedir()):
                 result = run_task(task, spec)
         if returns_invocation(variables):
-            result["invocation"] = {"module_args": printable_data(options.params)}
+            result["invocation"] = {"module_args": printable_data(shown_options(options.params))}
         if warnings:
             result["warnings"] = list(dict.fromkeys(warnings))
         if options.deprecations:
@@ -158,11 +181,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
 def _masked(result: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
     """The result without secrets, and as plain as a module's after its round trip through JSON."""
-    # A short secret may be spelled like a boolean; AnsibleModule leaves booleans alone, too.
-    kept = {name: value for name, value in result.items() if value is None or isinstance(value, bool)}
-    masked = remove_values(result, secrets) | kept if secrets else result
-    plain: dict[str, Any] = json.loads(json.dumps(masked))
+    text = json.dumps(result)
+    if any(json.dumps(secret)[1:-1] in text for secret in secrets):  # Searching all values one by one takes long.
+        # A short secret may be spelled like a boolean; AnsibleModule leaves booleans alone, too.
+        kept = {name: value for name, value in result.items() if value is None or isinstance(value, bool)}
+        text = json.dumps(remove_values(result, secrets) | kept)
+    plain: dict[str, Any] = json.loads(text)
     return plain
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let a module inherit variables from the worker, which runs one task at a time."""
+    former = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(former)
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def _argument_spec(module: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
         raise _Stop
 
     imported = importlib.import_module(f"{PLUGINS}.modules.{module}")
-    monkeypatch.setattr(imported, "AnsibleModule", capture)
+    monkeypatch.setattr(imported, "GpuctlModule", capture)
     with pytest.raises(_Stop):
         imported.main()
     return spec

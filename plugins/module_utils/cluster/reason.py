@@ -14,6 +14,7 @@ from typing import Any
 from ..labels import KUEUE_QUEUE
 from ..manifest.problems import number_of
 from ..quantity import parse
+from ..redaction import live_secret_values, redact_messages
 from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
 from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
@@ -86,7 +87,10 @@ def pending_reasons(
     The order: pods on lost nodes, containers that do not run, the end of the workload, pods that are not scheduled or
     not ready, pods that were not created at all (a quota), pods that failed earlier, and pods that are being stopped.
     None of them matters to a workload that is being deleted. ``events`` are warnings, oldest first.
+    The messages of others are quoted without the workload's secrets.
     """
+    if secrets := live_secret_values(workload):
+        workload, pods, events = redact_messages((workload, [*pods], [*events]), secrets)
     if is_terminating(workload):
         yield _being_deleted(_Pods.of(workload, pods, around), around)
         return

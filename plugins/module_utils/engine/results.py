@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,9 +12,9 @@ from ..cluster.endpoints import access_urls
 from ..cluster.status import pods_ready, pods_wanted, status_of
 from ..kube.resources import resource_of
 from ..manifest.problems import number_of
-from ..manifest.secrets import redact
+from ..redaction import marked_variables, masked_object
 from .apply import ApplyResult
-from .fields import ABSENT, Change, identity_of
+from .fields import ABSENT, Change, Path, identity_of, value_at
 from .plan import Action, Completion, Plan, Step
 
 
@@ -50,13 +50,12 @@ def full_reason(plan: Plan, reason: str | None) -> str | None:
     return " ".join(filter(None, (reason, (plan.ended or Completion()).reason, plan.kept))) or None
 
 
-def diffs_of(plan: Plan, secrets: Iterable[str]) -> list[dict[str, str]]:
-    """Ansible's ``diff`` entries: for each object that changes, the fields that change."""
-    secrets = tuple(secrets)
+def diffs_of(plan: Plan) -> list[dict[str, str]]:
+    """Ansible's ``diff`` entries: for each object that changes, the fields that change, with secrets masked."""
     changed = (step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED)
     # Updates that only set the uid of a recreated workload are hidden.
     shown = [step for step in changed if step.action is not Action.UPDATE or _shown_changes(step)]
-    return [_diff(step, plan, secrets) for step in shown]
+    return [_diff(step, plan) for step in shown]
 
 
 def _shown_changes(step: Step) -> list[Change]:
@@ -67,20 +66,20 @@ def _shown_changes(step: Step) -> list[Change]:
     return [change for change in step.changes if change.path[:2] not in hidden]
 
 
-def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
+def _diff(step: Step, plan: Plan) -> dict[str, str]:
     metadata = step.identity["metadata"]
     title = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
     before, after = "", ""
     if step.action is Action.DELETE:
-        before = _yaml(identity_of(step.live), secrets)
+        before = _yaml(identity_of(step.live))
     elif step.action is Action.CREATE:
-        after = _yaml(step.desired, secrets)
+        after = _yaml(masked_object(step.desired))
     elif step.changes:
-        shown = _shown_changes(step)
-        before = _yaml(_tree((change.path, change.before) for change in shown), secrets)
-        after = _yaml(_tree((change.path, _marked(change, secrets)) for change in shown), secrets)
+        shown = list(_masked_changes(step))
+        before = _yaml(_tree((change.path, change.before) for change in shown))
+        after = _yaml(_tree((change.path, change.after) for change in shown))
     else:
-        before, after = _yaml(identity_of(step.live), secrets), _yaml(step.desired, secrets)
+        before, after = _yaml(identity_of(step.live)), _yaml(masked_object(step.desired))
     return {
         "before": before,
         "after": after,
@@ -89,10 +88,19 @@ def _diff(step: Step, plan: Plan, secrets: tuple[str, ...]) -> dict[str, str]:
     }
 
 
-def _marked(change: Change, secrets: tuple[str, ...]) -> Any:
-    """The new value; marked if masking would hide that a secret changes."""
-    masked = redact([change.before, change.after], secrets)
-    return f"{masked[1]} (changed)" if masked[0] == masked[1] and isinstance(change.after, str) else change.after
+def _masked_changes(step: Step) -> Iterator[Change]:
+    """The changes to show, without secrets; the new value says so if masking would hide that a secret changes."""
+    marked = marked_variables(step.live) | marked_variables(step.desired)  # A value was as secret before its mark.
+    live, desired = masked_object(step.live, marked), masked_object(step.desired, marked)
+
+    def masked(obj: Mapping[str, Any], path: Path, value: Any) -> Any:
+        found = ABSENT if value is ABSENT else value_at(obj, path)
+        return value if found is ABSENT else found
+
+    for change in _shown_changes(step):
+        before, after = masked(live, change.path, change.before), masked(desired, change.path, change.after)
+        same = before == after and isinstance(after, str)
+        yield change._replace(before=before, after=f"{after} (changed)" if same else after)
 
 
 def _tree(leaves: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
@@ -119,12 +127,12 @@ def _tree(leaves: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     return root
 
 
-def _yaml(tree: Mapping[str, Any], secrets: tuple[str, ...]) -> str:
+def _yaml(tree: Mapping[str, Any]) -> str:
     import yaml
 
     if not tree:
         return ""
-    return str(yaml.dump(redact(tree, secrets), Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1000))
+    return str(yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1000))
 
 
 @lru_cache(maxsize=1)

@@ -123,7 +123,7 @@ def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: Wai
     return {
         "changed": any(result.plan.changed for result in applied),
         "results": results,
-        "diff": task.diff(lambda: (diff for result in applied for diff in diffs_of(result.plan, task.masked))),
+        "diff": task.diff(lambda: (diff for result in applied for diff in diffs_of(result.plan))),
         "msg": message,
     }
 

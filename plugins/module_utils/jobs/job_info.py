@@ -17,9 +17,9 @@ from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ..kube.shapes import OddObject
 from ..labels import APP, JOB_TYPE, POOL, job_name_of, service_name
-from ..manifest.secrets import live_secret_values, redact
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
+from ..redaction import live_secret_values, masked_object, redact_messages
 from ..task import ModuleSpec, Task, TaskFailed
 from .job_rows import UNKNOWN, event_rows, job_row, odd_job_row, odd_pod_row, pod_row
 from .select import JOB_KINDS
@@ -68,14 +68,15 @@ def run(task: InfoTask) -> dict[str, Any]:
         row = {**job_row(workload, now), "reason": reasons.get(job)}
         if task.options.details:
             pod_names = {pod["job_id"] for pod in rows[job]}
-            row |= {"pods": rows[job], "events": event_rows(workload, pod_names, events, now)}
+            told = event_rows(workload, pod_names, events, now)
+            row |= {"pods": rows[job], "events": redact_messages(told, live_secret_values(workload))}
         if task.options.full:
-            row["object"] = workload
+            row["object"] = masked_object(workload)
         # Requested tokens are shown in the URLs and nowhere else.
-        results.append({**redact(row, tokens.values()), "access_urls": urls.get(job, [])})
+        results.append({**row, "access_urls": urls.get(job, [])})
     if _status_word(task.options.status) in (None, UNKNOWN):
         results += [odd_job_row(odd) for odd in _odd(task, *WORKLOADS)]
-    pods_of_jobs = [redact(pod, tokens.values()) for job in workloads for pod in rows[job]]
+    pods_of_jobs = [pod for job in workloads for pod in rows[job]]
     pods_of_jobs += [odd_pod_row(odd) for odd in _odd(task, POD)]
     return {"changed": False, "results": results, **({"pods": pods_of_jobs} if task.options.pods else {})}
 
@@ -106,7 +107,7 @@ def _odd(task: InfoTask, *resources: Resource) -> list[OddObject]:
 
 
 def _tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
-    """The tokens of notebooks if ``show_token`` asks for them. All other secrets of the workloads are masked."""
+    """The tokens of notebooks if ``show_token`` asks for them."""
     tokens, references = {}, {}
     if task.options.show_token:
         for job, workload in workloads.items():
@@ -115,7 +116,6 @@ def _tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
                 references[job] = token
             elif token:
                 tokens[job] = token
-    task.mask({value for obj in workloads.values() for value in live_secret_values(obj)} - set(tokens.values()))
     for job, key in references.items():
         namespace, name, _kind = job
         value, problem = secret_value(task.client(), namespace, key)

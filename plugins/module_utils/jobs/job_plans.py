@@ -29,7 +29,6 @@ from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
-from ..manifest.secrets import live_secret_values
 from ..task import Task
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
@@ -53,7 +52,6 @@ _NOT_FOUND = "job not found. gpuctl_job_info lists the jobs, and state=present w
 def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
-    task.mask(value for objects in live.values() for obj in objects for value in live_secret_values(obj))
     classes = read_priority_classes(client)
     ownership = Ownership(task)
     plans: list[Plan] = []
@@ -173,8 +171,6 @@ def plan_transition(
     incomplete = [job.id for job in jobs if job.id not in live or live[job.id].missing]
     copies = find_copies(incomplete) if incomplete else {}
     live |= {job: replace(live[job], restarted_from=copy.objects) for job, copy in copies.items() if job in live}
-    task.mask(value for found in live.values() for obj in found.objects for value in live_secret_values(obj))
-    task.mask(value for copy in copies.values() for obj in copy.objects for value in live_secret_values(obj))
     plans: list[Plan] = []
     missing: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []

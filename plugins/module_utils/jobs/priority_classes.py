@@ -67,4 +67,4 @@ def provide_priority_classes(task: Task[Any]) -> list[dict[str, str]]:
         plan = failure.result.plan
     except KubeError:
         return []
-    return task.diff(lambda: diffs_of(plan, ()))
+    return task.diff(lambda: diffs_of(plan))

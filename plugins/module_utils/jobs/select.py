@@ -79,7 +79,7 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
         if not isinstance(model, JobManifest):
             others.append(f"{document.origin} ({model.kind})")
             continue
-        task.mask(secret_values(model))
+        task.definition_secrets |= secret_values(model)
         namespace = model.job.namespace or default_namespace
         if problem := namespace_problem_of(namespace):
             place = "job.namespace" if model.job.namespace else "option namespace"

@@ -15,13 +15,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from .errors import InvalidResponse, cut
 from .limits import ANSWER, ANSWER_MEMORY, LARGE_ANSWER, TooMuchData, size_text
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Mask: TypeAlias = "Callable[[str], str]"
+
 _PIECE = 65_536  # bytes
 _QUOTED = 80  # characters of a text that is not an answer
+_MASKED = 65_536  # bytes of it, so that a secret is not cut before it is masked
 
 
 @dataclass(frozen=True)
@@ -96,17 +102,18 @@ def encoding_of(response: Any) -> str:
     return "" if encoding == "identity" else encoding
 
 
-def read_answer(request: str, answer: Answer, expected: Expected) -> dict[str, Any]:
-    """The object in an answer with a 2xx status. Raises InvalidResponse and TooMuchData."""
+def read_answer(request: str, answer: Answer, expected: Expected, mask: Mask) -> dict[str, Any]:
+    """The object in an answer with a 2xx status. Raises TooMuchData, and InvalidResponse, quoting through ``mask``."""
     if len(answer.body) > LARGE_ANSWER and estimated_memory(answer.body) > ANSWER_MEMORY:
         raise TooMuchData(f"{size_text(ANSWER_MEMORY)} of objects")
     found = read_json(answer.body)
     if found is None:
-        raise InvalidResponse(request, answer.status, described(answer))
+        raise InvalidResponse(request, answer.status, described(answer, mask))
     if not expected.matches(found):
         words = (found.get("kind"), _name_of(found))
         text = " ".join(word for word in words if word and isinstance(word, str)) or "no kind"
-        what = f"an incomplete {_quoted(text)}" if text == str(expected) else f"{_quoted(text)} instead of {expected}"
+        shown = _quoted(mask(text))
+        what = f"an incomplete {shown}" if text == str(expected) else f"{shown} instead of {expected}"
         raise InvalidResponse(request, answer.status, what)
     return found
 
@@ -122,14 +129,14 @@ def is_page(response: Any) -> bool:
     return "html" in (response.headers.get("Content-Type") or "").lower()
 
 
-def described(answer: Answer) -> str:
-    """What an answer is that is none. Pages and binary data are not quoted."""
+def described(answer: Answer, mask: Mask) -> str:
+    """What an answer is that is none. Pages and binary data are not quoted, secrets are masked before any cut."""
     location = answer.headers.get("Location")
     if 300 <= answer.status < 400 and location:
-        return f"a redirect to {_quoted(location.partition('?')[0])}"
+        return f"a redirect to {_quoted(mask(location).partition('?')[0])}"
     if answer.encoding:
         return f"a body encoded as {_quoted(answer.encoding)}"
-    text = answer.body[: 4 * _QUOTED].decode("utf-8", "replace").strip()
+    text = mask(answer.body[:_MASKED].decode("utf-8", "replace")).strip()
     if not text:
         return "an empty body"
     if is_page(answer) or text.startswith("<"):

@@ -47,6 +47,7 @@ class Client:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.concurrency = connection.concurrency  # the number of requests to send at once
+        self.warning = connection.warning
         self._request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
         self._lists = ListsInProgress(connection.server, clock)
@@ -61,6 +62,10 @@ class Client:
     def begin_task(self) -> None:
         """Start counting ``request_timeout`` again: it is the time for all unanswered requests of a task."""
         self._transport.begin_task()
+
+    def report_secrets(self, report: Callable[[set[str]], object]) -> None:
+        """Call ``report`` with the credentials, now and whenever there are new ones."""
+        self._transport.report_secrets(report)
 
     def list_objects(
         self,
@@ -383,18 +388,22 @@ _DELETE_OPTIONS: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
 _CLIENTS: dict[str, Client] = {}
 
 
-def cached_client(params: Mapping[str, Any], environ: Mapping[str, str]) -> Client:
+def cached_client(
+    params: Mapping[str, Any], environ: Mapping[str, str], learn: Callable[[set[str]], object] = set
+) -> Client:
     """The client for the connection that options and environment describe. Raises ConnectionProblem.
 
     Another option, variable or version of a file gives another client. So does another process: an inventory plugin
-    opens one in ansible-playbook itself, and the workers forked from it must not share its sockets.
+    opens one in ansible-playbook itself, and the workers forked from it must not share its sockets. ``learn`` is called
+    with the credentials, as soon as they are known.
     """
     options = resolve_options(params, environ)
     key = json.dumps([os.getpid(), options, _file_versions(options, environ)], sort_keys=True, default=str)
     if key not in _CLIENTS:
-        _CLIENTS[key] = Client(resolve_connection(params, environ))
+        _CLIENTS[key] = Client(resolve_connection(params, environ, learn))
     _CLIENTS[key].begin_task()
     _CLIENTS[key].odd_objects.clear()
+    _CLIENTS[key].report_secrets(learn)
     return _CLIENTS[key]
 
 

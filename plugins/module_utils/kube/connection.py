@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from .errors import ConnectionProblem
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,8 @@ class Connection:
 
     ``authorization`` returns the Authorization header. It is called for each request, from several threads, since exec
     plugins renew their tokens. ``request_timeout`` is in seconds, for all requests of a task that are not answered.
-    ``concurrency`` is the number of requests to send at once, and of connections to keep for them.
+    ``concurrency`` is the number of requests to send at once, and of connections to keep for them. ``warning`` is a
+    sentence for the user.
     """
 
     server: str = ""
@@ -31,14 +35,39 @@ class Connection:
     request_timeout: float = 60.0
     retries: int = 5
     concurrency: int = 10
+    warning: str | None = None
 
 
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
+def bearer(token: object) -> dict[str, str]:
+    """Raises ConnectionProblem for a token that no header can have; a line break at its end is none of it."""
+    return authorization_header(f"Bearer {str(token).strip()}")
+
+
+def authorization_header(value: str) -> dict[str, str]:
+    """Raises ConnectionProblem. RFC 9110, section 11.4: a scheme, a space, and visible characters."""
+    value = value.strip()
+    if not _CREDENTIALS.fullmatch(value):
+        raise ConnectionProblem(
+            "the token is not valid: it contains a space, a line break, or another character that no token has. Check "
+            "api_key, or the user of the kubeconfig's context."
+        )
+    return {"Authorization": value}
+
+
+_CREDENTIALS = re.compile(r"[A-Za-z]+ [!-~]+")
 
 
 def basic(username: str, password: str) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"}
+
+
+def header_secrets(value: str) -> set[str]:
+    """The secrets in an Authorization header: the token; the password and its pair with the user."""
+    scheme, _space, credentials = value.partition(" ")
+    if scheme != "Basic":
+        return {credentials}
+    pair = base64.b64decode(credentials).decode("utf-8", "replace")
+    return {credentials, pair, pair.partition(":")[2]} - {""}
 
 
 def read_pem(path: str) -> str:

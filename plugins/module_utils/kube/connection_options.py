@@ -9,15 +9,18 @@ pod, from the service account.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from ..redaction import looks_secret, mask_forms, secret_spans
 from .connection import Connection, basic, bearer, read_pem
 from .errors import ConnectionProblem
-from .kubeconfig import read_kubeconfig
+from .kubeconfig import kubeconfig_secrets, read_kubeconfig, shown_kubeconfig
 from .library import KubeconfigError, load_kubeconfig, load_service_account
 
 
@@ -49,6 +52,7 @@ def connection_argument_spec() -> dict[str, dict[str, Any]]:
         "impersonate_groups": {"type": "list", "elements": "str"},
         "request_timeout": {"type": "int"},
         "retries": {"type": "int"},
+        "allow_plaintext_credentials": {"type": "bool", "no_log": False},
     }
 
 
@@ -61,27 +65,63 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
 PROXY_HEADERS = tuple(connection_argument_spec()["proxy_headers"]["options"])
 
 
-def connection_secrets(params: Mapping[str, Any]) -> set[str]:
-    """The secret values in a kubeconfig given as a dictionary, for Ansible's ``no_log``."""
-    secrets: set[str] = set()
+def connection_secrets(params: Mapping[str, Any], environ: Mapping[str, str]) -> set[str]:
+    """The secrets in the connection options and their variables; those of a kubeconfig file are learned with it."""
+    options: dict[str, Any] = {name: params.get(name) for name in _CREDENTIALS}
+    variables = (environ.get(f"K8S_AUTH_{name}") for option in _CREDENTIALS for name in ENVIRONMENT[option])
+    headers = [(params.get("proxy_headers") or {}).get(name) for name in PROXY_HEADERS]
+    headers += [environ.get(f"K8S_AUTH_PROXY_HEADERS_{name.upper()}") for name in PROXY_HEADERS]
+    basic_auth = [str(header) for header in headers if header and ":" in str(header)]
+    urls = [{"server": value} for value in (*(params.get(name) for name in _URLS), *_urls_in(environ)) if value]
+    return {
+        *(str(value) for value in (*options.values(), *variables) if value),
+        *basic_auth,
+        *(header.partition(":")[2] for header in basic_auth if header.partition(":")[2]),
+        *kubeconfig_secrets(urls),
+        *kubeconfig_secrets(params.get("kubeconfig")),
+    }
 
-    def collect(value: Any, name: str = "") -> None:
-        if isinstance(value, Mapping):
-            for key, child in value.items():
-                collect(child, str(key))
-        elif isinstance(value, (list, tuple)):
-            for child in value:
-                collect(child, name)
-        elif isinstance(value, str) and value and name in _SECRET_KEYS:
-            secrets.add(value)
 
-    collect(params.get("kubeconfig"))
-    return secrets
+_CREDENTIALS = ("api_key", "password")
+_URLS = ("host", "proxy")
 
 
-_SECRET_KEYS = frozenset(
-    {"token", "password", "client-key-data", "access-token", "id-token", "refresh-token", "client-secret"}
-)
+def _urls_in(environ: Mapping[str, str]) -> list[str | None]:
+    return [environ.get(f"K8S_AUTH_{name.upper()}") for name in _URLS]
+
+
+def environment_credentials(environment: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for the credentials among ``K8S_AUTH_*`` variables, as far as ``params`` leave them unset.
+
+    Ansible passes the keyword ``environment`` to a module on a command line, which every user of the machine can read.
+    """
+    texts = (*_CREDENTIALS, *_URLS)
+    given = {name: environment.get(f"K8S_AUTH_{name.upper()}") for name in texts if not params.get(name)}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value}
+    headers = {name: environment.get(f"K8S_AUTH_PROXY_HEADERS_{name.upper()}") for name in PROXY_HEADERS}
+    set_headers = params.get("proxy_headers") or {}
+    if any(headers.values()) and isinstance(set_headers, Mapping):
+        options["proxy_headers"] = {name: value for name, value in headers.items() if value} | {**set_headers}
+    return options
+
+
+def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that are, or hold, a secret."""
+    return {name: value for name, value in environment.items() if looks_secret(name) or secret_spans(value)}
+
+
+def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that are not passed on as options by ``environment_credentials``."""
+    names = (*_CREDENTIALS, *_URLS, *(f"proxy_headers_{name}" for name in PROXY_HEADERS))
+    passed = {f"K8S_AUTH_{name.upper()}" for name in names}
+    return {name: value for name, value in environment.items() if name not in passed}
+
+
+def shown_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a task as its result may return them, with the credentials in URLs and kubeconfig masked."""
+    urls = {name: mask_forms(params[name]) for name in _URLS if isinstance(params.get(name), str)}
+    kubeconfig = {"kubeconfig": shown_kubeconfig(params["kubeconfig"])} if "kubeconfig" in params else {}
+    return {**params, **urls, **kubeconfig}
 
 
 def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -95,8 +135,10 @@ def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | 
     return {"kubeconfig": kubeconfig, **{name: options[name] for name in names}}
 
 
-def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
-    """The connection that options and environment describe.
+def resolve_connection(
+    params: Mapping[str, Any], environ: Mapping[str, str], learn: Callable[[set[str]], object] = set
+) -> Connection:
+    """The connection that options and environment describe; ``learn`` is called with the secrets that it reads.
 
     Raises ConnectionProblem if they are wrong, ImportError if they need the missing ``kubernetes`` library.
     """
@@ -106,7 +148,8 @@ def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str]) ->
             raise ConnectionProblem(f"{option} is too small: {options[option]}. Use {minimum} or more.")
         if options[option] is not None and options[option] > maximum:
             raise ConnectionProblem(f"{option} is too large: {options[option]}. Use {maximum} or less.")
-    connection = replace(_base_connection(options, environ), **_overrides(options))
+    base = _base_connection(options, environ, learn)
+    connection = _without_credentials_in_urls(replace(base, **_overrides(options)))
     if not connection.server:
         raise ConnectionProblem("no API server given. Set host, or kubeconfig and context.")
     if not _is_http_url(connection.server):
@@ -114,9 +157,66 @@ def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str]) ->
             f"not the URL of an API server: {connection.server}. Use one such as https://10.0.0.1:6443."
         )
     if connection.proxy and not _is_http_url(connection.proxy):
-        address = connection.proxy.rpartition("@")[2]  # without a password
-        raise ConnectionProblem(f"not the URL of a proxy: {address}. Use one such as http://10.0.0.1:3128.")
+        raise ConnectionProblem(f"not the URL of a proxy: {connection.proxy}. Use one such as http://10.0.0.1:3128.")
+    is_local = _is_loopback(connection.server) and not connection.proxy
+    if connection.server.startswith("http:") and not is_local and not options["allow_plaintext_credentials"]:
+        _require_no_credentials(connection)
+    return replace(connection, warning=_redirection(base, connection, options))
+
+
+def _require_no_credentials(connection: Connection) -> None:
+    """As kubectl, which sends none without TLS (client-go, tools/clientcmd/client_config.go)."""
+    if connection.authorization():
+        raise ConnectionProblem(
+            f"credentials would be sent without encryption: {connection.server}. Use https://, or set "
+            f"allow_plaintext_credentials to true."
+        )
+
+
+def _redirection(base: Connection, connection: Connection, options: Mapping[str, Any]) -> str | None:
+    """The warning if ``host`` replaces the server that a kubeconfig's credentials are for."""
+    own = options["api_key"] or (options["username"] and options["password"])
+    if own or not base.server or not options["host"] or _is_loopback(connection.server):
+        return None
+    former = _without_credentials_in_urls(base).server
+    if urlsplit(former).netloc == urlsplit(connection.server).netloc or not base.authorization():
+        return None
+    return (
+        f"the credentials of the kubeconfig or service account are for {former}, and host sends them to "
+        f"{connection.server}. Set context, or api_key for that host."
+    )
+
+
+def _without_credentials_in_urls(connection: Connection) -> Connection:
+    """User and password in the URLs as headers, as Go sends them (net/http), so that no message quotes them."""
+    server, server_login = _split_login(connection.server)
+    proxy, proxy_login = _split_login(connection.proxy or "")
+    connection = replace(connection, server=server, proxy=proxy or None)
+    if server_login and not connection.authorization():
+        connection = replace(connection, authorization=partial(basic, *server_login))
+    if proxy_login and "proxy-authorization" not in connection.proxy_headers:
+        header = basic(*proxy_login)["Authorization"]
+        connection = replace(connection, proxy_headers={**connection.proxy_headers, "proxy-authorization": header})
     return connection
+
+
+def _split_login(url: str) -> tuple[str, tuple[str, str] | None]:
+    scheme, separator, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    login, at, host = place.rpartition("@")
+    if not at:
+        return url, None
+    user, _colon, password = login.partition(":")
+    return f"{scheme}{separator}{host}{slash}{path}", (unquote(user), unquote(password))
+
+
+def _is_loopback(server: str) -> bool:
+    """Whether nothing that is sent there leaves this machine: a test server, ``kubectl proxy``, a tunnel."""
+    host = urlsplit(server).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 # A day; and what an API server handles at once by default (kube-apiserver, --max-mutating-requests-inflight).
@@ -134,7 +234,7 @@ def resolve_options(params: Mapping[str, Any], environ: Mapping[str, str]) -> di
         if options[option] in (None, "", []):
             values = (environ.get(f"K8S_AUTH_{name}") for name in names)
             options[option] = next((value for value in values if value), None)
-    for option in ("validate_certs", "persist_config"):
+    for option in ("validate_certs", "persist_config", "allow_plaintext_credentials"):
         if isinstance(options[option], str):
             options[option] = options[option].strip().lower() not in ("0", "false", "no", "off", "n", "f")
     for option in ("request_timeout", "retries"):
@@ -153,7 +253,9 @@ def resolve_options(params: Mapping[str, Any], environ: Mapping[str, str]) -> di
     return options
 
 
-def _base_connection(options: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
+def _base_connection(
+    options: Mapping[str, Any], environ: Mapping[str, str], learn: Callable[[set[str]], object]
+) -> Connection:
     """What the options override, in the order of kubernetes.core: nothing if they are complete, the kubeconfig or
     context that they select, the service account of the surrounding pod, the default kubeconfig."""
 
@@ -168,7 +270,9 @@ def _base_connection(options: Mapping[str, Any], environ: Mapping[str, str]) -> 
         return account
     kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
     context = options["context"]
-    if connection := read_kubeconfig(kubeconfig, context):
+    if isinstance(kubeconfig, str) and "\n" in kubeconfig:
+        raise ConnectionProblem("kubeconfig is the content of a file, not a path. Pass it through from_yaml.")
+    if connection := read_kubeconfig(kubeconfig, context, learn):
         return connection
     try:
         return load_kubeconfig(kubeconfig, context, persist=options["persist_config"] is not False)
@@ -189,6 +293,7 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["host"]:
         overrides["server"] = options["host"].rstrip("/")
     if options["api_key"]:
+        bearer(options["api_key"])
         overrides["authorization"] = partial(bearer, options["api_key"])
     elif options["username"] and options["password"]:
         overrides["authorization"] = partial(basic, options["username"], options["password"])
@@ -205,10 +310,21 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
         from urllib3.util import make_headers
 
         overrides["proxy_headers"] = make_headers(**options["proxy_headers"])
+    for option in ("impersonate_user", "impersonate_groups", "proxy_headers"):
+        if not _is_header_value(options[option]):
+            raise ConnectionProblem(f"{option} has a line break or another control character. Remove it.")
     user = [("Impersonate-User", options["impersonate_user"])] if options["impersonate_user"] else []
     # Each group is a header of its own (Kubernetes, user impersonation).
     groups = [("Impersonate-Group", group) for group in options["impersonate_groups"] or ()]
     return {**overrides, "impersonation": (*user, *groups)}
+
+
+def _is_header_value(value: Any) -> bool:
+    """Whether every text in an option can be sent as a header."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    texts = value if isinstance(value, list) else [value or ""]
+    return all(re.fullmatch(r"[ -~\u00a0-\u00ff]*", str(text)) for text in texts)
 
 
 def _is_http_url(server: str) -> bool:

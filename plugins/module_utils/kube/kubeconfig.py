@@ -14,21 +14,67 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
+from ..redaction import MASK, mask_forms, secret_spans, secrets_among
 from .connection import Connection, basic, bearer, read_pem
+from .errors import ConnectionProblem
 
 
-def read_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None) -> Connection | None:
+def read_kubeconfig(
+    kubeconfig: str | Mapping[str, Any], context: str | None, learn: Callable[[set[str]], object] = set
+) -> Connection | None:
     """The connection of a context, by default the current one. ``kubeconfig``: paths joined by ``:``, or a dictionary.
 
-    None: connecting, or explaining what is wrong, needs the library (``load_kubeconfig``).
+    ``learn`` is called with the secrets of that context. None: connecting, or explaining what is wrong, needs the
+    library (``load_kubeconfig``).
     """
     import yaml
 
     try:
-        return _connection(kubeconfig, context)
+        return _connection(kubeconfig, context, learn)
     except (_NeedsLibrary, yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
+
+
+def kubeconfig_secrets(fields: Any) -> set[str]:
+    """The secrets in a kubeconfig, or in a part of it."""
+    if isinstance(fields, (list, tuple)):
+        return set().union(*map(kubeconfig_secrets, fields))
+    if not isinstance(fields, Mapping):
+        return set()
+    found = {str(value) for key, value in fields.items() if key in _SECRET_FIELDS and value}
+    for key in _URL_FIELDS & fields.keys():
+        url = str(fields[key])
+        found |= {part for start, end in secret_spans(url) for part in (url[start:end], unquote(url[start:end]))}
+    variables = [(str(each.get("name")), str(each.get("value"))) for each in _blocks(fields.get("env"))]
+    line = fields.get("args")
+    found |= secrets_among(variables, [str(word) for word in line] if isinstance(line, list) else ())
+    return found.union(*map(kubeconfig_secrets, fields.values()))
+
+
+def shown_kubeconfig(kubeconfig: Any) -> Any:
+    """The option as it is returned: of a dictionary, no credentials, and nothing of what a plugin is called with."""
+    if isinstance(kubeconfig, str):
+        return MASK if "\n" in kubeconfig else kubeconfig  # the content of a file in place of its path
+    if isinstance(kubeconfig, (list, tuple)):
+        return [shown_kubeconfig(item) for item in kubeconfig]
+    if not isinstance(kubeconfig, Mapping):
+        return kubeconfig
+    hidden = {key: MASK for key, value in kubeconfig.items() if key in _HIDDEN and value}
+    urls = {key: mask_forms(str(kubeconfig[key])) for key in _URL_FIELDS & kubeconfig.keys()}
+    return {key: shown_kubeconfig(value) for key, value in kubeconfig.items()} | hidden | urls
+
+
+_SECRET_FIELDS = frozenset(
+    {"token", "password", "client-key-data", "access-token", "id-token", "refresh-token", "client-secret"}
+)
+_URL_FIELDS = frozenset({"server", "proxy-url"})
+_HIDDEN = _SECRET_FIELDS | {"env", "args", "config"}  # config: of an auth provider
+
+
+def _blocks(items: Any) -> list[Mapping[str, Any]]:
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 class _NeedsLibrary(Exception):
@@ -43,11 +89,14 @@ class _Entry:
     directory: str
 
 
-def _connection(kubeconfig: str | Mapping[str, Any], context: str | None) -> Connection:
+def _connection(
+    kubeconfig: str | Mapping[str, Any], context: str | None, learn: Callable[[set[str]], object]
+) -> Connection:
     entries, current_context = _merge(kubeconfig)
     selected = entries["contexts", context or current_context or ""].value
     cluster = entries["clusters", selected["cluster"]]
     user = entries.get(("users", selected.get("user") or ""), _Entry({}, ""))
+    learn(kubeconfig_secrets([cluster.value, user.value]))
     connection = Connection(
         server=cluster.value.get("server", "").rstrip("/"),
         authorization=_authorization(user),
@@ -98,6 +147,7 @@ def _authorization(user: _Entry) -> Callable[[], dict[str, str]]:
     if "auth-provider" in fields:
         raise _NeedsLibrary
     if fields.get("token"):
+        bearer(fields["token"])
         return partial(bearer, fields["token"])
     if "token" not in fields and fields.get("tokenFile"):
         path = os.path.normpath(os.path.join(user.directory, fields["tokenFile"]))
@@ -111,9 +161,13 @@ def _authorization(user: _Entry) -> Callable[[], dict[str, str]]:
 
 
 def _bearer_from(path: str) -> dict[str, str]:
-    """Read for each request, since the token in the file may be renewed."""
-    with open(path, encoding="utf-8") as file:
-        return bearer(file.read().strip())
+    """Read for each request, since the token in the file may be renewed. Raises ConnectionProblem."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return bearer(file.read())
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8"
+        raise ConnectionProblem(f"cannot read tokenFile {path} of the kubeconfig: {reason}. Check the path.") from None
 
 
 def _pem(fields: Mapping[str, Any], name: str, directory: str) -> str | None:

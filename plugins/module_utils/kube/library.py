@@ -6,11 +6,12 @@ Importing it takes as long as a short task, so only the functions do. ImportErro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from .connection import Connection, read_pem
+from .connection import Connection, authorization_header, read_pem
 
 
 class KubeconfigError(Exception):
@@ -27,10 +28,13 @@ def load_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None, *,
     configuration = _empty_configuration()
     common = {"context": context, "client_configuration": configuration}
     try:
-        if isinstance(kubeconfig, str):
-            config.load_kube_config(config_file=kubeconfig, persist_config=persist, **common)
-        else:
-            config.load_kube_config_from_dict(config_dict=kubeconfig, **common)
+        with _logged_errors() as errors:
+            if isinstance(kubeconfig, str):
+                config.load_kube_config(config_file=kubeconfig, persist_config=persist, **common)
+            else:
+                config.load_kube_config_from_dict(config_dict=kubeconfig, **common)
+        if errors and not configuration.api_key and not configuration.cert_file:
+            raise KubeconfigError(errors[-1])
         return _connection(configuration)
     except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as problem:
         raise KubeconfigError(str(problem)) from problem
@@ -67,11 +71,11 @@ def _connection(configuration: Any) -> Connection:
     def authorization() -> dict[str, str]:
         # The library renews an expired token in every thread that finds it so: the plugin would run as many times,
         # and a refresh token that is valid once would be used repeatedly.
-        with renewal:
+        with renewal, _logged_errors():
             # Version 36 renamed the slot from the first to the second.
             values = [configuration.get_api_key_with_prefix(slot) for slot in ("authorization", "BearerToken")]
             _remove_files()
-        return next(({"Authorization": value} for value in values if value), {})
+        return next((authorization_header(value) for value in values if value), {})
 
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     ca_cert, client_cert, client_key = (read_pem(path) if path else None for path in files)
@@ -85,6 +89,29 @@ def _connection(configuration: Any) -> Connection:
         tls_server_name=configuration.tls_server_name,
         proxy=configuration.proxy,
     )
+
+
+class _Log:
+    """In place of the module ``logging`` in the library."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def error(self, text: str) -> None:
+        self.errors.append(text)
+
+
+@contextmanager
+def _logged_errors() -> Iterator[list[str]]:
+    """What the library would print to stderr: why an exec plugin failed, in words of the plugin, with any secret."""
+    from kubernetes.config import kube_config
+
+    log, former = _Log(), kube_config.logging
+    kube_config.logging = log
+    try:
+        yield log.errors
+    finally:
+        kube_config.logging = former
 
 
 def _remove_files() -> None:

@@ -8,13 +8,14 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ..labels import FIELD_MANAGER
+from ..redaction import forms_of, live_secret_values, redact, redact_messages
 from .answer import (
     Answer,
     Expected,
@@ -26,7 +27,7 @@ from .answer import (
     read_status,
     received,
 )
-from .connection import Connection
+from .connection import Connection, header_secrets
 from .errors import AnswerTooLarge, ApiError, ConnectionProblem, InvalidResponse, KubeError, Unauthorized, cut
 from .limits import Allowance, TooMuchData
 from .warning_header import warnings_of
@@ -70,6 +71,10 @@ class Transport:
         self._outages = OutageBudget(connection.request_timeout, clock)
         self._large_answers = Lock()
         self._aborted = False
+        self._secrets: set[str] = set()
+        self._secret_forms: set[str] = set()
+        self._report_secrets: Callable[[set[str]], object] = set
+        self._learn(connection.proxy_headers.values())
 
     def abort(self) -> None:
         self._aborted = True
@@ -77,6 +82,11 @@ class Transport:
     def begin_task(self) -> None:
         """Give the next task the whole ``request_timeout`` again."""
         self._outages.reset()
+
+    def report_secrets(self, report: Callable[[set[str]], object]) -> None:
+        """Call ``report`` with the credentials sent so far, and with each new one, such as a renewed token."""
+        self._report_secrets = report
+        report(self._secrets)
 
     def request(
         self,
@@ -102,7 +112,7 @@ class Transport:
                 for text in warnings_of(response):
                     on_warning(text)
             with received(response, self._large_answers) as answer:
-                found = read_answer(self._title(method, path), answer, expected)
+                found = read_answer(self._title(method, path), answer, expected, self._masked)
                 if weigh:
                     weigh(estimated_memory(answer.body))
                 return found
@@ -157,7 +167,7 @@ class Transport:
                         response._fp.meter.allow(stream)  # the MeteredResponse
                     return consume(response)
                 with received(response, self._large_answers) as answer:
-                    raise self._rejection(method, path, answer)
+                    raise self._rejection(method, path, answer, live_secret_values(body or {}))
             except HTTPError as error:
                 raise self._connection_problem(error, broke_off=bool(stream) and response is not None) from None
             except (KubeError, TooMuchData) as problem:
@@ -259,8 +269,11 @@ class Transport:
     def _title(self, method: str, path: str) -> str:
         return f"{method} {self._connection.server}{path}"
 
-    def _rejection(self, method: str, path: str, response: Answer) -> KubeError:
-        """The error of a response that is not an answer, or of one that rejects the request."""
+    def _rejection(self, method: str, path: str, response: Answer, secrets: set[str]) -> KubeError:
+        """The error of a response that is not an answer, or of one that rejects the request.
+
+        It quotes neither the credentials nor the ``secrets`` of the object that was sent.
+        """
         if response.status == 401:
             return Unauthorized(
                 f"credentials rejected by the API server (HTTP 401): {self._connection.server}. Check that the token "
@@ -271,17 +284,29 @@ class Transport:
             self._outages.answered()
         elif response.status in _RETRIED_STATUS:
             # The server itself answers some in plain text (apiserver, filters/maxinflight.go).
-            status = {"message": described(response)}
+            status = {"message": described(response, self._masked)}
         if status is not None:
-            error = ApiError(method, path, response.status, status)
+            error = ApiError(method, path, response.status, redact_messages(status, secrets | self._secret_forms))
             error.retry_after = _retry_after(response)
             return error
-        return InvalidResponse(self._title(method, path), response.status, described(response))
+        return InvalidResponse(self._title(method, path), response.status, described(response, self._masked))
+
+    def _masked(self, text: str) -> str:
+        return str(redact(text, self._secret_forms))
+
+    def _learn(self, headers: Iterable[str]) -> None:
+        """Remember the credentials in headers, to mask them where a server returns them."""
+        if new := {part for value in headers for part in header_secrets(value)} - self._secrets:
+            self._secrets = self._secrets | new
+            self._secret_forms = self._secret_forms.union(*map(forms_of, new))
+            self._report_secrets(new)
 
     def _headers(self, accept: str, content_type: str | None) -> Any:
         from urllib3 import HTTPHeaderDict  # keeps several headers of one name
 
-        headers = HTTPHeaderDict({"Accept": accept, "User-Agent": FIELD_MANAGER, **self._connection.authorization()})
+        authorization = self._connection.authorization()
+        self._learn(authorization.values())
+        headers = HTTPHeaderDict({"Accept": accept, "User-Agent": FIELD_MANAGER, **authorization})
         if content_type:
             headers["Content-Type"] = content_type
         for name, value in self._connection.impersonation:

@@ -6,18 +6,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO
 
 from ..cluster.read import read_pods
 from ..cluster.reason import pod_status
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, cut
+from ..kube.errors import ApiError, cut, if_allowed
+from ..kube.resources import DEPLOYMENT, JOB, STATEFUL_SET
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
 from ..manifest.problems import number_of
-from ..manifest.secrets import live_secret_values
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import option
+from ..redaction import SHORTEST_SECRET, live_secret_values
 from ..task import ModuleSpec, Task, TaskFailed
 from .absence import no_pods_message, not_started_reasons
 from .host_file import HostFile, parse_mode
@@ -171,13 +173,35 @@ def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) ->
     pods = sort_pods(read_pods(task.client(), [job])[job])
     if not pods:
         raise TaskFailed(no_pods_message(task.client(), job))
-    # From the pods, not the workload: the manifest may have changed since they were created.
-    secrets = {text for pod in pods for text in live_secret_values({"spec": {"template": pod}})}
-    task.mask(secrets)
+    secrets = task.masked | _secrets(task.client(), job, pods)
     try:
         return choose_pods(pods, request.options.pod or None, request.options.container), secrets
     except ValueError as problem:
         raise TaskFailed(f"job {job[1]} in namespace {job[0]}: {problem}") from None
+
+
+def _secrets(client: Client, job: tuple[str, str], pods: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The secrets of the pods. From them, not the workload: the manifest may have changed since they were created.
+
+    Which variables are marked as secret only the workload knows. It is read if there is one that may be.
+    """
+
+    def of_pods(marks: Mapping[str, Any]) -> set[str]:
+        return {text for pod in pods for text in live_secret_values({"metadata": marks, "spec": {"template": pod}})}
+
+    known = of_pods({})
+    containers = [container for pod in pods for container in pod["spec"]["containers"]]
+    values = {each.get("value") or "" for container in containers for each in container.get("env") or ()}
+    owners = {owner["kind"] for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
+    resources = [resource for kind, resource in _WORKLOAD_OF.items() if kind in owners]
+    if all(value in known or len(value) < SHORTEST_SECRET for value in values):
+        return known
+    found = [if_allowed(partial(client.get, resource, *job), None) for resource in resources]
+    return known.union(*(of_pods(workload["metadata"]) for workload in found if workload))
+
+
+# By what owns the pods.
+_WORKLOAD_OF = {"Job": JOB, "ReplicaSet": DEPLOYMENT, "StatefulSet": STATEFUL_SET}
 
 
 def _read_all(client: Client, pods: Sequence[dict[str, Any]], request: _Request, secrets: set[str]) -> list[_Log]:

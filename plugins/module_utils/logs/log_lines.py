@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from ..manifest.secrets import line_masker
 from ..printable import printable
+from ..redaction import line_masker
 from .log_query import ALL
 
 

@@ -47,9 +47,9 @@ def former_digests_of(manifest: Training) -> tuple[str, ...]:
 def _data_of(manifest: Training) -> dict[str, Any]:
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
     # Without warnings, as valueFrom is kept as the dict that Kubernetes gets, and not as its model.
-    data: dict[str, Any] = manifest.model_dump(
-        mode="json", exclude_defaults=True, exclude={"version", "job"}, warnings=False
-    )
+    # Without the marks of secrets, which only say what to show.
+    left_out: dict[str, Any] = {"version": True, "job": True, "environment": {"env": {"__all__": {"secret"}}}}
+    data: dict[str, Any] = manifest.model_dump(mode="json", exclude_defaults=True, exclude=left_out, warnings=False)
     return data
 
 

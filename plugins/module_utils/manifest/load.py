@@ -56,7 +56,11 @@ def load(
         where = DEFINITION if definition is not None else ", ".join(src)
         errors = [ManifestError(where, str(problem), "Use several tasks")]
     if errors:
-        raise ManifestErrors(errors, set().union(*(source_secrets(each.location.node) for each in sources)))
+        secrets: dict[Origin, set[str]] = {}
+        for each in sources:
+            secrets[each.origin] = secrets.get(each.origin, set()) | source_secrets(each.location.node)
+        shown = [error.without(secrets.get(Origin(error.file, error.document or 0), ())) for error in errors]
+        raise ManifestErrors(shown, set().union(*secrets.values()))
     return [each.document for each in checked if each.document is not None]
 
 

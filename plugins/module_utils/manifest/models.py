@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from ..labels import DEFAULT_POOL, RESERVED_POOLS
+from ..redaction import redact_arguments
 from . import rules
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from .host_paths import normal_path
-from .secrets import redact_arguments
 
 
 class Block(BaseModel):
@@ -130,6 +130,10 @@ class EnvVar(Block):
         serialization_alias="valueFrom",
         description="Source of the value: a Secret, a ConfigMap, or the pod.",
         examples=[{"secretKeyRef": {"name": "hub", "key": "token"}}],
+    )
+    secret: rules.Boolean = Field(
+        default=False,
+        description="Whether to mask the value. Names such as HF_TOKEN need no mark.",
     )
 
     @model_validator(mode="after")

@@ -7,10 +7,11 @@ import difflib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from ..kube.errors import cut
+from ..redaction import redact
 from .tree import NO_PLACE, Location, Origin, Place
 
 DEFINITION = "definition"
@@ -47,6 +48,11 @@ class ManifestError:
         cls, origin: Origin, location: Location, problem: str, hint: str = "", value: str | None = None
     ) -> ManifestError:
         return cls(origin.file, problem, hint, value, origin.number, location.path, location.node.place)
+
+    def without(self, secrets: Collection[str]) -> ManifestError:
+        """The error, quoting the manifest without its secrets."""
+        hint, value, snippet = redact([self.hint, self.value, self.snippet], secrets)
+        return replace(self, hint=hint, value=value, snippet=tuple(snippet))
 
     def __str__(self) -> str:
         document = f"document {self.document}" if self.document is not None else ""

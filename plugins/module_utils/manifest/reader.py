@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..kube.errors import cut
+from ..redaction import MASK, looks_secret, mask_forms, redact_arguments
 from .models import KINDS, Block
 from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany, ShortForm
-from .secrets import MASK, looks_secret, redact_arguments
 from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
 from .tree import Entry, ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
@@ -94,7 +94,7 @@ def display_value(node: Node, loc: Loc) -> str | None:
 
 def quoted(text: str, plain: bool = False) -> str:
     """The text, cut, and in quotes unless it was `plain` and needs none."""
-    shown = cut(text, _MAX_VALUE_LENGTH)
+    shown = cut(mask_forms(text), _MAX_VALUE_LENGTH)
     return shown if plain and re.fullmatch(r"[\w./:+%@=~-]+", shown) else json.dumps(shown, ensure_ascii=False)
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .secrets import MASK, looks_secret
+from ..redaction import MASK, looks_secret, mask_spans, merged_spans, secret_spans
 from .tree import HALF_HINT, half_of_a_character
 
 _WIDTH = 96
@@ -119,18 +119,14 @@ def _without_secrets(lines: list[str], line: int, column: int) -> tuple[str, int
         return entry["head"] + MASK, min(column, len(entry["head"]) + len(MASK))
     if entry is None and _is_in_env(lines, line):
         return MASK, 0
-    parts: list[str] = []
-    last, shift = 0, 0
-    for match in _FLAG_VALUE.finditer(shown):
-        if looks_secret(match["flag"]):
-            begin, end = match.span("value")
-            parts += [shown[last:begin], MASK]
-            last = end
-            if column >= end:
-                shift += len(MASK) - (end - begin)
-            elif column > begin:
-                column = begin
-    return "".join([*parts, shown[last:]]), column + shift
+    flagged = [match.span("value") for match in _FLAG_VALUE.finditer(shown) if looks_secret(match["flag"])]
+    spans = merged_spans([*flagged, *secret_spans(shown)])
+    for begin, end in reversed(spans):
+        if column >= end:
+            column += len(MASK) - (end - begin)
+        elif column > begin:
+            column = begin
+    return mask_spans(shown, spans), column
 
 
 def _is_in_env(lines: list[str], line: int) -> bool:

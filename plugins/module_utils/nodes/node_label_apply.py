@@ -89,7 +89,7 @@ def _report(
         "diff": task.diff(
             lambda: [
                 *(label_diff(change) for change in plan.changes if change.node in names),
-                *(diff for declaration in declared for diff in diffs_of(declaration, ())),
+                *(diff for declaration in declared for diff in diffs_of(declaration)),
             ]
         ),
         **node_lists([str(result["node_name"]) for result in results], failures),

@@ -25,7 +25,7 @@ def quota_results(task: Task[Any], applied: Sequence[ApplyResult], planned: Quot
     return {
         "changed": any(each.plan.changed for each in applied),
         "results": results,
-        "diff": task.diff(lambda: (diff for each in applied for diff in diffs_of(each.plan, ()))),
+        "diff": task.diff(lambda: (diff for each in applied for diff in diffs_of(each.plan))),
         "msg": action_summary(results, "namespace"),
     }
 

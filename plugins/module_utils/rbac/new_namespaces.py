@@ -42,4 +42,4 @@ def grant_in_new_namespaces(task: Task[Any], namespaces: Iterable[str]) -> list[
                     f"accounts with a level for the whole cluster have no access to jobs in the new namespace "
                     f"{result.plan.namespace}: {as_sentence(result.error)} Run gpuctl_rbac for them again."
                 )
-    return task.diff(lambda: (entry for plan in plans for entry in diffs_of(plan, ())))
+    return task.diff(lambda: (entry for plan in plans for entry in diffs_of(plan)))

@@ -245,6 +245,6 @@ def _result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, Any]:
     return {
         "changed": plan.changed,
         "results": [result],
-        "diff": task.diff(lambda: diffs_of(plan, ())),
+        "diff": task.diff(lambda: diffs_of(plan)),
         "msg": f"{result['user']}: {result['action']}",
     }

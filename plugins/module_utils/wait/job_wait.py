@@ -13,7 +13,7 @@ from ..kube.client import Client
 from ..kube.errors import KubeError
 from ..logs.log_lines import View, last_lines, split_log
 from ..logs.log_query import log_query
-from ..manifest.secrets import live_secret_values
+from ..redaction import live_secret_values
 from ..task import Task
 from .goals import DELETED, Goal, WaitResult
 from .loop import JobStatus, Wait, WaitTarget
@@ -84,8 +84,8 @@ def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobI
     ]
     ended.sort(key=lambda each: each[1].fatal is None)
     for job, status, (pod, container) in ended[:_LOG_REQUESTS]:
-        task.mask(live_secret_values(status.workload or {}))  # Without a manifest, they are not known before.
-        lines = _end_of_log(task, job[0], pod, container, previous=_is_running(status.pods, pod, container))
+        secrets = task.masked | live_secret_values(status.workload or {})
+        lines = _end_of_log(task, job[0], pod, container, secrets, previous=_is_running(status.pods, pod, container))
         if lines:
             found[job] = lines
         if len(found) == _LOGS:
@@ -99,9 +99,11 @@ def _is_running(pods: Sequence[Mapping[str, Any]], pod: str, container: str) -> 
     return any("running" in (one.get("state") or {}) for found in of_pod for one in found if one["name"] == container)
 
 
-def _end_of_log(task: Task[Any], namespace: str, pod: str, container: str, *, previous: bool) -> list[str]:
+def _end_of_log(
+    task: Task[Any], namespace: str, pod: str, container: str, secrets: set[str], *, previous: bool
+) -> list[str]:
     query = log_query(container, tail=_LOG_LINES, since=None, previous=previous)
-    view = View(max_line=_LOG_BYTES, secrets=task.masked)
+    view = View(max_line=_LOG_BYTES, secrets=secrets)
     try:
         return (
             task.client()

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from ... import labels
 from ...manifest.models import JobManifest, Training
+from ...manifest.secrets import marked_in
 from . import queue
 from .job_objects import Object, sparse
 
@@ -25,9 +27,12 @@ def object_labels(manifest: JobManifest, namespace: str) -> dict[str, str]:
 def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int) -> Object:
     """``metadata`` of the workload. ``pods_together`` is the number of pods that only work together.
 
-    The description is not in the pod template: changing it must not restart pods, and a Job would not accept it.
+    Description and marks are not in the pod template: changing them must not restart pods, and a Job would not accept
+    it.
     """
     annotated = {labels.DESCRIPTION: manifest.job.description} if manifest.job.description else {}
+    if marked := marked_in(manifest.environment.env):
+        annotated[labels.SECRET_ENV] = json.dumps(sorted(marked))
     swept = {labels.SWEEP: manifest.job.sweep} if isinstance(manifest, Training) and manifest.job.sweep else {}
     queued = queue.on_workload(manifest.queue, pods_together)
     return sparse(

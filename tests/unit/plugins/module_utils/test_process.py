@@ -15,7 +15,7 @@ WARNED_OF = "'a' is 'b'\n"
 
 PROGRAM = """
 import sys
-sys.path[:0] = [archive, home]
+sys.path[:] = [archive, *sys.path, home]
 import package
 from _process import compile_once
 compile_once()

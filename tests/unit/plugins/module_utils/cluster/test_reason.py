@@ -845,3 +845,14 @@ def test_long_messages_are_cut() -> None:
     assert found is not None
     assert len(found) < 350
     assert "…. Check environment.command." in found
+
+
+def test_messages_of_nodes_are_quoted_without_the_secrets_of_the_job() -> None:
+    """Our own words stay, whatever the secret is."""
+    message = 'failed to create containerd task: exec: "--key=container": not found'
+    broken = waiting("CreateContainerError", message)
+    job = workload()
+    job["spec"]["template"]["spec"]["containers"] = [{"name": "main", "args": ["--key=container"]}]
+    reason = reason_for(job, [broken], ())
+    assert reason is not None
+    assert reason.startswith('the container of pod x-1 cannot start: exec: "--key=********": not found')

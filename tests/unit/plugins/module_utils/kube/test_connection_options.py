@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import cached_client, discard_client
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
+    connection_secrets,
+    resolve_connection,
+    shown_params,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
 
 KUBECONFIG = {
@@ -70,6 +75,57 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any]]] = {
             "proxy_headers": {"user-agent": "x", "proxy-authorization": "Basic dTpw"},
         },
     ),
+    "a user and password in the URLs": (
+        {"host": "https://me:p%40ss@h:6443/x", "username": "me", "proxy": "http://u:p@proxy:1"},
+        {"KUBECONFIG": "/nowhere"},
+        {
+            "server": "https://h:6443/x",
+            "authorization": "Basic bWU6cEBzcw==",
+            "proxy": "http://proxy:1",
+            "proxy_headers": {"proxy-authorization": "Basic dTpw"},
+        },
+    ),
+    "a token before the URL's password": (
+        {**HOST, "host": "https://me:p@h"},
+        {},
+        {"server": "https://h", "authorization": "Bearer k"},
+    ),
+    "a line break at the end of a token": ({**HOST, "api_key": " k\r\n"}, {}, {"authorization": "Bearer k"}),
+    "credentials without encryption, on this machine": (
+        {"host": "http://[::1]:8001", "api_key": "k"},
+        {},
+        {"authorization": "Bearer k", "warning": None},
+    ),
+    "credentials without encryption, on request": (
+        {**HOST, "host": "http://h"},
+        {"K8S_AUTH_ALLOW_PLAINTEXT_CREDENTIALS": "true"},
+        {"server": "http://h", "authorization": "Bearer k"},
+    ),
+    "no credentials, without encryption": (
+        {"host": "http://h"},
+        {"KUBECONFIG": "/nowhere"},
+        {"server": "http://h"},
+    ),
+    "the kubeconfig's credentials for another host": (
+        {"kubeconfig": KUBECONFIG, "host": "https://h"},
+        {},
+        {
+            "authorization": "Bearer from-file",
+            "warning": "the credentials of the kubeconfig or service account are for https://a:6443, and host sends "
+            "them to https://h. Set context, or api_key for that host.",
+        },
+    ),
+    "the kubeconfig's credentials for its own host": (
+        {"kubeconfig": KUBECONFIG, "host": "https://a:6443/"},
+        {},
+        {"warning": None},
+    ),
+    "the kubeconfig's credentials through a tunnel": (
+        {"kubeconfig": KUBECONFIG, "host": "https://localhost:6443"},
+        {},
+        {"warning": None},
+    ),
+    "own credentials for another host": ({**HOST, "kubeconfig": KUBECONFIG}, {}, {"warning": None}),
     "a server that needs no credentials": (
         {"host": "http://127.0.0.1:8001"},
         {"KUBECONFIG": "/nowhere"},
@@ -118,6 +174,34 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     ),
     "retries without end": ({**HOST, "retries": 10**9}, {}, "retries is too large: 1000000000. Use 100 or less"),
     "no timeout": ({**HOST, "request_timeout": 0}, {}, "request_timeout is too small: 0. Use 1 or more"),
+    "a line break in a token": (
+        {**HOST, "api_key": "ab\ncd"},
+        {},
+        "^the token is not valid: it contains a space, a line",
+    ),
+    "a token that is none": ({**HOST, "api_key": "tökén"}, {}, "^the token is not valid"),
+    "a line break in a header": ({**HOST, "impersonate_user": "a\nb"}, {}, "^impersonate_user has a line break"),
+    "a line break in a group": (
+        {**HOST, "impersonate_groups": ["a", "b\n"]},
+        {},
+        "^impersonate_groups has a line break",
+    ),
+    "a token for everyone on the network": (
+        {**HOST, "host": "http://h"},
+        {},
+        "sent without encryption: http://h. Use https",
+    ),
+    "a local token through a proxy": (
+        {**HOST, "host": "http://127.0.0.1", "proxy": "http://p:1"},
+        {},
+        "sent without encryption: http://127.0.0.1. Use https",
+    ),
+    "a kubeconfig's token for everyone": (
+        {"kubeconfig": KUBECONFIG, "host": "http://h"},
+        {},
+        "sent without encryption: http://h. Use https",
+    ),
+    "the content of a file": ({"kubeconfig": "a: b\nc: d"}, {}, "^kubeconfig is the content of a file, not a path"),
     "negative retries": (HOST, {"K8S_AUTH_RETRIES": "-1"}, "retries is too small: -1. Use 0 or more"),
 }
 
@@ -166,3 +250,57 @@ def test_a_discarded_client_sends_nothing_and_leaves_the_cache() -> None:
     assert cached_client(HOST, {}) is not first
     with pytest.raises(ConnectionProblem, match="request not sent"):
         first.preferred_version("kueue.x-k8s.io")
+
+
+def test_the_secrets_of_a_kubeconfig_are_learned_before_anything_can_fail(tmp_path: Path) -> None:
+    fields = {
+        "args": ["--token", "in-the-args"],
+        "env": [{"name": "CLIENT_SECRET", "value": "in-the-env"}, {"name": "AWS_PROFILE", "value": "team-b"}],
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "interactiveMode": "Never",
+        "command": "/nowhere/plugin",
+    }
+    clusters = [{"name": "a", "cluster": {"server": "https://a", "proxy-url": "http://u:in-the%2Furl@proxy"}}]
+    path = tmp_path / "config"
+    path.write_text(
+        json.dumps({**KUBECONFIG, "clusters": clusters, "users": [{"name": "u", "user": {"exec": fields}}]})
+    )
+    learned: set[str] = set()
+    with pytest.raises(ConnectionProblem):
+        resolve_connection({"kubeconfig": str(path)}, {}, learned.update)
+    assert learned == {"in-the-args", "in-the-env", "in-the%2Furl", "in-the/url"}
+
+
+def test_the_secrets_of_options_and_variables() -> None:
+    params = {"api_key": "a-key", "host": "https://u:in-host@h", "proxy_headers": {"basic_auth": "u:in-header"}}
+    environ = {
+        "K8S_AUTH_PASSWORD": "in-environ",
+        "K8S_AUTH_PROXY": "http://u:in-proxy@p",
+        "K8S_AUTH_PROXY_HEADERS_PROXY_BASIC_AUTH": "u:in-variable",
+        "K8S_AUTH_HOST": "https://h",
+    }
+    assert connection_secrets(params, environ) == {
+        "a-key", "in-host", "u:in-header", "in-header", "in-environ", "in-proxy", "u:in-variable", "in-variable",
+    }  # fmt: skip
+
+
+def test_a_kubeconfig_as_a_result_returns_it() -> None:
+    shown = {
+        "server": "https://a",
+        "proxy-url": "http://u:********@p",
+        "token": "********",
+        "exec": {"command": "c", "args": "********", "env": "********"},
+        "auth-provider": {"name": "oidc", "config": "********"},
+    }
+    given = {
+        **shown,
+        "proxy-url": "http://u:pass@p",
+        "token": "t",
+        "auth-provider": {"name": "oidc", "config": {"a": "b"}},
+    }
+    given["exec"] = {"command": "c", "args": ["a"], "env": [{"name": "A", "value": "b"}]}
+    assert shown_params({"kubeconfig": {"users": [given]}, "host": "https://u:pass@h"}) == {
+        "kubeconfig": {"users": [shown]},
+        "host": "https://u:********@h",
+    }
+    assert shown_params({"kubeconfig": "a: b\n"}) == {"kubeconfig": "********"}

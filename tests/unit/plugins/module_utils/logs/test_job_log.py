@@ -101,7 +101,40 @@ def test_the_secrets_are_those_of_the_pods_themselves():
         asked = task(url)
         (row,) = job_log.run(asked)["results"]
     assert row["lines"] == ["******** three", "begins with hf_s"]
-    assert asked.masked == {"hf_secret"}
+    assert asked.masked == set(), "Ansible would replace it in names and statuses, too"
+
+
+MARKS = {"metadata": {"name": "x", "annotations": {"runwhere.ai/secret-env": '["VENDOR"]'}}, "kind": "Job"}
+WORKLOADS: dict[str, tuple[int, dict[str, Any], str]] = {
+    "a mark": (200, MARKS, "********"),
+    "no mark": (200, {**MARKS, "metadata": {"name": "x"}}, "licence"),
+    "no workload any more": (404, refusal("NotFound", 'jobs.batch "x" not found', 404), "licence"),
+    "no permission": (403, refusal("Forbidden", 'jobs.batch "x" is forbidden: User "u"', 403), "licence"),
+}
+
+
+@pytest.mark.parametrize(("status", "answer", "line"), WORKLOADS.values(), ids=WORKLOADS)
+def test_which_variables_are_marked_only_the_workload_knows(status: int, answer: dict[str, Any], line: str):
+    speaking = owned([{"name": "VENDOR", "value": "licence"}])
+    marks = Exchange("GET", "/apis/batch/v1/namespaces/ml/jobs/x", status=status, answer=answer)
+    with conversation(a_list("pods", speaking), marks, the_log("x-1", f"{TIME} licence")) as url:
+        (row,) = job_log.run(task(url))["results"]
+    assert row["lines"] == [line]
+
+
+def test_without_other_variables_no_workload_is_read():
+    speaking = owned([{"name": "HF_TOKEN", "value": "hf_secret"}, {"name": "RANK", "value": "0"}])
+    with conversation(a_list("pods", speaking), the_log("x-1", f"{TIME} hf_secret")) as url:
+        (row,) = job_log.run(task(url))["results"]
+    assert row["lines"] == ["********"]
+
+
+def owned(env: list[dict[str, str]]) -> dict[str, Any]:
+    """A pod of a Job."""
+    speaking = running()
+    speaking["spec"]["containers"][0]["env"] = env
+    speaking["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "x"}]
+    return speaking
 
 
 # -- pods without a log ----------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ SAME = {
         "storage": "{}",
     },
     "another form of the environment": {"environment": "{image: x, env: [{name: A, value: '1'}]}"},
+    "a value marked as secret": {"environment": "{image: x, env: [{name: A, value: '1', secret: true}]}"},
     "another version": {"version": "v1"},
     "another description, priority and sweep": {"job": "{name: a, description: b, priority: high, sweep: c}"},
     "another job": {"job": "{name: other, namespace: other}"},
