@@ -83,6 +83,8 @@ class Visitor:
     @property
     def kind(self) -> str:
         """That of the list at the path."""
+        if "as=PartialObjectMetadataList" in self.head:
+            return "PartialObjectMetadataList"
         return f"{_KINDS[self.path.partition('?')[0].rpartition('/')[2]]}List"
 
 

@@ -20,6 +20,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import exec, 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import AnswerTooLarge, ConnectionProblem
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import JOB as JOB_RESOURCE
 from integration.certificates import pem_files
 from integration.manifests import training
 
@@ -143,7 +144,7 @@ def test_a_decompression_bomb(bomb: bytes) -> None:
 def test_other_encodings_are_refused(encoding: str, bomb: bytes) -> None:
     """A server compresses a bomb twice, or in a way that nobody has asked for."""
     with hostile(lambda request: request.answer(bomb, headers=f"{JSON}Content-Encoding: {encoding}\r\n")) as server:
-        assert f"a body encoded as '{encoding[:80]}" in attacked(server).message
+        assert f"a body encoded as '{encoding[:50]}" in attacked(server).message
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -318,7 +319,13 @@ def waiting(events: Callable[[Visitor], object]) -> Callable[[Visitor], object]:
 
 
 def event(name: str, size: int = 10) -> bytes:
-    metadata: dict[str, Any] = {"name": name, "namespace": "ml", "resourceVersion": "2", "labels": {"app": name}}
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "ml",
+        "uid": name,
+        "resourceVersion": "2",
+        "labels": {"app": name},
+    }
     metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
     spec = {"containers": [{"name": "x" * size, "image": "i"}]}
     return json.dumps({"type": "ADDED", "object": {"metadata": metadata, "spec": spec}}).encode() + b"\n"
@@ -345,9 +352,10 @@ WATCHES = {
 
 def test_a_list_without_a_version_cannot_be_watched() -> None:
     """A server sends a list without resourceVersion to a task that waits: it says so."""
-    with hostile(lambda request: request.answer(f'{{"kind":"{request.kind}","items":[]}}'.encode())) as server:
-        outcome = attacked(server, WAIT)
-    assert "'JobList'" in outcome.message
+    with hostile(lambda request: request.answer(b'{"kind":"JobList","items":[]}')) as server:
+        client = Client(Connection(server.url, retries=0, request_timeout=2))
+        with pytest.raises(ConnectionProblem, match="an incomplete 'JobList'"):
+            client.list_with_version(JOB_RESOURCE)
 
 
 @pytest.mark.parametrize("events", WATCHES.values(), ids=WATCHES)
@@ -394,6 +402,8 @@ POD: dict[str, Any] = {
     "metadata": {
         "name": "train-x",
         "namespace": "ml",
+        "uid": "u",
+        "resourceVersion": "1",
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "labels": LABELS,
     },
@@ -508,9 +518,9 @@ def test_a_regular_expression_that_takes_for_ever() -> None:
 
 @pytest.mark.parametrize("option", ["concurrency", "request_timeout", "retries"])
 def test_a_number_that_no_machine_has(option: str) -> None:
-    """An author of a playbook asks for 2147483648 connections, seconds or attempts: a sentence says how many."""
+    """An author of a playbook asks for 2147483647 connections, seconds or attempts: a sentence says how many."""
     with hostile(lambda request: request.list()) as server:
-        assert f"{option} is too large: 2147483648." in attacked(server, PRESENT, **{option: 2147483648}).message
+        assert f"{option} is too large: 2147483647." in attacked(server, PRESENT, **{option: 2147483647}).message
         assert server.heads == []
 
 
