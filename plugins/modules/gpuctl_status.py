@@ -114,13 +114,12 @@ unreadable:
   sample: {}
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import MODULE
 
 
 def main() -> None:
-    run_module(AnsibleModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+    run_module(GpuctlModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
 
 
 if __name__ == "__main__":

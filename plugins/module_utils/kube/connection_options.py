@@ -157,7 +157,8 @@ def resolve_connection(
             f"not the URL of an API server: {connection.server}. Use one such as https://10.0.0.1:6443."
         )
     if connection.proxy and not _is_http_url(connection.proxy):
-        raise ConnectionProblem(f"not the URL of a proxy: {connection.proxy}. Use one such as http://10.0.0.1:3128.")
+        address = connection.proxy.rpartition("@")[2]  # without a password
+        raise ConnectionProblem(f"not the URL of a proxy: {address}. Use one such as http://10.0.0.1:3128.")
     is_local = _is_loopback(connection.server) and not connection.proxy
     if connection.server.startswith("http:") and not is_local and not options["allow_plaintext_credentials"]:
         _require_no_credentials(connection)

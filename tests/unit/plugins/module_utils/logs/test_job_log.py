@@ -133,7 +133,7 @@ def owned(env: list[dict[str, str]]) -> dict[str, Any]:
     """A pod of a Job."""
     speaking = running()
     speaking["spec"]["containers"][0]["env"] = env
-    speaking["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "x"}]
+    speaking["metadata"]["ownerReferences"] = [{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "u"}]
     return speaking
 
 
