@@ -116,6 +116,8 @@ class _Generator:
             if entry and isinstance(key.shape, MapOf):
                 item = self._choice(self._shape(key.shape.item), _NULL)
                 properties[entry.name] = {"description": f"The entry `{entry.name}`.", **item}
+        for name, advice in model.IGNORED.items():
+            properties[name] = {"description": f"Ignored. {advice}", "deprecated": True, "doNotSuggest": True}
         return {
             "description": (model.__doc__ or "").split("\n")[0],
             "type": "object",

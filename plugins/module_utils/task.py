@@ -21,10 +21,14 @@ from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets
 from .kube.errors import KubeError
 from .manifest.problems import ManifestErrors, MissingLibrary
+from .manifest.tree import half_of_a_character
 from .options import OptionsT
 
 if TYPE_CHECKING:
     pass
+
+
+_MAX_INTEGER = 2**31 - 1
 
 
 class TaskFailed(Exception):
@@ -107,6 +111,8 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     The caller removes masked values from it.
     """
     task.mask(connection_secrets(task.params))
+    if problem := next(_unusable_options(task.params), None):
+        return _failure(problem)
     try:
         with _infrequent_gc():
             return spec.run(task)
@@ -129,6 +135,20 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     except BaseException:  # Ansible's timeout of the task, or an interrupt
         task.abort()
         raise
+
+
+def _unusable_options(params: Mapping[str, Any]) -> Iterator[str]:
+    """What no path, header or API can be, as messages. Manifests and kubeconfigs have checks of their own."""
+    for name, value in params.items():
+        for item in value if isinstance(value, list) and name != "definition" else [value]:
+            if isinstance(item, int) and abs(item) > _MAX_INTEGER:
+                yield f"{name}: number too large. Use at most {_MAX_INTEGER}."
+            elif isinstance(item, str) and name != "definition" and (problem := _unusable_text(item)):
+                yield f"{name}: {problem}. Remove it."
+
+
+def _unusable_text(text: str) -> str | None:
+    return "NUL character in the text" if "\0" in text else half_of_a_character(text)
 
 
 @contextmanager

@@ -52,7 +52,11 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def validate_options(spec: Mapping[str, Any], options: Mapping[str, Any], action: str) -> ValidatedOptions:
     """Validate like AnsibleModule, with its messages. ``spec`` holds the arguments of ArgumentSpecValidator."""
-    result = ArgumentSpecValidator(**spec).validate(dict(options))
+    try:
+        result = ArgumentSpecValidator(**spec).validate(dict(options))
+    except Exception as problem:
+        # Not of a dictionary where it expects one, or not of infinity as a number. What is secret is not known.
+        return ValidatedOptions({}, set(), [], [], f"an option is not of the documented type: {problem}")
     error = str(result.errors.msg) if result.error_messages else None
     if error and isinstance(result.errors[0], UnsupportedError):
         error = f"Unsupported parameters for ({action}) module: {error}"

@@ -123,6 +123,10 @@ BEYOND_SCHEMAS = {
     "a parameter without values",
     "a value twice",
     "too many combinations",
+    "a divisor of bytes for CPU cores",
+    "a divisor that is no unit",
+    "a percentage beyond int32",
+    "a share of a GPU beyond int64",
 }
 
 

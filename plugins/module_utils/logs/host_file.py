@@ -26,7 +26,7 @@ def parse_mode(mode: Any) -> int | None:
         return None
     try:
         number = int(mode, 8) if isinstance(mode, str) else int(mode)
-    except ValueError:
+    except (TypeError, ValueError, OverflowError):
         number = -1
     if isinstance(mode, bool) or not 0 <= number <= 0o777:
         raise ValueError(f'mode: {mode!r} is not a file mode. Give octal permissions in quotes, such as "0640".')

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from .budget import LIMITS, Budget
 from .models import Training
-from .problems import MAX_SHOWN, ManifestError, nearest
+from .problems import MAX_SHOWN, ManifestError, abridged, nearest
 from .rules import JOB_NAME_LENGTH
 from .secrets import source_secret_values
 from .tree import ListNode, Location, MapNode, Node, ScalarNode, SourceNode
@@ -31,6 +31,7 @@ from .validation import CheckedManifest, validate
 _PREFIX = "$(matrix."
 _PLACEHOLDER = re.compile(r"\$\$|\$\(matrix\.(?P<parameter>[^()]*)\)")
 _HASH_LENGTH = 8
+_MOST_LISTED = 12
 
 Combination = Mapping[str, str]
 AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
@@ -57,8 +58,9 @@ def _validated_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]
     filled_in = {use.location.path for use in uses}
     errors = [error for error in template.errors if error.path not in filled_in]
     errors += _unused(uses, template, matrix)
-    if matrix or ("matrix",) not in template.locations:  # Otherwise its own error is reported already.
-        errors += _misused(uses, template, matrix)
+    # Without values, it has an error of its own already, or its key has.
+    if matrix or not {("matrix",)} & (template.locations.keys() | template.meant):
+        errors += itertools.islice(_misused(uses, template, matrix), MAX_SHOWN + 1)
     if errors:
         return [replace(template, document=None, errors=tuple(errors))]
     if not matrix:
@@ -88,10 +90,9 @@ def source_secrets(manifest: Node) -> set[str]:
         for key, value in matrix.entries
         if isinstance(value, ListNode)
     }
-    rows = list(itertools.zip_longest(*values.values(), fillvalue=""))
-    if len(rows) * _size(manifest) > LIMITS["values"]:
+    if max(map(len, values.values()), default=0) * _size(manifest) > LIMITS["values"]:
         return found.union(*values.values())  # rather too much than nothing
-    for row in rows:
+    for row in itertools.zip_longest(*values.values(), fillvalue=""):
         found |= source_secret_values(_with_values(manifest, dict(zip(values, row, strict=True))))
     return found
 
@@ -149,7 +150,7 @@ def _misused(uses: Sequence[_Use], template: CheckedManifest, matrix: Mapping[st
             hint = f"Add `matrix:` with `{parameter or 'lr'}: [1, 2]` below it, for example"
             if matrix:
                 meant = nearest(parameter, matrix)
-                hint = f"Did you mean $(matrix.{meant})?" if meant else f"Valid parameters: {', '.join(matrix)}"
+                hint = f"Did you mean $(matrix.{meant})?" if meant else f"Valid parameters: {abridged(list(matrix), _MOST_LISTED)}"
             yield ManifestError.at(template.origin, use.location, "unknown parameter", hint, f"$(matrix.{parameter})")
 
 

@@ -8,7 +8,7 @@ Values arrive as the text that the user wrote. The JSON Schemas and the manifest
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from ..labels import DEFAULT_POOL, RESERVED_POOLS
 from . import rules
@@ -20,6 +20,8 @@ class Block(BaseModel):
     """A part of a manifest. Rejects unknown keys too, for models built without load()."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    IGNORED: ClassVar[dict[str, str]] = {}
+    """Keys without effect that load with a warning, and what to do instead, as sentences."""
 
 
 class JobSection(Block):
@@ -31,7 +33,9 @@ class JobSection(Block):
     priority: Literal["high", "medium", "low"] = Field(
         default="medium", description="Scheduling priority when GPUs are scarce."
     )
-    description: str | None = Field(default=None, description="Purpose of the job, stored as an annotation.")
+    description: rules.Description | None = Field(
+        default=None, description="Purpose of the job, stored as an annotation."
+    )
     namespace: rules.DnsLabel | None = Field(
         default=None, description="Namespace of the job. Overrides the module's namespace option.", examples=["team-a"]
     )
@@ -51,7 +55,7 @@ class KeyRef(Block):
     """A key of a Secret or ConfigMap."""
 
     name: rules.DnsSubdomain = Field(description="Name of the Secret or ConfigMap.", examples=["hub"])
-    key: str = Field(description="Key in the Secret or ConfigMap.", examples=["token"])
+    key: rules.ConfigKey = Field(description="Key in the Secret or ConfigMap.", examples=["token"])
     optional: rules.Boolean | None = Field(
         default=None, description="Whether the container can start if the key is missing."
     )
@@ -60,8 +64,10 @@ class KeyRef(Block):
 class FieldRef(Block):
     """A field of the pod."""
 
-    field_path: str = Field(serialization_alias="fieldPath", description="Field of the pod.", examples=["status.podIP"])
-    api_version: str | None = Field(
+    field_path: rules.FieldPath = Field(
+        serialization_alias="fieldPath", description="Field of the pod.", examples=["status.podIP"]
+    )
+    api_version: Literal["v1"] | None = Field(
         default=None, serialization_alias="apiVersion", description="API version of the field."
     )
 
@@ -69,11 +75,18 @@ class FieldRef(Block):
 class ResourceFieldRef(Block):
     """A resource of a container."""
 
-    resource: str = Field(description="Resource, for example limits.cpu.", examples=["limits.memory"])
+    resource: rules.ContainerResource = Field(
+        description="Resource, for example limits.cpu.", examples=["limits.memory"]
+    )
     container_name: str | None = Field(
         default=None, serialization_alias="containerName", description="Name of the container. The job runs in main."
     )
     divisor: rules.Amount | None = Field(default=None, description="Unit of the value.", examples=["1Mi"])
+
+    @model_validator(mode="after")
+    def _supported_divisor(self) -> ResourceFieldRef:
+        rules.check_divisor(self.resource, self.divisor)
+        return self
 
 
 class ValueFrom(Block):
@@ -185,7 +198,7 @@ class Resources(Block):
 class TrainingResources(Resources):
     """The resources of each node of a training, and the number of nodes."""
 
-    node_count: rules.PositiveCount = Field(
+    node_count: rules.NodeCount = Field(
         default=1, description="Number of nodes. If above 1, the training is distributed."
     )
 
@@ -264,6 +277,9 @@ class Queue(Block):
 class Service(Block):
     """The Service of the job."""
 
+    # Manifests of the former command line have it, which ignored it, too.
+    IGNORED: ClassVar[dict[str, str]] = {"timeout": "Remove it. Startup takes startup_timeout seconds at most."}
+
     port: rules.Port = Field(default=8000, description="Port that the container listens on.")
     health_check: rules.HttpPath | None = Field(
         default=None, description="HTTP path for the probes.", examples=["/health"]
@@ -271,7 +287,7 @@ class Service(Block):
     type: Literal["NodePort", "ClusterIP", "LoadBalancer"] = Field(
         default="NodePort", description="Type of the Service."
     )
-    startup_timeout: rules.PositiveCount | None = Field(
+    startup_timeout: rules.StartupTimeout | None = Field(
         default=None, description="Seconds until the health check must succeed."
     )
 
@@ -285,7 +301,7 @@ class ReplicatedService(Service):
 class InferenceService(ReplicatedService):
     """The Service of the inference job. Models load slowly, so the startup timeout is half an hour."""
 
-    startup_timeout: rules.PositiveCount | None = Field(
+    startup_timeout: rules.StartupTimeout | None = Field(
         default=1800, description="Seconds until the health check must succeed, including the time to load the model."
     )
 
@@ -337,7 +353,7 @@ class Autoscaling(Block):
         if not self.target:
             problem = f"metric without a default target: {self.metric}"
             raise rules.section_error(problem, "Add the average per replica as target", "target")
-        if self.metric == "cpu" and not self.target.isdecimal():
+        if self.metric == "cpu" and not (self.target.isdecimal() and int(self.target) <= rules.MAX_INTEGER):
             raise rules.section_error(f"not a whole percentage: {self.target}", "Use a number such as 80", "target")
         return self
 
@@ -401,7 +417,7 @@ class Section(Block):
     """The name and description of a pool or quota."""
 
     name: rules.DnsLabel = Field(description="Name of the pool or quota.", examples=["training-pool"])
-    description: str | None = Field(default=None, description="Purpose of the pool or quota.")
+    description: rules.Description | None = Field(default=None, description="Purpose of the pool or quota.")
 
 
 class PoolNode(Block):

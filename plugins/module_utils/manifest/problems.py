@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -18,10 +19,13 @@ MAX_SHOWN = 100
 """No more errors are looked for: a file of a megabyte can have a hundred thousand."""
 
 # What an error shows of what somebody wrote, in characters. File names and keys can be as long as the file.
-_LONGEST_WHERE = 500
-_LONGEST_TEXT = 700
+_LONGEST_WHERE = 300
+_LONGEST_TEXT = 500
+_LONGEST_MESSAGE = 20_000
 # A path is kept for each value below a key, so a long key would be kept as often.
 _LONGEST_STEP = 253
+# Comparing words takes time, and the parameters of a matrix can be thousands.
+_MOST_CANDIDATES = 200
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,9 @@ class ManifestErrors(Exception):
 
     def __str__(self) -> str:
         lines = [str(error) for error in self.errors[:MAX_SHOWN]]
+        length = list(itertools.accumulate(map(len, lines)))
+        shown = sum(end <= _LONGEST_MESSAGE for end in length)
+        lines[shown:] = [f"… and {number_of(len(lines) - shown, 'more error')}."] if shown < len(lines) else []
         files = {error.file for error in self.errors}
         where = "the definition" if files == {DEFINITION} else number_of(len(files), "file")
         number = number_of(len(self.errors), "error") if len(self.errors) <= MAX_SHOWN else f"More than {MAX_SHOWN} errors"
@@ -110,6 +117,8 @@ def number_of(count: int, noun: str, plural: str = "") -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
-    lower = {candidate.lower(): candidate for candidate in known}
-    matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.7)
+    lower = {candidate.lower(): candidate for candidate in itertools.islice(known, _MOST_CANDIDATES)}
+    # Two letters of three the same, and in the same order: cup for cpu.
+    cutoff = 0.66 if len(word) <= 3 else 0.7
+    matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=cutoff)
     return lower[matches[0]] if matches else None

@@ -47,12 +47,18 @@ class ParsedManifest:
     """Places that have an error already."""
     incomplete: set[Loc] = field(default_factory=set)
     """Blocks with an unknown key: what they lack may be just that key."""
+    meant: set[Loc] = field(default_factory=set)
+    """Fields that an unknown key was probably meant for: that they are missing is no error of its own."""
+    warnings: list[str] = field(default_factory=list)
 
     def location(self, loc: Loc) -> Location:
         """Where the data was written, or the nearest block around it."""
         while loc not in self.locations:
             loc = loc[:-1]
         return self.locations[loc]
+
+    def ignored(self, location: Location, value: object, why: str) -> None:
+        self.warnings.append(f"{self.origin}, {location.path}: ignored: {value}. {why}")
 
     def error(self, location: Location, problem: str, hint: str, value: str | None = None) -> None:
         """Raises TooManyErrors."""
@@ -106,6 +112,8 @@ class _Reader:
             key = keys.get(name.text)
             if default_entry is not None and key is None and name.text == default_entry[0]:
                 defaults.append((name, value))
+            elif key is None and name.text in model.IGNORED:
+                self._ignored_key(name, value, model, path)
             elif key is None:
                 self._unknown_key(name, model, loc, path)
             elif key.field in given:
@@ -243,12 +251,17 @@ class _Reader:
             else:
                 self._duplicate_key(name, first, path)
 
+    def _ignored_key(self, name: ScalarNode, value: Node, model: type[Block], path: str) -> None:
+        shown = display_value(value, (name.text,)) or _type_name(value)
+        self._parsed.ignored(Location(joined(path, name.text), name), shown, model.IGNORED[name.text])
+
     def _unknown_key(self, name: ScalarNode, model: type[Block], loc: Loc, path: str) -> None:
         known = key_by_spelling(model)
         kind = self._parsed.kind
         self._parsed.incomplete.add(loc)
         others, homes = elsewhere(name.text, kind, loc)
-        meant = nearest(name.text, known)
+        default_entry = default_entry_of(model)
+        meant = nearest(name.text, [*known, *([default_entry[0]] if default_entry else [])])
         problem = "unknown key"
         if others:
             problem = f"unknown key for {kind}"
@@ -256,9 +269,10 @@ class _Reader:
         elif homes:
             problem = "misplaced key"
             hint = f"Move it {' or '.join(f'under {home}' if home else 'to the top level' for home in homes)}"
+            self._parsed.meant |= {(*home.split("."), name.text) if home else (name.text,) for home in homes}
         elif meant is not None:
-            hint = f"Did you mean {_same_style(known[meant], name.text)}?"
-            self._parsed.rejected.add((*loc, known[meant].field))
+            hint = f"Did you mean {_same_style(known[meant], name.text) if meant in known else meant}?"
+            self._parsed.meant |= {(*loc, known[meant].field)} if meant in known else set()
         else:
             valid = [key.documented for key in keys_of(model)]
             more = ", …" if len(valid) > _MAX_LISTED_KEYS else ""

@@ -21,7 +21,19 @@ from ._pydantic import PydanticCustomError, core_schema
 # `controller-revision-hash: <name>-<10 characters>` (pkg/controller/statefulset), so 52 fits every kind.
 JOB_NAME_LENGTH = 52
 MAX_COMBINATIONS = 500
-_MAX_INTEGER = 2**31 - 1
+# The hostfile has a line for each node, and a ConfigMap holds 1 MiB (pkg/apis/core/validation ValidateConfigMap). An
+# Indexed Job could have 100,000 (pkg/apis/batch/validation, maxParallelismForIndexedJob).
+MAX_NODE_COUNT = 7_500
+# progressDeadlineSeconds is an int32, and a week is longer than any model takes to load.
+_LONGEST_STARTUP = 7 * 24 * 60 * 60
+# All annotations of an object may have 256 KiB together (apimachinery, TotalAnnotationSizeLimitB), and a character has
+# up to four bytes.
+_LONGEST_DESCRIPTION = 60_000
+# Of an extended resource, Kubernetes reads the thousandths as an int64 to see that it is a whole number
+# (pkg/apis/core/validation ValidateResourceQuantityValue). In bytes, far more than there is.
+_MAX_QUANTITY = 10**18
+_LONGEST_QUANTITY = 63
+MAX_INTEGER = 2**31 - 1
 # distribution/reference, as one line: [host[:port]/]path[:tag][@digest].
 _IMAGE = (
     r"(?:(?:[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])"
@@ -125,19 +137,46 @@ def non_empty(entries: list[Any]) -> list[Any]:
     return entries
 
 
+def check_divisor(resource: str, divisor: str | None) -> None:
+    """Raises the error of a divisor that Kubernetes does not take (pkg/apis/core/validation
+    validateContainerResourceDivisor)."""
+    if divisor is None:
+        return
+    allowed = _CPU_DIVISORS if resource.endswith(".cpu") else _BYTE_DIVISORS
+    if quantity.canonical(divisor) not in allowed:
+        raise section_error(f"unsupported divisor: {divisor}", f"Use one of {', '.join(allowed)}", "divisor")
+
+
+_CPU_DIVISORS = ("1m", "1")
+_BYTE_DIVISORS = ("1", *(f"1{unit}{power}" for power in ("", "i") for unit in (*("k" if not power else "K"), *"MGTPE")))
+
+
 def limited_combinations(matrix: dict[str, list[Any]]) -> dict[str, list[Any]]:
     number = math.prod(len(values) for values in matrix.values())
     if number > MAX_COMBINATIONS:
-        raise section_error(f"too many combinations: {number}", f"Use at most {MAX_COMBINATIONS}")
+        # The number can have more digits than Python converts.
+        problem = f"too many combinations: {number}" if number < 10**9 else "too many combinations"
+        raise section_error(problem, f"Use at most {MAX_COMBINATIONS}")
     return matrix
 
 
-def text_rule(pattern: str, longest: int, noun: str, words: str, example: str) -> Rule:
-    """The rule for a text all of which matches the pattern."""
+def length_rule(longest: int, noun: str, example: str) -> Rule:
+    """The rule for any text up to a length."""
 
     def check(value: str) -> str:
         if len(value) > longest:
             raise value_error(f"too long ({len(value)} characters)", f"Use at most {longest} characters")
+        return value
+
+    return Rule(noun, f"at most {longest} characters", example, {"maxLength": longest}, check)
+
+
+def text_rule(pattern: str, longest: int, noun: str, words: str, example: str) -> Rule:
+    """The rule for a text all of which matches the pattern."""
+    check_length = length_rule(longest, noun, example).check
+
+    def check(value: str) -> str:
+        check_length(value)
         if re.fullmatch(pattern, value) is None:
             raise value_error(f"invalid {noun}", f"Use {words}, such as {example}")
         return value
@@ -156,11 +195,11 @@ def integer_rule(lowest: int, example: int, highest: int | None = None) -> Rule:
             raise value_error("invalid number", f"Use {words}")
         if re.fullmatch(r"[+-]?0[0-9]+", text):
             raise value_error("leading zero", f"Write {int(text)}")
-        if int(text) > (highest or _MAX_INTEGER):
-            raise value_error("number too large", f"Use at most {highest or _MAX_INTEGER}")
+        if int(text) > (highest or MAX_INTEGER):
+            raise value_error("number too large", f"Use at most {highest or MAX_INTEGER}")
         return int(text)
 
-    keywords = {"minimum": lowest} if highest is None else {"minimum": lowest, "maximum": highest}
+    keywords = {"minimum": lowest, "maximum": highest or MAX_INTEGER}
     return Rule("number", words, example, {"pattern": "^[+-]?[0-9]+$", **keywords}, check, before=True)
 
 
@@ -169,16 +208,21 @@ def quantity_rule(example: str, zero: bool = False) -> Rule:
     words = "a quantity, 0 or more" if zero else "a quantity of more than 0"
 
     def check(value: str) -> str:
+        if len(value) > _LONGEST_QUANTITY:
+            raise value_error(f"too long ({len(value)} characters)", f"Use at most {_LONGEST_QUANTITY} characters")
         try:
             amount = quantity.parse(value).value
         except quantity.QuantityError:
             raise value_error("invalid quantity", _quantity_hint(value, example)) from None
+        if amount > _MAX_QUANTITY:
+            raise value_error("quantity too large", f"Use at most {quantity.canonical(_MAX_QUANTITY)}")
         if amount < 0 or (amount == 0 and not zero):
             raise value_error("invalid quantity", f"Use {words}, such as {example}")
         return value
 
-    bound = "minimum" if zero else "exclusiveMinimum"
-    return Rule("quantity", words, example, {"pattern": _QUANTITY, bound: 0}, check)
+    bounds = {"minimum" if zero else "exclusiveMinimum": 0, "maximum": _MAX_QUANTITY}
+    keywords = {"pattern": _QUANTITY, "maxLength": _LONGEST_QUANTITY, **bounds}
+    return Rule("quantity", words, example, keywords, check)
 
 
 def _quantity_hint(value: str, example: str) -> str:
@@ -275,14 +319,33 @@ GpuType = Annotated[Optional[LabelValue], _GPU_TYPE_RULE]
 EnvName = Annotated[
     str, text_rule(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1024, "variable name", "letters, digits and '_'", "HF_HOME")
 ]
+# IsConfigMapKey (apimachinery, pkg/util/validation).
+_KEY_WORDS = "letters, digits, '-', '_' and '.', not beginning with '..'"
+ConfigKey = Annotated[str, text_rule(r"(?!\.$|\.\.)[-._a-zA-Z0-9]+", 253, "key", _KEY_WORDS, "token")]
+# pkg/apis/core/validation validEnvDownwardAPIFieldPathExpressions, and ConvertDownwardAPIFieldLabel for spec.host.
+_FIELD_PATH = (
+    r"metadata\.(?:name|namespace|uid)|spec\.(?:nodeName|serviceAccountName|host)|status\.(?:hostIPs?|podIPs?)"
+    rf"|metadata\.(?:labels|annotations)\['(?:{DNS_LABEL}(?:\.{DNS_LABEL})*/)?{LABEL_VALUE}'\]"
+)
+_FIELD_WORDS = "'metadata.name', 'metadata.namespace', 'metadata.uid', 'metadata.labels['key']', 'metadata.annotations['key']', "
+_FIELD_WORDS += "'spec.nodeName', 'spec.serviceAccountName', 'status.hostIP' or 'status.podIP'"
+FieldPath = Annotated[str, text_rule(_FIELD_PATH, 253, "field of a pod", _FIELD_WORDS, "status.podIP")]
+# pkg/apis/core/validation validContainerResourceFieldPathExpressions and the prefixes of huge pages.
+_CONTAINER_RESOURCE = r"(?:limits|requests)\.(?:cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMGTPE]i)"
+_CONTAINER_RESOURCE_WORDS = "'limits.' or 'requests.' with 'cpu', 'memory' or 'ephemeral-storage'"
+ContainerResource = Annotated[
+    str, text_rule(_CONTAINER_RESOURCE, 63, "resource of a container", _CONTAINER_RESOURCE_WORDS, "limits.memory")
+]
+Description = Annotated[str, length_rule(_LONGEST_DESCRIPTION, "description", "Fine-tuning of Qwen2")]
 _PARAMETER_WORDS = "letters, digits, '-' and '_', with a letter first"
 ParameterName = Annotated[str, text_rule(r"[A-Za-z_][-A-Za-z0-9_]*", 63, "parameter name", _PARAMETER_WORDS, "lr")]
 _IMAGE_WORDS = "'registry/name:tag' with the name in lower case"
 Image = Annotated[str, text_rule(_IMAGE, 512, "image reference", _IMAGE_WORDS, "nginx:1.27")]
 HttpPath = Annotated[str, text_rule(r"/[!-~]*", 2048, "HTTP path", "a path that starts with '/'", "/health")]
 _METRIC_WORDS = "'cpu', 'gpu_utilization' or the name of a Pods metric"
+# A segment of a path (pkg/apis/autoscaling/validation validateMetricIdentifier).
 MetricName = Annotated[
-    str, text_rule(r"[A-Za-z_:][-A-Za-z0-9_:./]*", 253, "metric name", _METRIC_WORDS, "vllm:num_requests_waiting")
+    str, text_rule(r"[A-Za-z_:][-A-Za-z0-9_:.]*", 253, "metric name", _METRIC_WORDS, "vllm:num_requests_waiting")
 ]
 # NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
 InterfaceName = Annotated[str, text_rule(r"[!-~]+", 255, "interface name", "the name of a network interface", "eth0")]
@@ -290,6 +353,8 @@ AbsolutePath = Annotated[str, _PATH_RULE]
 MountPath = Annotated[str, replace(_PATH_RULE, example="/models", check=_check_mount_path)]
 Count = Annotated[int, integer_rule(0, 4)]
 PositiveCount = Annotated[int, integer_rule(1, 2)]
+NodeCount = Annotated[int, integer_rule(1, 2, highest=MAX_NODE_COUNT)]
+StartupTimeout = Annotated[int, integer_rule(1, 1800, highest=_LONGEST_STARTUP)]
 Port = Annotated[int, integer_rule(1, 8000, highest=65535)]
 Version = Annotated[str, Rule("version", "'v0.1' or 'v1'", "v1", {"enum": _VERSIONS}, _check_version)]
 Boolean = Annotated[bool, Rule("boolean", "'true' or 'false'", True, {"enum": _BOOLEANS}, _check_boolean, before=True)]

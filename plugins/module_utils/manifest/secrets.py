@@ -39,7 +39,8 @@ _FLAG_WITH_VALUE = re.compile(r"(?P<flag>-{0,2}[A-Za-z][\w.\-]*)=(?P<value>.*)",
 _FLAG = re.compile(r"-{1,2}[A-Za-z][\w.\-]*")
 _WORD = re.compile(r"[^\s;&|\"']+")
 _WHOLE = re.compile(r".+", re.DOTALL)
-_URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.\-]*://[^/\s:@]*:(?P<value>[^/\s@]+)@", re.IGNORECASE)
+# A scheme of any length would be searched from each of its letters.
+_URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.\-]{0,31}://[^/\s:@]*:(?P<value>[^/\s@]+)@", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)  # The jobs of a task have most of their names in common.

@@ -16,7 +16,7 @@ _LINE = re.compile(r"[^\n\r\x85\u2028\u2029]*(?:\r\n|[\n\r\x85\u2028\u2029]|\Z)"
 _CONFLICT_MARK = re.compile(r"^(<{7}|>{7}|={7})(\s|$)")
 _ENTRY = re.compile(r"^(?P<head>\s*(?:- +)*(?P<key>[\w.\-\"']+)\s*:\s+)(?P<value>\S.*)$")
 _FLAG_VALUE = re.compile(
-    r"(?P<head>--?(?P<flag>[A-Za-z][\w.\-]*)(?:=[\"']?|[\"']?\s*,?\s+[\"']?))(?P<value>[^\s,\]\"']+)"
+    r"(?P<head>--?(?P<flag>[A-Za-z][\w.\-]{0,63})(?:=[\"']?|[\"']?(?:\s*,)?\s+[\"']?))(?P<value>[^\s,\]\"']+)"
 )
 # Patterns for PyYAML's problem and its context, what is wrong and what to do; the first match counts. The block or key
 # that the error is about began on {line}.
@@ -119,15 +119,18 @@ def _without_secrets(lines: list[str], line: int, column: int) -> tuple[str, int
         return entry["head"] + MASK, min(column, len(entry["head"]) + len(MASK))
     if entry is None and _is_in_env(lines, line):
         return MASK, 0
-    for match in reversed(list(_FLAG_VALUE.finditer(shown))):
+    parts: list[str] = []
+    last, shift = 0, 0
+    for match in _FLAG_VALUE.finditer(shown):
         if looks_secret(match["flag"]):
             begin, end = match.span("value")
-            shown = shown[:begin] + MASK + shown[end:]
+            parts += [shown[last:begin], MASK]
+            last = end
             if column >= end:
-                column += len(MASK) - (end - begin)
+                shift += len(MASK) - (end - begin)
             elif column > begin:
                 column = begin
-    return shown, column
+    return "".join([*parts, shown[last:]]), column + shift
 
 
 def _is_in_env(lines: list[str], line: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,8 @@ class CheckedManifest:
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)
     locations: Mapping[Loc, Location] = field(default_factory=dict, repr=False)
     errors: tuple[ManifestError, ...] = ()
+    meant: Set[Loc] = frozenset()
+    """Fields that an unknown key was probably meant for."""
 
 
 def validate(source: SourceNode) -> CheckedManifest:
@@ -55,12 +57,14 @@ def validate(source: SourceNode) -> CheckedManifest:
     document = None
     try:
         manifest = KINDS[kind].model_validate(parsed.data)
-        document = Document(manifest, origin, tuple(_warnings(manifest, parsed)))
+        _warn_of_ignored_fields(manifest, parsed)
+        document = Document(manifest, origin, tuple(parsed.warnings))
     except ValidationError as error:
         found = (_error(details, parsed) for details in error.errors(include_url=False))
         parsed.errors.extend(itertools.islice((each for each in found if each is not None), MAX_SHOWN + 1))
     errors = tuple(parsed.errors)
-    return CheckedManifest(origin, None if errors else document, parsed.data, parsed.locations, errors)
+    document = None if errors else document
+    return CheckedManifest(origin, document, parsed.data, parsed.locations, errors, parsed.meant)
 
 
 def _kind(source: SourceNode) -> str | ManifestError:
@@ -72,8 +76,12 @@ def _kind(source: SourceNode) -> str | ManifestError:
     hint, shown = f"Use {enumerated(list(KINDS), 'or')}", None
     if value is None:
         problem = "required key is missing"
-        if any(key.text.lower() == "kind" for key, _value in node.entries):
+        written = next((key for key, _value in node.entries if nearest(key.text, ["kind"])), None)
+        if written is not None and written.text.lower() == "kind":
             hint = "Write `kind` in lower case"
+        elif written is not None:
+            location = Location(joined(path, written.text), written)
+            return ManifestError.at(source.origin, location, "unknown key", "Did you mean kind?")
     elif not isinstance(value, ScalarNode):
         problem = "expected one word"
     elif value.is_null:
@@ -95,11 +103,12 @@ def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
         return None
     context = details.get("ctx", {})
     if details["type"] == "missing":
-        return _missing(loc, parsed)
+        return None if loc in parsed.meant else _missing(loc, parsed)
     if details["type"] == "section":
-        if loc in parsed.incomplete:
-            return None
         within = context["within"]
+        lacks = not within or (*loc, *within) not in parsed.locations
+        if loc in parsed.incomplete and lacks:
+            return None
         location = _location_of(parsed, (*loc, *within)) if within else parsed.location(loc)
         return ManifestError.at(parsed.origin, location, context["problem"], context["hint"])
     location = parsed.location(loc)
@@ -139,10 +148,7 @@ def _location_of(parsed: ParsedManifest, loc: Loc) -> Location:
     return Location(joined(around.path, key.documented if isinstance(loc[-1], str) else loc[-1]), around.node)
 
 
-def _warnings(manifest: Manifest, parsed: ParsedManifest) -> Iterator[str]:
-    def ignored(loc: Loc, value: object, why: str) -> str:
-        return f"{parsed.origin}, {parsed.location(loc).path}: ignored: {value}. {why}"
-
+def _warn_of_ignored_fields(manifest: Manifest, parsed: ParsedManifest) -> None:
     resources = manifest.resources if isinstance(manifest, JobManifest) else None
     wanted = requested(resources) if resources else []
     for row, _amount in wanted[1:]:
@@ -151,10 +157,11 @@ def _warnings(manifest: Manifest, parsed: ParsedManifest) -> Iterator[str]:
             why = f"The job gets {number} whole GPU(s). Remove it, or set {used.documented} to 0."
         else:
             why = f"The job gets {used.text(number)}. Remove it, or {used.documented}."
-        yield ignored(("resources", row.field), getattr(resources, row.field), why)
+        parsed.ignored(parsed.location(("resources", row.field)), getattr(resources, row.field), why)
     replicas = ("service", "replicas")
     if isinstance(manifest, Inference) and manifest.autoscaling is not None and replicas in parsed.locations:
-        yield ignored(replicas, manifest.service.replicas, "autoscaling sets the number of replicas. Remove it.")
+        why = "autoscaling sets the number of replicas. Remove it."
+        parsed.ignored(parsed.location(replicas), manifest.service.replicas, why)
 
 
 def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str) -> list[ManifestError]:

@@ -49,6 +49,11 @@ WARNINGS = [
         {"kind": "inference", "set": {"service": "{replicas: 2}", "autoscaling": "{max_replicas: 3}"}},
         ["service.replicas: ignored: 2. autoscaling sets the number of replicas. Remove it."],
     ),
+    (
+        "the timeout of the former command line, which ignored it",
+        {"kind": "inference", "set": {"service": "{timeout: 600}"}},
+        ["service.timeout: ignored: 600. Remove it. Startup takes startup_timeout seconds at most."],
+    ),
     ("autoscaling alone", {"kind": "inference", "set": {"autoscaling": "{max_replicas: 3}"}}, []),
 ]
 
