@@ -76,6 +76,10 @@ integration-modules: $(VENV) ## The same with a process for each task, as where 
 redteam: $(VENV) ## Attacks by tenants, nodes, servers and manifest authors (also on GPUCTL_TEST_KUBECONFIG)
 	$(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/redteam $(ARGS)
 
+.PHONY: fuzz
+fuzz: $(VENV) collections-path ## Load N=50000 damaged manifests; API servers judge what is accepted (also GPUCTL_TEST_KUBECONFIG)
+	$(PY) tests/fuzz/run.py $(if $(N),--mutants '$(N)') $(ARGS)
+
 .PHONY: kubesim
 kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one among them
 	$(PY) $(PYTEST) kubesim/tests $(ARGS)

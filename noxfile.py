@@ -20,6 +20,7 @@ TARGETS = {
     "integration-modules": "The same with a process for each task",
     "test-environments": "Tests with other versions of Python and the libraries",
     "molecule": "Roles and playbooks by molecule, on simulated clusters",
+    "fuzz": "Damaged manifests by the thousand",
     "chaos-short": "Injected faults and killed runs",
     "docs": "The documentation",
     "translation": "Whether README.zh-CN.md is up to date",

@@ -10,6 +10,7 @@ The schemas (draft 2020-12) are for editors. They allow everything that loads; l
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,7 @@ class _Generator:
 
     def _rule(self, rule: rules.Rule, value_type: type) -> Schema:
         schema = {
-            **({} if "enum" in rule.keywords else _TYPES[value_type]),
+            **({} if "enum" in rule.keywords else _types(rule, value_type)),
             **rule.keywords,
             **({"patternErrorMessage": f"Use {rule.words}{rule.length}."} if "pattern" in rule.keywords else {}),
         }
@@ -203,6 +204,23 @@ class _Generator:
             if isinstance(flat[0].get("type"), list):
                 return {**flat[0], "type": [*flat[0]["type"], "null"]}
         return {"anyOf": flat}
+
+
+def _types(rule: rules.Rule, value_type: type) -> Schema:
+    """The types of YAML whose text the rule's pattern takes: patterns only apply to texts."""
+    pattern = rule.keywords.get("pattern")
+    if value_type is not str or pattern is None:
+        return _TYPES[value_type]
+
+    def takes(text: str) -> bool:
+        return re.search(pattern, text) is not None
+
+    number = "number" if takes("0.5") or takes("-0.5") else "integer" if takes("1") or takes("-1") else None
+    types = ["string", *([number] if number else []), *(["boolean"] if takes("true") else [])]
+    is_bounded = number is None or "maximum" in rule.keywords
+    below_zero = {} if is_bounded or takes("-1") else {"minimum": 0}
+    above_zero = {} if is_bounded or takes("1") else {"maximum": -1}
+    return {"type": types, **below_zero, **above_zero}
 
 
 def _sentence(rule: rules.Rule) -> str:

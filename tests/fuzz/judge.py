@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ class Server:
 
     name: str
     client: Client
-    namespace: str = "gpuctl-fuzz"
+    namespace: str = field(default_factory=lambda: f"gpuctl-fuzz-{os.getpid()}")
     judged: set[bytes] = field(default_factory=set)
 
     def refusal(self, obj: dict[str, Any]) -> str | None:

@@ -63,7 +63,7 @@ def included() -> dict[str, str]:
     """What the collection has, by its name, with the word for what it is."""
     places = {
         "module": "plugins/modules/*.py",
-        "filter": "plugins/filter/*.py",
+        "filter": "plugins/filter/[!_]*.py",
         "inventory plugin": "plugins/inventory/*.py",
         "playbook": "playbooks/*.yml",
         "role": "roles/*",

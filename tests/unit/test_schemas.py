@@ -101,7 +101,6 @@ BEYOND_SCHEMAS = {
     "an environment variable with two sources",
     "an environment variable without a source",
     "a pull secret twice",
-    "the root as a workdir",
     "a workdir twice",
     "a claim with a type",
     "shared memory twice",

@@ -295,7 +295,8 @@ class _Reader:
             name = (required or keys_of(shape.model))[0].documented
             hint = f"Write its keys below it, such as `{name}:`"
             if isinstance(node, ScalarNode) and len(required) == 1 and isinstance(required[0].shape, Scalar):
-                hint, value = f"Write `{name}: {node.text}`", display_value(node, loc)
+                value = display_value(node, loc)
+                hint = f"Write `{name}: {value}`" if value else hint
         elif isinstance(node, ScalarNode) and isinstance(shape.item, Scalar):
             words = json.dumps(redact_arguments(_split(node.text)), ensure_ascii=False)
             expected, hint = "a list", f"Write {words}"

@@ -287,7 +287,8 @@ _DNS_WORDS = "lower case letters, digits and '-', with a letter or digit first a
 _LABEL_WORDS = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
 _DNS_RULE = text_rule(DNS_LABEL, LABEL_LENGTH, "name", _DNS_WORDS, "team-a")
 _LABEL_RULE = text_rule(LABEL_VALUE, LABEL_LENGTH, "label value", _LABEL_WORDS, "A100-100G")
-_PATH_KEYWORDS = {"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:]*$"}
+_PATH_KEYWORDS = {"pattern": r"^/(?!(.*/)?\.\.(/|$))[^:\x00-\x1f\x7f]*$"}
+_MOUNT_KEYWORDS = {"pattern": r"^/(?!/*$)(?!(.*/)?\.\.(/|$))[^:\x00-\x1f\x7f]*$"}
 _PATH_RULE = Rule("path", "an absolute path without '..' and ':'", "/workspace", _PATH_KEYWORDS, _check_path)
 _TARGET = quantity_rule("10")
 _VERSIONS = ["v0.1", "v1", "v1.0", "0.1", "1", "1.0", 0.1, 1]
@@ -350,7 +351,7 @@ MetricName = Annotated[
 # NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
 InterfaceName = Annotated[str, text_rule(r"[!-~]+", 255, "interface name", "the name of a network interface", "eth0")]
 AbsolutePath = Annotated[str, _PATH_RULE]
-MountPath = Annotated[str, replace(_PATH_RULE, example="/models", check=_check_mount_path)]
+MountPath = Annotated[str, replace(_PATH_RULE, example="/models", keywords=_MOUNT_KEYWORDS, check=_check_mount_path)]
 Count = Annotated[int, integer_rule(0, 4)]
 PositiveCount = Annotated[int, integer_rule(1, 2)]
 NodeCount = Annotated[int, integer_rule(1, 2, highest=MAX_NODE_COUNT)]

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Any bytes, YAML and manifests: accepted or refused in words; and what is accepted, every API server accepts.
+
+The same examples at each run. `make fuzz` plays as many as one likes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Training
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import Scalar, keys_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kubesim import Cluster
+from outside_packages import imported
+from pydantic import ValidationError
+
+from .judge import Server, objects_of, outcome, server
+from .manifests import DATA, any_value, manifest, scalar_keys
+from .mutants import VALUES, originals
+from .run import fuzz
+
+ROOT = Path(__file__).resolve().parents[2]
+SAME_EACH_TIME = settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with ExitStack() as stack:
+        stack.enter_context(Cluster(nodes=0, controllers=False).running()).kubeconfig(path)
+        found = [stack.enter_context(server(str(path), "the simulated server"))]
+        if given_path := os.environ.get("GPUCTL_TEST_KUBECONFIG"):
+            found.append(stack.enter_context(server(str(Path(given_path).resolve()), "the server")))
+        yield found
+
+
+@given(text=st.binary(max_size=400).map(lambda content: content.decode("utf-8", "replace")) | st.text(max_size=400))
+@SAME_EACH_TIME
+def test_any_text_is_refused_in_words(text: str) -> None:
+    outcome(text)
+
+
+@given(data=DATA)
+@SAME_EACH_TIME
+def test_any_data_is_refused_in_words(data: Any) -> None:
+    outcome(data)
+    outcome(yaml.safe_dump(data))
+
+
+@given(data=st.fixed_dictionaries({"kind": st.sampled_from(sorted(KINDS))}, optional={
+    name: DATA for name in ("job", "environment", "resources", "service", "storage", "pool", "nodes", "quota", "users", "matrix")
+}))  # fmt: skip
+@SAME_EACH_TIME
+def test_any_blocks_are_refused_in_words(data: Any) -> None:
+    outcome(data)
+
+
+def test_servers_accept_what_is_accepted(servers: list[Server]) -> None:
+    @given(data=manifest(wrong=False) | manifest(wrong=True))
+    @SAME_EACH_TIME
+    def check(data: dict[str, Any]) -> None:
+        for model in outcome(data)[0]:
+            for obj in objects_of(model, servers[0].namespace):
+                for each in servers:
+                    assert each.refusal(obj) is None
+
+    check()
+
+
+def test_mutants_of_real_manifests(servers: list[Server]) -> None:
+    figures = fuzz(300, seed=2026, servers=servers)
+    assert figures.defects == []
+    assert 30 <= figures.accepted <= 270
+
+
+def test_a_server_that_refuses_is_noticed(servers: list[Server]) -> None:
+    """Otherwise the tests above could not fail."""
+    (model,) = load(definition=originals()[0][1])[:1]
+    workload = next(obj for obj in objects_of(model.model, servers[0].namespace) if obj["kind"] in ("Job", "Deployment"))
+    workload["spec"]["template"]["spec"]["containers"][0]["env"] = [
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "not a key"}}}
+    ]
+    for each in servers:
+        assert "valid config key" in (each.refusal(workload) or "")
+
+
+# -- the same manifest in other words ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "text"), originals(), ids=[name for name, _text in originals()])
+def test_dump_and_load(name: str, text: str) -> None:
+    """A manifest written out by its documented keys, as YAML or as data, means the same."""
+    for document in load(definition=text):
+        data = json.loads(document.model.model_dump_json(by_alias=True, exclude_unset=True, warnings=False))
+        for form in (data, yaml.safe_dump(data), json.dumps(data)):
+            (again,) = load(definition=form)
+            assert again.model == document.model
+
+
+@given(data=manifest(wrong=False), choice=st.randoms(use_true_random=False))
+@SAME_EACH_TIME
+def test_spellings_mean_the_same(data: dict[str, Any], choice: Any) -> None:
+    models, _problem = outcome(data)
+    (again,) = outcome(_respelled(data, KINDS[data["kind"]], choice))[0] or [None]
+    assert [again] == (models or [None])
+    if models and isinstance(again, Training) and isinstance(models[0], Training):
+        assert digest_of(again) == digest_of(models[0])
+
+
+def _respelled(value: Any, model: Any, choice: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    known = {spelling: key for key in keys_of(model) for spelling in key.spellings}
+    return {
+        choice.choice(known[name].spellings) if name in known else name: (
+            _respelled(inner, known[name].shape.model, choice) if hasattr(known.get(name, None) and known[name].shape, "model") else inner
+        )
+        for name, inner in value.items()
+    }
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+SCHEMAS = imported(ROOT / "tools" / "generate_schemas.py")
+# ECMA 262, whose patterns JSON Schema uses: $ is only the end of the text.
+_AT_THE_END = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    {"pattern": lambda validator, pattern, text, schema: _pattern(validator, pattern, text)},
+)
+
+
+def _pattern(validator: Any, pattern: str, text: Any) -> Iterator[jsonschema.ValidationError]:
+    if validator.is_type(text, "string") and not re.search(pattern.replace("$", r"\Z"), text):
+        yield jsonschema.ValidationError(f"{text!r} does not match {pattern!r}")
+
+
+SCALAR_KEYS = scalar_keys()
+
+
+@pytest.mark.parametrize("name", SCALAR_KEYS)
+def test_schema_and_model_agree(name: str) -> None:
+    """On what loads, always; on what does not, except for the amount of a quantity or number that is written as text,
+    and for floats, whose text in YAML a schema does not see."""
+    key, model = SCALAR_KEYS[name]
+    assert isinstance(key.shape, Scalar)
+    definitions: dict[str, Any] = {}
+    schema = SCHEMAS._Generator(definitions, placeholders=False)._shape(key.shape)
+    validator = _AT_THE_END({**schema, "$defs": definitions})
+    keywords = key.shape.rule.keywords if key.shape.rule else {}
+    has_amount = bool({"minimum", "exclusiveMinimum"} & keywords.keys())
+
+    def check(value: Any) -> None:
+        try:
+            model.validate_python(str(value).lower() if isinstance(value, bool) else str(value))
+            loads = True
+        except ValidationError:
+            loads = False
+        valid = validator.is_valid(value)
+        assert valid or not loads, f"the schema refuses {value!r}, which loads"
+        beyond = isinstance(value, float) or (has_amount and isinstance(value, str))
+        assert loads or not valid or beyond, f"the schema allows {value!r}, which does not load"
+
+    given(value=any_value(key.shape))(settings(SAME_EACH_TIME, max_examples=40)(check))()
+    for value in VALUES:
+        if isinstance(value, (str, int, float)):
+            check(value)
