@@ -40,7 +40,12 @@ class HostFile:
         # A symbolic link stays, and its target is replaced.
         self._path = Path(os.path.realpath(path))
         self._mode = mode
-        if self._path.is_dir():
+        try:
+            is_directory = self._path.is_dir()
+        except OSError as problem:  # a name that is too long
+            reason = (problem.strerror or str(problem)).lower()
+            raise ValueError(f"dest: the path cannot be used: {reason}. Use another one.") from None
+        if is_directory:
             raise ValueError(f"dest: {path} is a directory. Name a file in it.")
         if not self._path.parent.is_dir():
             raise ValueError(f"dest: {path} cannot be written. Create the directory {self._path.parent} first.")
