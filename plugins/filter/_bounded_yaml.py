@@ -41,7 +41,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.budget import Budget, TooMuchError
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.tree import ListNode, MapNode, Node, ScalarNode
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.tree import ListNode, MapNode, Node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.yaml_text import read_yaml
 
 

@@ -32,17 +32,21 @@ def outcome(text: Any) -> tuple[list[Manifest], str]:
     try:
         return [document.model for document in load(definition=text)], ""
     except ManifestErrors as problem:
-        message = str(problem)
-        assert problem.errors, "no error"
-        assert len(message) <= MOST_CHARACTERS, f"a message of {len(message)} characters"
-        for error in problem.errors[:5]:
-            first = str(error).split("\n")[0]
-            assert first.endswith((".", "?")), f"not a sentence: {first}"
+        _check(problem)
         return [], problem.errors[0].problem
 
 
+def _check(problem: ManifestErrors) -> None:
+    message = str(problem)
+    assert problem.errors, "no error"
+    assert len(message) <= MOST_CHARACTERS, f"a message of {len(message)} characters"
+    for error in problem.errors[:5]:
+        first = str(error).split("\n")[0]
+        assert first.endswith((".", "?")), f"not a sentence: {first}"
+
+
 def objects_of(manifest: Manifest, namespace: str) -> Iterator[dict[str, Any]]:
-    """What is applied for a manifest, in one namespace; a Node and a Namespace for the names that others have to have."""
+    """What is applied for a manifest, in one namespace; Nodes and Namespaces for the names that it uses."""
     if isinstance(manifest, Pool):
         nodes = {name: node.gpu_type for name, node in manifest.nodes.items()}
         config_map = pool_config_map(Declaration(manifest.pool.name, manifest.pool.description or "", nodes))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hypothesis strategies for manifests, from the models: right values, values at the edges of their rules, and wrong ones."""
+"""Hypothesis strategies for manifests, from the models: right values, values at the edges, and wrong ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,11 @@ def any_value(shape: Scalar) -> st.SearchStrategy[Any]:
     """A right value, one at an edge of its rule, or any."""
     keywords = shape.rule.keywords if shape.rule else {}
     edges = [keywords[bound] + step for bound in ("minimum", "maximum") if bound in keywords for step in (-1, 0, 1)]
-    longest = [("a" * length) for length in (keywords.get("maxLength", 0) - 1, keywords.get("maxLength", 0) + 1) if 0 < length < 3000]
+    longest = [
+        ("a" * length)
+        for length in (keywords.get("maxLength", 0) - 1, keywords.get("maxLength", 0) + 1)
+        if 0 < length < 3000
+    ]
     return right_value(shape) | SCALARS | st.sampled_from([*edges, *longest] or ["a"])
 
 

@@ -11,7 +11,13 @@ from typing import Any
 
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Block
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import BlockOf, Key, MapOf, Scalar, keys_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import (
+    BlockOf,
+    Key,
+    MapOf,
+    Scalar,
+    keys_of,
+)
 from outside_packages import imported
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,19 +26,27 @@ _TABLES = ROOT / "tests" / "unit" / "plugins" / "module_utils" / "manifest"
 # Values at the edges of what YAML, the models and Kubernetes take.
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 63, 64, 253, 7500, 7501, 65535, 65536, 100_001, 604_800, 2**31 - 1, 2**31, 2**63,
-    0.5, 1e30, "", " ", "0", "1", "-1", "+1", "010", "1:30", "0x10", "1_000", "1e3", "1E3", "1e30", "1e-3", "0.0001m", "1n",
-    "1000m", "1001m", "0.1", ".5", "5.", "1Gi", "1gi", "1GB", "1024Mi", "1073741824", "8Ei", "7Ei", "1E", "999999999999999999",
-    "9223372036854775807", "9223372036854775808", "9" * 64, "1Ki", "100%", "80%", "true", "yes", "No", "null", "~", "a", "A",
-    "a" * 52, "a" * 53, "a" * 63, "a" * 64, "a" * 253, "a" * 254, "x" * 300, "a.b", "a-b", "-a", "a-", "a_b", "a b", "a/b", "a:b",
-    "a\nb", "a\tb", "a\x00b", "\u202e", "é", "漢字", "😀", ".", "..", "...", "../..", "/", "//", "/.", "/..", "/a/../b", "/a//b", "/a/",
-    "/dev/shm", "/dev/shm/", "/a:b", "/a b", "/é", "a" * 2000, "$(matrix.lr)", "$(matrix.)", "$$(matrix.lr)", "$(A)", "$$",
-    "{{ lookup('pipe', 'id') }}", "default", "kube-system", "gpuctl-system", "high", "training", "v1", "0.1", "cpu", "gpu_utilization",
-    "limits.cpu", "requests.memory", "limits.hugepages-2Mi", "limits.nvidia.com/gpu", "status.podIP", "status.hostIPs", "status.phase",
-    "metadata.labels", "metadata.labels['a']", "metadata.labels['a/b/c']", "metadata.annotations['A/b']", "spec.host", "spec.host['a']",
-    "registry.example.com:5000/a/b:tag@sha256:" + "a" * 64, "A/b", "a" * 512, [], [None], [[]], {}, {"a": {}}, [1, 2], ["a", "a"],
-    {"name": "a", "key": "b"}, {"secretKeyRef": {"name": "a", "key": "b.c"}}, {"configMapKeyRef": {"name": "a", "key": "."}},
-    {"fieldRef": {"fieldPath": "metadata.name"}}, {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}},
+    0.5, 1e30, "", " ", "0", "1", "-1", "+1", "010", "1:30", "0x10", "1_000", "1e3", "1E3", "1e30", "1e-3", "0.0001m",
+    "1n", "1000m", "1001m", "0.1", ".5", "5.", "1Gi", "1gi", "1GB", "1024Mi", "1073741824", "8Ei", "7Ei", "1E",
+    "999999999999999999", "9223372036854775807", "9223372036854775808", "9" * 64, "1Ki", "100%", "80%", "true", "yes",
+    "No", "null", "~", "a", "A", "a" * 52, "a" * 53, "a" * 63, "a" * 64, "a" * 253, "a" * 254, "x" * 300, "a.b",
+    "a-b", "-a", "a-", "a_b", "a b", "a/b", "a:b", "a\nb", "a\tb", "a\x00b", "\u202e", "é", "漢字", "😀", ".", "..",
+    "...", "../..", "/", "//", "/.", "/..", "/a/../b", "/a//b", "/a/", "/dev/shm", "/dev/shm/", "/a:b", "/a b", "/é",
+    "a" * 2000, "$(matrix.lr)", "$(matrix.)", "$$(matrix.lr)", "$(A)", "$$", "{{ lookup('pipe', 'id') }}", "default",
+    "kube-system", "gpuctl-system", "high", "training", "v1", "0.1", "cpu", "gpu_utilization", "limits.cpu",
+    "requests.memory", "limits.hugepages-2Mi", "limits.nvidia.com/gpu", "status.podIP", "status.hostIPs",
+    "status.phase", "metadata.labels", "metadata.labels['a']", "metadata.labels['a/b/c']",
+    "metadata.annotations['A/b']", "spec.host", "spec.host['a']",
+    "registry.example.com:5000/a/b:tag@sha256:" + "a" * 64, "A/b", "a" * 512, [], [None], [[]], {}, {"a": {}}, [1, 2],
+    ["a", "a"], {"name": "a", "key": "b"}, {"secretKeyRef": {"name": "a", "key": "b.c"}},
+    {"configMapKeyRef": {"name": "a", "key": "."}}, {"fieldRef": {"fieldPath": "metadata.name"}},
+    {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}},
     {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1000Ki"}}, {"lr": [1, 2]},
+)  # fmt: skip
+
+_BYTES = (
+    b"", b"\t", b"\n", b" ", b":", b": ", b"- ", b"#", b"{", b"}", b"[", b"]", b"&a ", b"*a", b"!!str ", b"---\n", b"'", b'"',
+    b"|", b">", b"%", b"@", b"`", b"<<: *a",
 )  # fmt: skip
 
 Tree = Any
@@ -40,7 +54,9 @@ Tree = Any
 
 def originals() -> list[tuple[str, str]]:
     """Name and text of the examples and of the manifests that the unit tests accept."""
-    files = sorted([*(ROOT / "examples" / "manifests").glob("*.yaml"), *(ROOT / "tests/unit/fixtures").rglob("valid/*.yaml")])
+    files = sorted(
+        [*(ROOT / "examples" / "manifests").glob("*.yaml"), *(ROOT / "tests/unit/fixtures").rglob("valid/*.yaml")]
+    )
     tables = imported(_TABLES / "manifest_cases.py")
     cases = [(f"accepted: {case['name']}", tables.manifest_text(case)) for case in tables.table("accepted")]
     return [(file.name, file.read_text(encoding="utf-8")) for file in files] + cases
@@ -88,8 +104,7 @@ def _damaged(rng: random.Random, text: str) -> str:
     for _time in range(rng.choice((1, 1, 2, 4, 16))):
         at = rng.randrange(len(content) + 1)
         end = min(len(content), at + rng.choice((0, 1, 1, 2, 8)))
-        new = rng.choice((b"", b"\t", b"\n", b" ", b":", b": ", b"- ", b"#", b"{", b"}", b"[", b"]", b"&a ", b"*a", b"!!str ", b"---\n", b"'", b'"',
-                          b"|", b">", b"%", b"@", b"`", b"<<: *a", bytes(content[at:end]) * 2, bytes([rng.randrange(256)])))  # fmt: skip
+        new = rng.choice((*_BYTES, bytes(content[at:end]) * 2, bytes([rng.randrange(256)])))
         content[at:end] = new
     return content.decode("utf-8", "replace")
 
@@ -153,7 +168,17 @@ def _extended(rng: random.Random, tree: Tree, parts: Parts) -> Tree:
     return tree
 
 
-_CHANGES = (_replaced, _replaced, _replaced, _extended, _extended, _extended, _transplanted, _removed, _renamed_or_doubled)
+_CHANGES = (
+    _replaced,
+    _replaced,
+    _replaced,
+    _extended,
+    _extended,
+    _extended,
+    _transplanted,
+    _removed,
+    _renamed_or_doubled,
+)
 
 
 def _blocks(manifest: Tree) -> Iterator[tuple[dict[str, Any], type[Block]]]:
@@ -176,4 +201,13 @@ def _below(value: Tree, model: type[Block]) -> Iterator[tuple[dict[str, Any], ty
 
 def _typo(rng: random.Random, word: str) -> str:
     at = rng.randrange(len(word) + 1)
-    return rng.choice((word[:at] + word[at + 1 :], word[:at] + "x" + word[at:], word[::-1], word.upper(), word.replace("_", "-"), f"{word}s"))
+    return rng.choice(
+        (
+            word[:at] + word[at + 1 :],
+            word[:at] + "x" + word[at:],
+            word[::-1],
+            word.upper(),
+            word.replace("_", "-"),
+            f"{word}s",
+        )
+    )

@@ -45,7 +45,8 @@ class Figures:
         yield f"{self.mutants} mutants: {self.accepted} accepted, {self.mutants - self.accepted} refused"
         yield f"{self.objects} objects judged by API servers"
         yield f"slowest to load: {self.slowest[0]:.3f} s of CPU, from {self.slowest[1]}"
-        yield f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB (with the simulated server)"
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        yield f"peak memory: {peak} MiB (with the simulated server)"
         yield "refused because of:"
         yield from (f"  {number:6} {problem}" for problem, number in self.problems.most_common(25))
         yield f"{len(self.defects)} defects"

@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Training
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import Scalar, keys_of
 from hypothesis import HealthCheck, given, settings
@@ -66,9 +66,10 @@ def test_any_data_is_refused_in_words(data: Any) -> None:
     outcome(yaml.safe_dump(data))
 
 
-@given(data=st.fixed_dictionaries({"kind": st.sampled_from(sorted(KINDS))}, optional={
-    name: DATA for name in ("job", "environment", "resources", "service", "storage", "pool", "nodes", "quota", "users", "matrix")
-}))  # fmt: skip
+BLOCKS = ("job", "environment", "resources", "service", "storage", "pool", "nodes", "quota", "users", "matrix")
+
+
+@given(data=st.fixed_dictionaries({"kind": st.sampled_from(sorted(KINDS))}, optional=dict.fromkeys(BLOCKS, DATA)))
 @SAME_EACH_TIME
 def test_any_blocks_are_refused_in_words(data: Any) -> None:
     outcome(data)
@@ -95,7 +96,9 @@ def test_mutants_of_real_manifests(servers: list[Server]) -> None:
 def test_a_server_that_refuses_is_noticed(servers: list[Server]) -> None:
     """Otherwise the tests above could not fail."""
     (model,) = load(definition=originals()[0][1])[:1]
-    workload = next(obj for obj in objects_of(model.model, servers[0].namespace) if obj["kind"] in ("Job", "Deployment"))
+    workload = next(
+        obj for obj in objects_of(model.model, servers[0].namespace) if obj["kind"] in ("Job", "Deployment")
+    )
     workload["spec"]["template"]["spec"]["containers"][0]["env"] = [
         {"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "not a key"}}}
     ]
@@ -132,7 +135,9 @@ def _respelled(value: Any, model: Any, choice: Any) -> Any:
     known = {spelling: key for key in keys_of(model) for spelling in key.spellings}
     return {
         choice.choice(known[name].spellings) if name in known else name: (
-            _respelled(inner, known[name].shape.model, choice) if hasattr(known.get(name, None) and known[name].shape, "model") else inner
+            _respelled(inner, known[name].shape.model, choice)
+            if hasattr(known.get(name) and known[name].shape, "model")
+            else inner
         )
         for name, inner in value.items()
     }

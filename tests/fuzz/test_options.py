@@ -18,9 +18,9 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action impo
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py"))
 VALUES: tuple[Any, ...] = (
-    None, "", " ", 0, -1, 1, 3, 0.5, 1e300, 2**31, 2**70, True, [], [{}], [[1]], [None], {}, {"a": 1}, {"": {"": []}}, "x" * 10_000,
-    "\x00", "\ud800", "\x1b[2J", "~", "/", "..", "http://", "http://[", "ftp://a", "a:b", "1" * 5000, "é", "-1", "inf", "1e99", "{{ 1 }}",
-    "a,b=c", "=", "!", "(", ["\x00"], ["a", "a"], "9999999999",
+    None, "", " ", 0, -1, 1, 3, 0.5, 1e300, 2**31, 2**70, True, [], [{}], [[1]], [None], {}, {"a": 1}, {"": {"": []}},
+    "x" * 10_000, "\x00", "\ud800", "\x1b[2J", "~", "/", "..", "http://", "http://[", "ftp://a", "a:b", "1" * 5000,
+    "é", "-1", "inf", "1e99", "{{ 1 }}", "a,b=c", "=", "!", "(", ["\x00"], ["a", "a"], "9999999999",
 )  # fmt: skip
 # What each module needs beside the option in question.
 REQUIRED: dict[str, dict[str, Any]] = {
@@ -65,12 +65,24 @@ def test_any_option_ends_in_a_message(module: str) -> None:
 
 
 OPTIONS = {
-    "a mode of maps": ("gpuctl_job_log", {"name": "a", "dest": "/tmp/gpuctl-log", "mode": [{}]}, "mode: [{}] is not a file mode."),
+    "a mode of maps": (
+        "gpuctl_job_log",
+        {"name": "a", "dest": "/tmp/gpuctl-log", "mode": [{}]},
+        "mode: [{}] is not a file mode.",
+    ),
     "a proxy that is a number": ("gpuctl_job_info", {"proxy": 3}, "not the URL of a proxy: 3. Use one such as http"),
-    "a number beyond int32": ("gpuctl_job_info", {"retries": 2**31}, "retries: number too large. Use at most 2147483647."),
+    "a number beyond int32": (
+        "gpuctl_job_info",
+        {"retries": 2**31},
+        "retries: number too large. Use at most 2147483647.",
+    ),
     "a NUL character": ("gpuctl_job_info", {"context": "a\0"}, "context: NUL character in the text. Remove it."),
     "half a character": ("gpuctl_job_info", {"pool": "\udc00"}, "pool: half of a character: \\udc00. Remove it."),
-    "suboptions that are a number": ("gpuctl_job_info", {"proxy_headers": 3}, "an option is not of the documented type: "),
+    "suboptions that are a number": (
+        "gpuctl_job_info",
+        {"proxy_headers": 3},
+        "an option is not of the documented type: ",
+    ),
 }
 
 

@@ -25,10 +25,11 @@ MOST_SECONDS = 5.0
 MOST_MIB = 300
 MEBIBYTE = 1024 * 1024
 
-# Runs a command, and says what it and all of its children have used: RUSAGE_CHILDREN of this process counts other tests.
+# Runs a command, and says what it and its children have used: RUSAGE_CHILDREN of this process counts other tests.
 MEASURE = """\
 import json, resource, subprocess, sys
-done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+done = subprocess.run(sys.argv[1:], **streams, text=True)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([done.returncode, done.stdout, used.ru_utime + used.ru_stime, used.ru_maxrss // 1024]))
 """
@@ -109,13 +110,22 @@ def _filled(head: str, line: Callable[[int], str]) -> str:
 
 
 FILES: dict[str, tuple[str, str]] = {
-    "as many nodes as an int32 has": (JOB.replace("cpu: 1", "cpu: 1, node_count: 2147483647"), "number too large: 2147483647"),
+    "as many nodes as an int32 has": (
+        JOB.replace("cpu: 1", "cpu: 1, node_count: 2147483647"),
+        "number too large: 2147483647",
+    ),
     "256 trainings with 15,000 variables each": (
-        HEAD + SWEEP + "environment:\n  image: x$(matrix.a)\n  env:\n" + "".join(f"    A{number}: b\n" for number in range(15_000)),
+        HEAD
+        + SWEEP
+        + "environment:\n  image: x$(matrix.a)\n  env:\n"
+        + "".join(f"    A{number}: b\n" for number in range(15_000)),
         "too many entries: 15000",
     ),
     "256 trainings with 4,000 variables each": (
-        HEAD + SWEEP + "environment:\n  image: x$(matrix.a)\n  env:\n" + "".join(f"    A{number}: b\n" for number in range(4_000)),
+        HEAD
+        + SWEEP
+        + "environment:\n  image: x$(matrix.a)\n  env:\n"
+        + "".join(f"    A{number}: b\n" for number in range(4_000)),
         "more than 100000 values",
     ),
     "256 trainings with a script of a megabyte": (
@@ -127,8 +137,14 @@ FILES: dict[str, tuple[str, str]] = {
         "more than 100000 nodes in trainings",
     ),
     "80,000 documents": (_filled("", lambda number: "---\na: b\n"), "more than 100000 values"),
-    "11,000 jobs": (_filled("", lambda number: "---\n" + JOB.replace("name: a", f"name: a{number}")), "more than 100000 values"),
-    "3,000 jobs": ("".join("---\n" + JOB.replace("name: a", f"name: a{number}") for number in range(3_000)), "more than 2000 manifests"),
+    "11,000 jobs": (
+        _filled("", lambda number: "---\n" + JOB.replace("name: a", f"name: a{number}")),
+        "more than 100000 values",
+    ),
+    "3,000 jobs": (
+        "".join("---\n" + JOB.replace("name: a", f"name: a{number}") for number in range(3_000)),
+        "more than 2000 manifests",
+    ),
     "55,000 unknown keys": (_filled(JOB, lambda number: f"key{number}: {number}\n"), "more than 100000 values"),
     "30,000 unknown keys": (JOB + "".join(f"key{number}: x\n" for number in range(30_000)), "More than 100 errors"),
     "a key of a megabyte": (JOB + "? " + "a" * (MEBIBYTE - 500) + "\n: 1\n", "unknown key"),
@@ -136,19 +152,29 @@ FILES: dict[str, tuple[str, str]] = {
     "a number of a megabyte": (JOB.replace("cpu: 1", "cpu: " + "9" * (MEBIBYTE - 500)), "too long"),
     "an alias bomb": (
         "a: &a [x, x, x, x, x, x, x, x, x]\n"
-        + "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)),
+        + "".join(
+            f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+        ),
         "aliases repeat more than 10000 values",
     ),
     "brackets": ("[" * (MEBIBYTE - 500), "nested more than 32 levels deep"),
     "backslashes in quotes": ('a: "' + "\\" * (MEBIBYTE - 500), "unclosed quote"),
     "flags beside an error": ("a: ` " + "-a" * (MEBIBYTE // 2 - 500), "cannot"),
-    "a scheme of a megabyte": (HEAD + f"environment: {{image: X, env: {{A: '{'a' * (MEBIBYTE - 500)}://'}}}}\n", "invalid image reference"),
-    "a pool of 100,000 nodes": (_filled("kind: pool\npool: {name: a}\nnodes: [", lambda number: f"n{number},") + "]", "more than 100000 values"),
-}  # fmt: skip
+    "a scheme of a megabyte": (
+        HEAD + f"environment: {{image: X, env: {{A: '{'a' * (MEBIBYTE - 500)}://'}}}}\n",
+        "invalid image reference",
+    ),
+    "a pool of 100,000 nodes": (
+        _filled("kind: pool\npool: {name: a}\nnodes: [", lambda number: f"n{number},") + "]",
+        "more than 100000 values",
+    ),
+}
 
 
 @pytest.mark.parametrize(("text", "message"), FILES.values(), ids=FILES)
-def test_a_file_ends_in_a_short_message(text: str, message: str, measure: Callable[..., Measured], tmp_path: Path, recorder: Recorder) -> None:
+def test_a_file_ends_in_a_short_message(
+    text: str, message: str, measure: Callable[..., Measured], tmp_path: Path, recorder: Recorder
+) -> None:
     """An author writes a small file that becomes a large one: it must not take 5 seconds or 300 MiB."""
     (tmp_path / "manifest.yaml").write_text(text)
     run = measure(src=str(tmp_path / "manifest.yaml"))
@@ -158,15 +184,21 @@ def test_a_file_ends_in_a_short_message(text: str, message: str, measure: Callab
     assert recorder.requests == []
 
 
-def test_two_thousand_jobs_are_planned_in_bounded_time(measure: Callable[..., Measured], tmp_path: Path, namespace: str) -> None:
+def test_two_thousand_jobs_are_planned_in_bounded_time(
+    measure: Callable[..., Measured], tmp_path: Path, namespace: str
+) -> None:
     """An author uses all that is allowed: also what is accepted must be bounded."""
-    (tmp_path / "jobs.yaml").write_text("".join("---\n" + JOB.replace("name: a", f"name: a{number}") for number in range(1_999)))
+    (tmp_path / "jobs.yaml").write_text(
+        "".join("---\n" + JOB.replace("name: a", f"name: a{number}") for number in range(1_999))
+    )
     run = measure(src=str(tmp_path / "jobs.yaml"), state="absent", namespace=namespace)
     run.is_bounded()
     assert run.status == 0
 
 
-def test_secrets_by_the_thousand_are_masked_in_bounded_time(measure: Callable[..., Measured], recorder: Recorder) -> None:
+def test_secrets_by_the_thousand_are_masked_in_bounded_time(
+    measure: Callable[..., Measured], recorder: Recorder
+) -> None:
     """An author gives thousands of secrets in an invalid manifest: masking each in each must not hang the task."""
     env = {f"A{number}_TOKEN": f"secret-{number}" for number in range(4_900)}
     definition = yaml.safe_load(JOB) | {"environment": {"image": "X", "env": env}}
@@ -240,7 +272,9 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answers", ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_of_a_survey(answers: dict[str, str], measure: Callable[..., Measured], tmp_path: Path, recorder: Recorder) -> None:
+def test_an_answer_of_a_survey(
+    answers: dict[str, str], measure: Callable[..., Measured], tmp_path: Path, recorder: Recorder
+) -> None:
     """Somebody who may launch the template answers with a bomb: the playbook must refuse it."""
     (tmp_path / "answers.json").write_text(
         json.dumps({"gpuctl_name": "a", "gpuctl_image": "x", "gpuctl_cpu": "1", "gpuctl_memory": "1Gi", **answers})

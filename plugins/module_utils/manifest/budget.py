@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the manifests of one call may have together, so that a small file fills neither memory nor time. Pure.
 
-Every value in the tree of a manifest counts, keys included. The trainings of a matrix count with all of their values, and
-the nodes of a training because each has a line in its hostfile.
+Every value in the tree of a manifest counts, keys included. The trainings of a matrix count with all of their values,
+and the nodes of a training because each has a line in its hostfile.
 """
 
 from __future__ import annotations

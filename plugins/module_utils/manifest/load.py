@@ -68,9 +68,7 @@ def _read_sources(found: Iterable[_Found], sources: list[SourceNode], budget: Bu
     return errors
 
 
-def _validated(
-    sources: Iterable[SourceNode], errors: list[ManifestError], budget: Budget
-) -> list[CheckedManifest]:
+def _validated(sources: Iterable[SourceNode], errors: list[ManifestError], budget: Budget) -> list[CheckedManifest]:
     """The manifests of the sources after validation; their errors are appended to `errors`."""
     from .matrix import validate_each
 

@@ -32,6 +32,7 @@ _PREFIX = "$(matrix."
 _PLACEHOLDER = re.compile(r"\$\$|\$\(matrix\.(?P<parameter>[^()]*)\)")
 _HASH_LENGTH = 8
 _MOST_LISTED = 12
+_SHORTEST_SECRET = 8
 
 Combination = Mapping[str, str]
 AnyNode = TypeVar("AnyNode", ScalarNode, ListNode, MapNode, Node)
@@ -44,7 +45,9 @@ def validate_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]:
     """
     checked = _validated_each(source, budget)
     models = [each.document.model for each in checked if each.document]
-    budget.spend("nodes in trainings", sum(model.resources.node_count for model in models if isinstance(model, Training)))
+    budget.spend(
+        "nodes in trainings", sum(model.resources.node_count for model in models if isinstance(model, Training))
+    )
     return checked
 
 
@@ -67,7 +70,7 @@ def _validated_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]
         return [template]
     trainings = math.prod(map(len, matrix.values()))
     budget.spend("manifests", trainings - 1)
-    budget.spend("values", _size(manifest) * (trainings - 1))
+    budget.spend("values", _size_without_matrix(manifest) * (trainings - 1))
     known: set[ManifestError] = set()
     checked: list[CheckedManifest] = []
     for training in _expanded(manifest, template.data["job"]["name"], matrix):
@@ -90,11 +93,19 @@ def source_secrets(manifest: Node) -> set[str]:
         for key, value in matrix.entries
         if isinstance(value, ListNode)
     }
-    if max(map(len, values.values()), default=0) * _size(manifest) > LIMITS["values"]:
-        return found.union(*values.values())  # rather too much than nothing
+    most = max(map(len, values.values()), default=0)
+    if most * (len(values) + _size_without_matrix(manifest)) > LIMITS["values"]:
+        # Without filling each in: any that could be a secret, as a learning rate or a seed could not.
+        return found | {text for texts in values.values() for text in texts if len(text) >= _SHORTEST_SECRET}
     for row in itertools.zip_longest(*values.values(), fillvalue=""):
         found |= source_secret_values(_with_values(manifest, dict(zip(values, row, strict=True))))
     return found
+
+
+def _size_without_matrix(manifest: Node) -> int:
+    """The number of values in each training of a matrix."""
+    blocks = manifest.entries if isinstance(manifest, MapNode) else ()
+    return sum(_size(value) for name, value in blocks if name.text != "matrix")
 
 
 def _size(node: Node) -> int:
@@ -150,7 +161,11 @@ def _misused(uses: Sequence[_Use], template: CheckedManifest, matrix: Mapping[st
             hint = f"Add `matrix:` with `{parameter or 'lr'}: [1, 2]` below it, for example"
             if matrix:
                 meant = nearest(parameter, matrix)
-                hint = f"Did you mean $(matrix.{meant})?" if meant else f"Valid parameters: {abridged(list(matrix), _MOST_LISTED)}"
+                hint = (
+                    f"Did you mean $(matrix.{meant})?"
+                    if meant
+                    else f"Valid parameters: {abridged(list(matrix), _MOST_LISTED)}"
+                )
             yield ManifestError.at(template.origin, use.location, "unknown parameter", hint, f"$(matrix.{parameter})")
 
 

@@ -71,7 +71,9 @@ class ManifestErrors(Exception):
         lines[shown:] = [f"… and {number_of(len(lines) - shown, 'more error')}."] if shown < len(lines) else []
         files = {error.file for error in self.errors}
         where = "the definition" if files == {DEFINITION} else number_of(len(files), "file")
-        number = number_of(len(self.errors), "error") if len(self.errors) <= MAX_SHOWN else f"More than {MAX_SHOWN} errors"
+        number = (
+            number_of(len(self.errors), "error") if len(self.errors) <= MAX_SHOWN else f"More than {MAX_SHOWN} errors"
+        )
         return "\n".join((f"{number} in {where}; nothing was sent to the cluster:", *lines))
 
 

@@ -328,7 +328,9 @@ _FIELD_PATH = (
     r"metadata\.(?:name|namespace|uid)|spec\.(?:nodeName|serviceAccountName|host)|status\.(?:hostIPs?|podIPs?)"
     rf"|metadata\.(?:labels|annotations)\['(?:{DNS_LABEL}(?:\.{DNS_LABEL})*/)?{LABEL_VALUE}'\]"
 )
-_FIELD_WORDS = "'metadata.name', 'metadata.namespace', 'metadata.uid', 'metadata.labels['key']', 'metadata.annotations['key']', "
+_FIELD_WORDS = (
+    "'metadata.name', 'metadata.namespace', 'metadata.uid', 'metadata.labels['key']', 'metadata.annotations['key']', "
+)
 _FIELD_WORDS += "'spec.nodeName', 'spec.serviceAccountName', 'status.hostIP' or 'status.podIP'"
 FieldPath = Annotated[str, text_rule(_FIELD_PATH, 253, "field of a pod", _FIELD_WORDS, "status.podIP")]
 # pkg/apis/core/validation validContainerResourceFieldPathExpressions and the prefixes of huge pages.
