@@ -45,7 +45,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.tree impo
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.yaml_text import read_yaml
 
 
-def bounded_yaml(text: str) -> Any:
+def bounded_yaml(text: Any) -> Any:
     """The data of one document. Raises AnsibleFilterError."""
     if not isinstance(text, str):
         return text

@@ -111,8 +111,8 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     The caller removes masked values from it.
     """
     task.mask(connection_secrets(task.params))
-    if problem := next(_unusable_options(task.params), None):
-        return _failure(problem)
+    if message := next(_unusable_options(task.params), None):
+        return _failure(message)
     try:
         with _infrequent_gc():
             return spec.run(task)

@@ -45,8 +45,8 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 _BYTES = (
-    b"", b"\t", b"\n", b" ", b":", b": ", b"- ", b"#", b"{", b"}", b"[", b"]", b"&a ", b"*a", b"!!str ", b"---\n", b"'", b'"',
-    b"|", b">", b"%", b"@", b"`", b"<<: *a",
+    b"", b"\t", b"\n", b" ", b":", b": ", b"- ", b"#", b"{", b"}", b"[", b"]", b"&a ", b"*a", b"!!str ", b"---\n", b"'",
+    b'"', b"|", b">", b"%", b"@", b"`", b"<<: *a",
 )  # fmt: skip
 
 Tree = Any

@@ -19,8 +19,8 @@ import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Training
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import Scalar, keys_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Block, Training
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import BlockOf, Scalar, keys_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kubesim import Cluster
@@ -129,18 +129,18 @@ def test_spellings_mean_the_same(data: dict[str, Any], choice: Any) -> None:
         assert digest_of(again) == digest_of(models[0])
 
 
-def _respelled(value: Any, model: Any, choice: Any) -> Any:
+def _respelled(value: Any, model: type[Block], choice: Any) -> Any:
+    """The block with its keys in other spellings, and those of the blocks in it."""
     if not isinstance(value, dict):
         return value
     known = {spelling: key for key in keys_of(model) for spelling in key.spellings}
-    return {
-        choice.choice(known[name].spellings) if name in known else name: (
-            _respelled(inner, known[name].shape.model, choice)
-            if hasattr(known.get(name) and known[name].shape, "model")
-            else inner
-        )
-        for name, inner in value.items()
-    }
+    respelled = {}
+    for name, inner in value.items():
+        key = known.get(name)
+        shape = key.shape if key else None
+        spelling = choice.choice(key.spellings) if key else name
+        respelled[spelling] = _respelled(inner, shape.model, choice) if isinstance(shape, BlockOf) else inner
+    return respelled
 
 
 # -- schemas -----------------------------------------------------------------------------------------------------------
