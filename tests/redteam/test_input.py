@@ -184,14 +184,15 @@ def test_a_file_ends_in_a_short_message(
     assert recorder.requests == []
 
 
+@pytest.mark.parametrize("state", ["absent", "present"])
 def test_two_thousand_jobs_are_planned_in_bounded_time(
-    measure: Callable[..., Measured], tmp_path: Path, namespace: str
+    state: str, measure: Callable[..., Measured], tmp_path: Path, namespace: str
 ) -> None:
     """An author uses all that is allowed: also what is accepted must be bounded."""
     (tmp_path / "jobs.yaml").write_text(
         "".join("---\n" + JOB.replace("name: a", f"name: a{number}") for number in range(1_999))
     )
-    run = measure(src=str(tmp_path / "jobs.yaml"), state="absent", namespace=namespace)
+    run = measure(src=str(tmp_path / "jobs.yaml"), state=state, namespace=namespace)
     run.is_bounded()
     assert run.status == 0
 

@@ -112,7 +112,8 @@ def resolve_connection(params: Mapping[str, Any], environ: Mapping[str, str]) ->
             f"not the URL of an API server: {connection.server}. Use one such as https://10.0.0.1:6443."
         )
     if connection.proxy and not _is_http_url(connection.proxy):
-        raise ConnectionProblem(f"not the URL of a proxy: {connection.proxy}. Use one such as http://10.0.0.1:3128.")
+        address = connection.proxy.rpartition("@")[2]  # without a password
+        raise ConnectionProblem(f"not the URL of a proxy: {address}. Use one such as http://10.0.0.1:3128.")
     return connection
 
 

@@ -98,6 +98,8 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "no address in the URL": ({**HOST, "host": "http://["}, {}, "not the URL"),
     "no port in the URL": ({**HOST, "host": "https://h:port"}, {}, "not the URL"),
     "another scheme": ({**HOST, "host": "ssh://h"}, {}, "not the URL"),
+    "no URL of a proxy": ({**HOST, "proxy": "3"}, {}, "not the URL of a proxy: 3. Use one such as http://"),
+    "a proxy with a password": ({**HOST, "proxy": "me:hunter2@proxy:1"}, {}, "not the URL of a proxy: proxy:1. Use"),
     "not a number": (
         HOST,
         {"K8S_AUTH_RETRIES": "many"},
