@@ -87,6 +87,45 @@ def test_servers_accept_what_is_accepted(servers: list[Server]) -> None:
     check()
 
 
+def largest(kind: str, **blocks: dict[str, Any]) -> dict[str, Any]:
+    """A manifest of that kind with the longest names and the largest values, where the blocks have no others."""
+    job = {"name": "a" * 52, "description": "\U0001f600" * 60_000, "priority": "high"}
+    resources = {"cpu": "1E", "memory": "1E", "pool": "a" * 63, "gpu_type": "b" * 63}
+    parts = {"job": job, "environment": {"image": "x"}, "resources": resources}
+    return {"kind": kind, **parts, **{name: {**parts.get(name, {}), **block} for name, block in blocks.items()}}
+
+
+LARGEST = {
+    "nodes": largest("training", resources={"node_count": 7500, "gpu": 2**31 - 1}),
+    "a share of a GPU": largest("training", resources={"gpu_share": "1E"}, storage={"shm": "1E"}),
+    "variables": largest(
+        "training", environment={"env": {f"A{'b' * 20}{number}": "c" * 50 for number in range(5_000)}}
+    ),
+    "workdirs": largest("notebook", storage={"workdirs": [{"path": f"/data/{number}"} for number in range(5_000)]}),
+    "seconds and replicas": largest(
+        "inference",
+        service={"startup_timeout": 604_800, "port": 65535, "health_check": "/" + "a" * 2047},
+        autoscaling={"min_replicas": 2**31 - 1, "max_replicas": 2**31 - 1, "target": 2**31 - 1},
+    ),
+    "a metric": largest("inference", autoscaling={"max_replicas": 1, "metric": "m" * 253, "target": "1E"}),
+    "replicas": largest("compute", service={"replicas": 2**31 - 1}),
+    "a pool": {"kind": "pool", "pool": {"name": "a" * 63}, "nodes": {"n" * 63: {"gpu_type": "b" * 63}}},
+    "a quota": {
+        "kind": "quota",
+        "quota": {"name": "a" * 63},
+        "users": {"u" * 63: {"cpu": "1E", "memory": "1E", "gpu": 2**31 - 1, "gpu_share": "1E", "pods": 2**31 - 1}},
+    },
+}
+
+
+@pytest.mark.parametrize("data", LARGEST.values(), ids=LARGEST)
+def test_servers_accept_the_largest(data: dict[str, Any], servers: list[Server]) -> None:
+    (document,) = load(definition=data)
+    for obj in objects_of(document.model, servers[0].namespace):
+        for each in servers:
+            assert each.refusal(obj) is None
+
+
 def test_mutants_of_real_manifests(servers: list[Server]) -> None:
     figures = fuzz(300, seed=2026, servers=servers)
     assert figures.defects == []
