@@ -101,7 +101,7 @@ LARGEST = {
     "variables": largest(
         "training", environment={"env": {f"A{'b' * 20}{number}": "c" * 50 for number in range(5_000)}}
     ),
-    "workdirs": largest("notebook", storage={"workdirs": [{"path": f"/data/{number}"} for number in range(5_000)]}),
+    "workdirs": largest("notebook", storage={"workdirs": [{"path": f"/data/{number}"} for number in range(2_000)]}),
     "seconds and replicas": largest(
         "inference",
         service={"startup_timeout": 604_800, "port": 65535, "health_check": "/" + "a" * 2047},

@@ -376,6 +376,17 @@ class JobManifest(VersionedManifest):
     storage: Storage = Field(default_factory=Storage, description="Volumes of the container.")
     queue: Queue = Field(default_factory=Queue, description="Queue of the job.")
 
+    @model_validator(mode="after")
+    def _fits_into_an_object(self) -> JobManifest:
+        environment = self.environment
+        names = [variable.name for variable in environment.env]
+        values = [variable.value or "" for variable in environment.env]
+        paths = [entry.path for entry in self.storage.workdirs]
+        # Names and mount paths are also in managedFields, and paths in the volume and its mount.
+        texts = [*environment.command, *environment.args, *values, *names * 2, *paths * 3]
+        rules.check_object_size(texts, volumes=len(paths))
+        return self
+
 
 class Training(JobManifest):
     """A job that runs to completion on one or more nodes."""

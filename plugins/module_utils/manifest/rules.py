@@ -7,9 +7,10 @@ value: the caller adds it, unless it may be a secret.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Optional
 
@@ -33,6 +34,10 @@ _LONGEST_DESCRIPTION = 60_000
 # (pkg/apis/core/validation ValidateResourceQuantityValue). In bytes, far more than there is.
 _MAX_QUANTITY = 10**18
 _LONGEST_QUANTITY = 63
+# etcd takes requests of 1.5 MiB (--max-request-bytes), in which every field of an object also has its name.
+_MAX_OBJECT_BYTES = 768 * 1024
+_LONGEST_ESCAPE = 6  # of a control character in JSON
+_VOLUME_BYTES = 300  # of the fields of a volume and its mount, and of their names in managedFields
 MAX_INTEGER = 2**31 - 1
 # distribution/reference, as one line: [host[:port]/]path[:tag][@digest].
 _IMAGE = (
@@ -149,6 +154,17 @@ def check_divisor(resource: str, divisor: str | None) -> None:
 
 _CPU_DIVISORS = ("1m", "1")
 _BYTE_DIVISORS = ("1", *(f"1{unit}{power}" for power in ("", "i") for unit in (*("k" if not power else "K"), *"MGTPE")))
+
+
+def check_object_size(texts: Sequence[str], volumes: int) -> None:
+    """Raises the error of a job whose texts and volumes do not fit into an object, with room for its other fields."""
+    others = volumes * _VOLUME_BYTES
+    if sum(map(len, texts)) * _LONGEST_ESCAPE + others <= _MAX_OBJECT_BYTES:
+        return
+    written = (json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass") for text in texts)
+    if sum(map(len, written)) + others > _MAX_OBJECT_BYTES:
+        problem = f"command, args, env and workdirs of more than {_MAX_OBJECT_BYTES // 1024} KiB"
+        raise section_error(problem, "Mount large data as a file, with storage.workdirs", "environment")
 
 
 def limited_combinations(matrix: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -46,6 +46,18 @@ TOO_MUCH: dict[str, tuple[Any, str]] = {
         {**JOB, "environment": {"image": "x", "env": {f"A{number}": "b" for number in range(5_001)}}},
         "too many entries: 5001",
     ),
+    "variables that do not fit into an object": (
+        {**JOB, "environment": {"image": "x", "env": {f"{'A' * 100}{number}": "b" * 80 for number in range(4_000)}}},
+        "command, args, env and workdirs of more than 768 KiB",
+    ),
+    "control characters that JSON makes longer": (
+        {**JOB, "environment": {"image": "x", "command": ["\x01" * 140_000]}},
+        "command, args, env and workdirs of more than 768 KiB",
+    ),
+    "volumes that do not fit into an object": (
+        {**JOB, "storage": {"workdirs": [{"path": f"/data/{number}"} for number in range(4_000)]}},
+        "command, args, env and workdirs of more than 768 KiB",
+    ),
     "a description": ({**JOB, "job": {"name": "a", "description": "x" * 60_001}}, "too long (60001 characters)"),
 }
 ENOUGH: dict[str, Any] = {
