@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ _BYTES = (
     b"", b"\t", b"\n", b" ", b":", b": ", b"- ", b"#", b"{", b"}", b"[", b"]", b"&a ", b"*a", b"!!str ", b"---\n", b"'",
     b'"', b"|", b">", b"%", b"@", b"`", b"<<: *a",
 )  # fmt: skip
+
+_SCALARS = tuple(value for value in VALUES if isinstance(value, (str, int, float)))
 
 Tree = Any
 
@@ -95,7 +98,9 @@ class Parts:
         """A value for a key: from an original, an example of the documentation, or any."""
         found = [part for spelling in key.spellings for part in self.below.get(spelling, ())]
         given = [*found, *key.examples, *(key.shape.choices if isinstance(key.shape, Scalar) else ())]
-        return copy.deepcopy(rng.choice(given if given and rng.random() < 0.6 else VALUES))
+        if not given or (isinstance(key.shape, Scalar) and rng.random() < 0.5):
+            return rng.choice(_similar(given[0] if given else "a"))
+        return copy.deepcopy(rng.choice(given if rng.random() < 0.8 else VALUES))
 
 
 def _damaged(rng: random.Random, text: str) -> str:
@@ -127,8 +132,9 @@ def _replaced(rng: random.Random, tree: Tree, parts: Parts) -> Tree:
     """A value replaced by one that another manifest has at the same key, or by any of VALUES."""
     if places := list(_places(tree)):
         container, key = rng.choice(places)
-        similar = parts.below.get(key, []) if isinstance(key, str) else []
-        container[key] = copy.deepcopy(rng.choice(similar if similar and rng.random() < 0.5 else VALUES))
+        others = parts.below.get(key, []) if isinstance(key, str) else []
+        choices = [others or VALUES, VALUES, *[_similar(container[key])] * 3]
+        container[key] = copy.deepcopy(rng.choice(rng.choice(choices)))
     return tree
 
 
@@ -139,6 +145,15 @@ def _transplanted(rng: random.Random, tree: Tree, parts: Parts) -> Tree:
         container[key] = copy.deepcopy(rng.choice(parts.all))
         return tree
     return copy.deepcopy(rng.choice(parts.all))
+
+
+def _similar(value: Tree) -> list[Any]:
+    """The numbers and quantities among VALUES for one of them, the texts for another text, all for a block."""
+    if isinstance(value, (dict, list)):
+        return list(VALUES)
+    number = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+|[A-Za-z]{1,2})?")
+    alike = number.fullmatch(str(value)) is not None
+    return [each for each in _SCALARS if (number.fullmatch(str(each)) is not None) == alike]
 
 
 def _removed(rng: random.Random, tree: Tree, parts: Parts) -> Tree:

@@ -49,9 +49,9 @@ class ManifestError:
 
     def __str__(self) -> str:
         document = f"document {self.document}" if self.document is not None else ""
-        where = ", ".join(cut(part, _LONGEST_WHERE) for part in (self.file, document, self.path) if part)
-        value = f": {cut(self.value, _LONGEST_TEXT)}" if self.value is not None else ""
-        problem, hint = cut(self.problem, _LONGEST_TEXT), cut(self.hint, _LONGEST_TEXT)
+        where = ", ".join(_line(part, _LONGEST_WHERE) for part in (self.file, document, self.path) if part)
+        value = f": {_line(self.value, _LONGEST_TEXT)}" if self.value is not None else ""
+        problem, hint = _line(self.problem, _LONGEST_TEXT), _line(self.hint, _LONGEST_TEXT)
         hint = f" {hint}{'' if hint.endswith('?') else '.'}" if hint else ""
         return "\n".join((f"{where}: {problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
 
@@ -99,6 +99,11 @@ def joined(path: str, name: str | int) -> str:
 def cut(text: str, longest: int) -> str:
     """The text, with an ellipsis for the end if it is longer."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _line(text: str, longest: int) -> str:
+    """The text on one line: names and paths can have line ends."""
+    return cut(text, longest).replace("\r", "\\r").replace("\n", "\\n")
 
 
 def enumerated(words: Sequence[str], conjunction: str) -> str:

@@ -71,6 +71,12 @@ def test_of_very_many_errors_a_hundred_are_shown() -> None:
     assert lines[0] == "More than 100 errors in the definition; nothing was sent to the cluster:"
 
 
+def test_an_error_is_one_line() -> None:
+    quota = "kind: quota\nquota: {name: 'a\n\n  b'}\nusers: {team: {cpu: 1}}\n"
+    for error in errors_of(src=["no\nfile"], definition=[quota, quota]):
+        assert "\n" not in error
+
+
 def test_reading_stops_after_20_syntax_errors() -> None:
     assert len(errors_of(definition="---\na: `\n" * 50_000)) == 20
 
