@@ -266,7 +266,7 @@ class LedgerStore:
                 known.update(keys)
                 return
             except ApiError as error:
-                if error.status != 409:
+                if error.status != 409 or attempt == _ATTEMPTS - 1:
                     raise
             self._remember(namespace, client.get(CONFIG_MAP, namespace, LEDGER) or {})
 

@@ -132,6 +132,15 @@ def test_what_was_created_is_the_version_to_write_next():
     assert not warnings
 
 
+def test_a_ledger_that_others_write_all_the_time_is_said_to_be_out_of_date():
+    rounds = [each for _attempt in range(9) for each in (stale(written("a")), read())]
+    unversioned = {"data": written("a"), "metadata": {}}
+    last = Exchange("PATCH", LEDGER, WRITE, sent=unversioned, status=409, answer=status(409, "Conflict"))
+    (warning,) = holds(read(), *rounds, last, record=submitted("a"))
+    assert "ConfigMap gpuctl-ledger" in warning
+    assert "is not up to date" in warning
+
+
 def test_another_run_may_create_it_first():
     warnings: list[str] = []
     with conversation(
