@@ -72,9 +72,9 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_status:
     namespaces: [team-a]
 
-- name: Show where the pods of a pool run
+- name: Show where the pods of notebooks run
   runwhere.gpuctl.gpuctl_status:
-    pool: training-pool
+    kind: notebook
     pods: true
 """
 

@@ -99,13 +99,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             environment=environment,
         )
         reason = module_process_reason(context)
-        launched_by = awx_environment(variables)
+        environment |= awx_environment(variables)
         if reason is None:
-            result |= self._run_in_process(variables, {**environment, **launched_by})
+            result |= self._run_in_process(variables, environment)
         else:
             Display().vvv(f"{self._task.action} runs as a module: {reason}", host=variables.get("inventory_hostname"))
-            if launched_by:
-                self._task.environment = [*(self._task.environment or []), launched_by]
             # As ansible.builtin.normal does, which runs modules that have no action plugin.
             wrap_async = self._task.async_val and not self._connection.has_native_async
             inherited = secret_variables(environment) if context.transport == "local" and not context.becomes else {}

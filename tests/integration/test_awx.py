@@ -132,8 +132,7 @@ def test_the_status_of_a_team_is_that_of_its_namespaces(awx: Launch, ansible: An
     try:
         done = awx("GPU status team", {})
         assert done.status == "successful", done.output
-        (jobs,) = done.results("Show the jobs")
-        assert ["web", namespace] in [line.split()[:2] for line in jobs["msg"]]
+        assert ["web", namespace] in [line.split()[:2] for line in done.output.splitlines()]
         assert theirs not in done.output
     finally:
         ansible.job(name=theirs, namespace="default", state="absent", force=True)

@@ -89,7 +89,7 @@ def test_with_read_permissions_the_plan_is_shown_with_a_warning(
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "gpuctl-test-reader"}],
     }
     api.create("rolebinding", binding, namespace)
-    options = {"namespace": namespace, "impersonate_user": "gpuctl-test-reader", "check": True}
+    options = {"namespace": namespace, "impersonate_user": "gpuctl-test-reader", "check": True, "takeover": True}
     ansible.job(definition=[training(), compute()], namespace=namespace)
     eventually(lambda: not ansible.job(definition=training(), **options).failed)
 

@@ -166,7 +166,7 @@ def test_accounts_come_and_go(ansible: Ansible, api: Api, namespace: str):
         for level in ("read", "submit")
     ]
     assert len(changed(play(ansible, "rbac", rbac_accounts=both))) == 1
-    assert len(api.list("rolebinding", namespace)) == 2
+    assert len(api.list("rolebinding", namespace)) == 3, "of read, of its logs, and of submit"
     ended = [{"name": each["name"], "namespace": namespace, "state": "absent"} for each in both]
     assert len(changed(play(ansible, "rbac", rbac_accounts=ended))) == 1
     assert api.list("rolebinding", namespace) == []
