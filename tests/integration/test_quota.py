@@ -391,6 +391,8 @@ def test_info_filters_and_takes_two_requests(
         "gpu": {"used": 0, "hard": 2, "percent": 0.0},
         "gpu_share": None,
         "pods": None,
+        "pod_security": None,
+        "problem": None,
         "over_quota": [],
     }
     assert set(rows(run(ansible, INFO))) >= set(everyone)
