@@ -104,13 +104,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             result |= self._run_in_process(variables, {**environment, **launched_by})
         else:
             Display().vvv(f"{self._task.action} runs as a module: {reason}", host=variables.get("inventory_hostname"))
-            if launched_by:
-                self._task.environment = [*(self._task.environment or []), launched_by]
             # As ansible.builtin.normal does, which runs modules that have no action plugin.
             wrap_async = self._task.async_val and not self._connection.has_native_async
             inherited = secret_variables(environment) if context.transport == "local" and not context.becomes else {}
             left = {name: value for name, value in environment.items() if name not in inherited}
-            self._passed_on = without_credentials(left)
+            self._passed_on = {**without_credentials(left), **launched_by}
             with _environment(inherited):
                 result |= self._execute_module(
                     module_args=self._options(environment), task_vars=task_vars, wrap_async=wrap_async
