@@ -173,7 +173,8 @@ def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _job(job: Row) -> dict[str, Any]:
-    wanted = job["pods_wanted"]
+    """The cells of a job. One that cannot be read has neither pods nor GPUs."""
+    wanted = job["pods_wanted"] or 0
     return {
         **job,
         "gpus": f"{wanted}x{job['gpu']}"
