@@ -31,7 +31,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
     secret_variables,
     without_credentials,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
@@ -154,7 +154,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 Display().display(f"[{prefix}] {remove_values(line, set(secrets))}")
 
         if options.error:
-            result = {"msg": options.error, "failed": True}
+            result = {"msg": printable(options.error), "failed": True}
         else:
             task = Task(
                 spec.options.from_params(options.params),
