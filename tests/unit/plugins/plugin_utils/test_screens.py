@@ -191,6 +191,11 @@ def test_changes(name: str) -> None:
     assert len(lines) <= 20
 
 
+def test_what_is_in_no_namespace_may_fail() -> None:
+    rows = [{"node_name": "node-1", "action": "update", "error": "forbidden."}]
+    assert changes_screen(rows, None, 80, everything=False, paint=plain)[-1] == "node-1: forbidden."
+
+
 def test_a_workload_that_cannot_be_read_has_a_row() -> None:
     odd = odd_job_row(OddObject("Job", "team-a", "odd", "spec is no object"))
     rows = with_restarts([odd, job(1)], [], datetime.now(timezone.utc))
