@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
     error_screen,
@@ -30,7 +31,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 "next_commands": {"type": "bool", "default": False},
             }
         )
-        given, everything = options["result"], options["all"]
+        given, everything = printable_data(options["result"]), options["all"]
         rows = given.get("results") or []
         errors = [row for row in rows if row.get("error")]
         failed = bool(errors) or "results" not in given

@@ -51,8 +51,10 @@ class GpuctlModule(AnsibleModule):  # type: ignore[misc]  # ansible is not typed
         self.params = given
 
     def _return_formatted(self, kwargs: dict[str, Any]) -> None:
+        from .printable import printable_data
+
         self.params = self._shown_params()
-        super()._return_formatted(kwargs)
+        super()._return_formatted(printable_data(kwargs))  # The error about a value of an option quotes it.
 
     def _shown_params(self) -> dict[str, Any]:
         from .task import shown_options

@@ -16,13 +16,11 @@ from .jobs.job_info import run as read_jobs
 from .jobs.job_rows import age
 from .jobs.select import JOB_KINDS
 from .kube.errors import ApiError, if_allowed
-from .kube.resources import CONFIG_MAP, NAMESPACE
-from .labels import MANAGED, POOL, SYSTEM_NAMESPACE
+from .kube.resources import NAMESPACE
 from .manifest.problems import nearest
 from .namespaces import NamespaceOptions
 from .options import option
-from .pools.declaration import declarations_in
-from .pools.pool_info import pool_rows
+from .pools.pool_info import read_pool_rows
 from .quotas.quota_info import QuotaInfoOptions
 from .quotas.quota_info import run as read_quotas
 from .task import ModuleSpec, Task, TaskFailed
@@ -104,10 +102,8 @@ def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], dict[
 
 
 def _pools_and_nodes(task: Task[StatusOptions]) -> dict[str, Any]:
-    client = task.client()
-    nodes, uses = read_nodes_with_usage(client)
-    declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
-    pools = pool_rows({name: declaration.description for name, declaration in declared.items()}, nodes, uses)
+    nodes, uses = read_nodes_with_usage(task.client())
+    pools = read_pool_rows(task, nodes, uses)
     return {"pools": pools, "nodes": [node_row(node) for node in sorted(nodes, key=lambda node: node.name)]}
 
 

@@ -33,8 +33,8 @@ options:
     type: str
   status:
     description:
-      - Show only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and
-        V(Failed), case-insensitive.
+      - Show only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded),
+        V(Failed) and V(Unknown), case-insensitive.
     type: str
   namespaces:
     description:
@@ -103,7 +103,7 @@ quotas:
   type: list
   elements: dict
 nodes:
-  description: The nodes, as RV(runwhere.gpuctl.gpuctl_node_info#module:results).
+  description: The nodes that can be read, as RV(runwhere.gpuctl.gpuctl_node_info#module:results).
   returned: success
   type: list
   elements: dict

@@ -31,7 +31,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
     secret_variables,
     without_credentials,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
@@ -108,7 +108,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             wrap_async = self._task.async_val and not self._connection.has_native_async
             inherited = secret_variables(environment) if context.transport == "local" and not context.becomes else {}
             left = {name: value for name, value in environment.items() if name not in inherited}
-            self._passed_on = without_credentials(left)
+            self._passed_on = {**without_credentials(left), **launched_by}
             with _environment(inherited):
                 result |= self._execute_module(
                     module_args=self._options(environment), task_vars=task_vars, wrap_async=wrap_async
@@ -154,7 +154,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 Display().display(f"[{prefix}] {remove_values(line, set(secrets))}")
 
         if options.error:
-            result = {"msg": options.error, "failed": True}
+            result = {"msg": printable(options.error), "failed": True}
         else:
             task = Task(
                 spec.options.from_params(options.params),

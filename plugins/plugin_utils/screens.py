@@ -173,7 +173,8 @@ def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _job(job: Row) -> dict[str, Any]:
-    wanted = job["pods_wanted"]
+    """The cells of a job. One that cannot be read has neither pods nor GPUs."""
+    wanted = job["pods_wanted"] or 0
     return {
         **job,
         "gpus": f"{wanted}x{job['gpu']}"
@@ -217,13 +218,19 @@ def reasons_block(rows: Sequence[Row], width: int, *, everything: bool) -> list[
 
 def _reason(status: str, rows: Sequence[Row], width: int, everything: bool) -> list[str]:
     reason = rows[0]["reason"] if len(rows) == 1 else _without_pod(rows[0]["reason"])
-    names = [f"{row['namespace']}/{row['name']}" for row in rows]
+    names = [_place(row) for row in rows]
     listed = names if everything else names[:_NAMES]
     more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
     lines = wrapped(f"{', '.join(listed)}{more}{f' ({status})' if status else ''}: {reason}", width, indent="  ")
     if everything or len(lines) <= _REASON_LINES:
         return lines
     return [*lines[: _REASON_LINES - 1], cut(lines[_REASON_LINES - 1] + " " + lines[_REASON_LINES].strip(), width)]
+
+
+def _place(row: Row) -> str:
+    """``team-a/sft``; nodes and pools are in no namespace."""
+    parts = (row.get("namespace"), row.get("name") or row.get("node_name"))
+    return "/".join(str(part) for part in parts if part)
 
 
 def _without_pod(reason: str) -> str:

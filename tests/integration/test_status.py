@@ -92,6 +92,16 @@ def test_what_does_not_exist_is_an_error(ansible: Ansible, namespace: str, varia
     assert message.format(namespace, namespace) in run.output
 
 
+@pytest.mark.parametrize("fast_path", ["1", "0"], ids=["in process", "as a module"])
+def test_a_wrong_value_does_not_act_on_the_terminal(ansible: Ansible, fast_path: str):
+    set_up = {"ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain", "GPUCTL_FAST_PATH": fast_path}
+    plain = Ansible(ansible.directory, {**ansible.environment, **set_up})
+    run = status(plain, kind="\x1b]0;title\x07")
+    assert run.status == 2
+    assert r"got: \x1b]0;title\x07" in run.output
+    assert "\x1b" not in run.output
+
+
 def test_it_is_shown_again_until_it_is_interrupted(ansible: Ansible, namespace: str):
     started = subprocess.Popen(
         [str(BIN / "ansible-playbook"), "runwhere.gpuctl.status", "-e", f"gpuctl_namespace={namespace} gpuctl_watch=2"],

@@ -101,8 +101,8 @@ def _read_entry(text: str) -> Entry | None:
     try:
         entry = Entry(**json.loads(text[:_LONGEST]))
         _earliest_removal(entry)
-        for moment in filter(None, (entry.finished_at,)):
-            read_time(moment)
+        if entry.finished_at:
+            read_time(entry.finished_at)
     except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
         return None
     texts = isinstance(entry.manifest, str) and isinstance(entry.uid, str)

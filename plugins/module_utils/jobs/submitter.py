@@ -116,10 +116,10 @@ class Ownership:
         if recorded and recorded.is_same(self.submitter):
             return None
         created = workload["metadata"].get("creationTimestamp", "an unknown time")
-        who = recorded.title if recorded else "somebody that its annotation does not name"
         return (
-            f"it belongs to somebody else: {who}, since {created}. This task runs as {self.submitter.title}. Ask them, "
-            f"or set takeover to true (gpuctl_takeover=true in playbooks) to change it all the same."
+            f"it belongs to somebody else: {submitter_title(workload)}, since {created}. This task runs as "
+            f"{self.submitter.title}. Ask them, or set takeover to true (gpuctl_takeover=true in playbooks) to change "
+            f"it all the same."
         )
 
     def signed(self, plan: Plan) -> Plan:

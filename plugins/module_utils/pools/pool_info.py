@@ -24,18 +24,22 @@ class PoolInfoOptions(Options):
 
 def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
     """Sends three lists of requests: nodes, unfinished pods, and the pools' declarations."""
-    client, name = task.client(), task.options.name
-    nodes, uses = read_nodes_with_usage(client)
-    declared = declarations_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
-    problems = {pool: declaration.problem for pool, declaration in declared.items()}
-    odd_maps = (odd for odd in task.odd_objects() if odd.kind == CONFIG_MAP.kind)
-    problems |= {odd.name.removeprefix(pool_config_map_name("")): odd.sentence for odd in odd_maps}
-    descriptions = {pool: declared[pool].description if pool in declared else None for pool in problems}
-    rows = [{**row, "problem": problems.get(row["name"])} for row in pool_rows(descriptions, nodes, uses)]
+    name = task.options.name
+    rows = read_pool_rows(task, *read_nodes_with_usage(task.client()))
     return {"changed": False, "results": [row for row in rows if not name or row["name"] == name]}
 
 
 MODULE = ModuleSpec(PoolInfoOptions, run)
+
+
+def read_pool_rows(task: Task[Any], nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[dict[str, Any]]:
+    """A row for each pool, with what is wrong with its declaration. Sends one list request for the declarations."""
+    declared = declarations_in(task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
+    problems = {pool: declaration.problem for pool, declaration in declared.items()}
+    odd_maps = (odd for odd in task.odd_objects() if odd.kind == CONFIG_MAP.kind)
+    problems |= {odd.name.removeprefix(pool_config_map_name("")): odd.sentence for odd in odd_maps}
+    descriptions = {pool: declared[pool].description if pool in declared else None for pool in problems}
+    return [{**row, "problem": problems.get(row["name"])} for row in pool_rows(descriptions, nodes, uses)]
 
 
 def pool_rows(

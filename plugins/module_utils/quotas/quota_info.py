@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
@@ -27,8 +28,9 @@ class QuotaInfoOptions(NamespaceOptions):
 
 def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
     """Sends two list requests for the whole cluster, or two requests for each of the given namespaces."""
-    found = sorted(_read(task), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
-    levels = _pod_security(task) if found else {}
+    namespaces = listed_namespaces(task, task.options.namespaces)
+    found = sorted(_read(task, namespaces), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
+    levels = _pod_security(task.client(), namespaces) if found else {}
     rows = [_row(obj, levels, full=task.options.full) for obj in found]
     # Which quota an object belongs to that cannot be read, its labels may not say.
     rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == RESOURCE_QUOTA.kind]
@@ -38,9 +40,8 @@ def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(QuotaInfoOptions, run)
 
 
-def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
-    name, namespaces = task.options.name, listed_namespaces(task, task.options.namespaces)
-    client = task.client()
+def _read(task: Task[QuotaInfoOptions], namespaces: list[str] | None) -> list[dict[str, Any]]:
+    client, name = task.client(), task.options.name
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
         return client.list_objects(RESOURCE_QUOTA, namespace, labels=f"{MANAGED},{QUOTA}")
@@ -50,9 +51,8 @@ def _read(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     return [obj for objects in found for obj in objects if name is None or quota_name_of(obj) == name]
 
 
-def _pod_security(task: Task[QuotaInfoOptions]) -> dict[str, str | None]:
+def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str | None]:
     """The levels by namespace; without those that the account may not read."""
-    client, namespaces = task.client(), task.options.namespaces
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
         if namespace is None:
@@ -60,8 +60,8 @@ def _pod_security(task: Task[QuotaInfoOptions]) -> dict[str, str | None]:
         found = client.get(NAMESPACE, None, namespace)
         return [found] if found else []
 
-    places = [None] if namespaces is None else list(dict.fromkeys(namespaces))
     none: list[dict[str, Any]] = []
+    places = [None] if namespaces is None else namespaces
     found = run_concurrently(lambda place: if_allowed(lambda: read(place), none), places, client.concurrency)
     return {obj["metadata"]["name"]: pod_security_of(obj) for objects in found for obj in objects}
 

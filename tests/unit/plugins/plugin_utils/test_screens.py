@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_rows import odd_job_row
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.shapes import OddObject
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import with_restarts
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
     error_screen,
+    jobs_block,
     logs_screen,
     next_commands,
     status_screen,
@@ -184,6 +189,19 @@ def test_changes(name: str) -> None:
     assert lines == kept(name, lines)
     assert max(map(text_width, lines)) <= 80
     assert len(lines) <= 20
+
+
+def test_what_is_in_no_namespace_may_fail() -> None:
+    rows = [{"node_name": "node-1", "action": "update", "error": "forbidden."}]
+    assert changes_screen(rows, None, 80, everything=False, paint=plain)[-1] == "node-1: forbidden."
+
+
+def test_a_workload_that_cannot_be_read_has_a_row() -> None:
+    odd = odd_job_row(OddObject("Job", "team-a", "odd", "spec is no object"))
+    rows = with_restarts([odd, job(1)], [], datetime.now(timezone.utc))
+    lines = jobs_block(rows, 80, everything=False, paint=plain)
+    assert lines[0] == "2 jobs: 1 Unknown, 1 Running"
+    assert lines[2].split() == ["odd", "team-a", "-", "-", "-", "Unknown", "-", "-"]
 
 
 def test_errors_of_manifests_fit_a_screen() -> None:

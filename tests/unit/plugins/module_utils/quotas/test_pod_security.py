@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import PRIORITIES, priority_class
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED, QUOTA
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE, QuotaOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import MODULE as INFO
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import QuotaInfoOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import namespace, resource_quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 
@@ -68,3 +70,20 @@ def test_running_pods_that_violate_a_level_are_named(level: str) -> None:
 
 def test_nothing_is_said_where_no_pod_violates_it() -> None:
     assert "Running pods" not in said_in_check_mode("baseline", {})
+
+
+def test_levels_are_read_of_the_allowed_namespaces_only() -> None:
+    space, limits = namespace("team", managed=True, pod_security="baseline"), resource_quota(quota("q", **TEAM), "team")
+    listed = {"kind": "ResourceQuotaList", "metadata": {}, "items": [limits]}
+    selected = {**PAGE, "labelSelector": f"{MANAGED},{QUOTA}"}
+    for obj in (space, limits):
+        obj["metadata"] = {**obj["metadata"], "uid": "u", "resourceVersion": "1"}
+    with conversation(
+        Exchange("GET", "/api/v1/namespaces/team/resourcequotas", selected, answer=listed),
+        Exchange("GET", "/api/v1/namespaces/team", answer=space),
+    ) as url:
+        defaults = {name: option.get("default") for name, option in INFO.arguments()["argument_spec"].items()}
+        params = {**defaults, "host": url, "api_key": "t", "concurrency": 1}
+        options = QuotaInfoOptions(allowed_namespaces=["team"])
+        (row,) = INFO.run(Task(options, params, False, print, lambda values: None))["results"]
+    assert row["pod_security"] == "baseline"
