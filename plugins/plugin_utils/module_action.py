@@ -108,7 +108,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             wrap_async = self._task.async_val and not self._connection.has_native_async
             inherited = secret_variables(environment) if context.transport == "local" and not context.becomes else {}
             left = {name: value for name, value in environment.items() if name not in inherited}
-            self._passed_on = {**without_credentials(left), **launched_by}
+            self._passed_on = without_credentials(left)
             with _environment(inherited):
                 result |= self._execute_module(
                     module_args=self._options(environment), task_vars=task_vars, wrap_async=wrap_async

@@ -174,14 +174,17 @@ def careless(trap: Trap) -> Iterator[str]:
     text = f"{trap.template}{ESCAPES}"
     labels = {"runwhere.ai/pool": text, "runwhere.ai/gpu-type": trap.statement, trap.template: trap.header}
 
-    def node(name: str) -> dict[str, Any]:
-        metadata = {"name": name, "labels": labels, "annotations": labels, "creationTimestamp": text}
-        condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": text}
+    def node(name: str, created: str = text) -> dict[str, Any]:
+        metadata = {"name": name, "labels": labels, "annotations": labels, "creationTimestamp": created}
+        condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": created}
         addresses = [{"type": "InternalIP", "address": "10.0.0.1"}]
         return {"metadata": metadata, "spec": {}, "status": {"conditions": [condition], "addresses": addresses}}
 
     lists = {
-        "/api/v1/nodes": ("NodeList", [node("n1"), node(trap.option), node(text), node("127.0.0.1")]),
+        "/api/v1/nodes": (
+            "NodeList",
+            [node("n1", "2026-01-01T00:00:00Z"), *map(node, ("n2", trap.option, text, "127.0.0.1"))],
+        ),
         "/api/v1/pods": ("PodList", []),
     }
 
@@ -195,7 +198,7 @@ def careless(trap: Trap) -> Iterator[str]:
 
 @pytest.mark.parametrize("cached", [False, True], ids=["read", "from the cache"])
 def test_no_text_from_the_cluster_is_a_template(ansible: Ansible, trap: Trap, careless: str, cached: bool):
-    """Templates in labels, annotations, names, pools and times of a node: all stay text."""
+    """Templates in labels, annotations, names, pools and times of nodes: all stay text, and odd nodes are no hosts."""
     tool = replace(ansible, environment={})
     folder = str(ansible.directory / "cache")
     cache = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": folder} if cached else {}
