@@ -284,7 +284,8 @@ def test_gpuctl_job_in_another_teams_namespace(attack: Ansible, recorder: Record
 def test_gpuctl_job_in_a_system_namespace(attack: Ansible, api: Api, recorder: Recorder, stage: Stage, place: str):
     """A manifest names a namespace of the system: refused even if the account is an administrator's."""
     recorder.identity = api
-    fails(attack.job(definition=in_namespace(place), namespace=stage.own), recorder, "job.namespace", place)
+    asked = attack.job(definition=in_namespace(place), namespace=stage.own)
+    fails(asked, recorder, "document 1, job.namespace: ", place)
     assert recorder.requests == []
 
 
