@@ -20,6 +20,7 @@ from integration.recorder import Recorder
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 MERGE = "application/merge-patch+json"
+WHO_AM_I = "/selfsubjectreviews"  # a question that is sent with POST
 POD = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
 JOB = {"metadata": {"name": "mine"}, "spec": {"template": {"spec": POD}}}
 DEPLOYMENT = {
@@ -268,7 +269,7 @@ def fails(result: TaskResult, recorder: Recorder, *words: str) -> None:
     for word in words:
         assert word in result.message
     done = [request for request in recorder.requests if request.method != "GET" and request.status in (200, 201)]
-    assert [request for request in done if not request.dry_run] == []
+    assert [request for request in done if not (request.dry_run or request.path.endswith(WHO_AM_I))] == []
 
 
 def in_namespace(place: str) -> dict[str, Any]:
