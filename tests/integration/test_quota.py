@@ -371,14 +371,14 @@ def test_a_terminating_namespace_is_created_again(ansible: Ansible, api: Api, qu
     assert hard(api, quota, users[0]) == {"pods": "4"}
 
 
-def test_info_filters_and_takes_one_request(
+def test_info_filters_and_takes_two_requests(
     ansible: Ansible, recorder: Recorder, namespace: str, quota: str, users: list[str]
 ):
     everyone = {user: {"cpu": 4, "gpu": 2} for user in (namespace, *users)}
     run(ansible, definition=manifest(quota, everyone, description="Team quota"))
     recorder.clear()
     result = run(ansible, INFO, name=quota)
-    assert [request.method for request in recorder.requests] == ["GET"]
+    assert [request.method for request in recorder.requests] == ["GET", "GET"]
     assert sorted(rows(result)) == sorted(everyone)
     assert rows(result)[users[0]] == {
         "name": quota,
@@ -390,6 +390,8 @@ def test_info_filters_and_takes_one_request(
         "gpu_share": None,
         "pods": None,
         "over_quota": [],
+        "pod_security": None,
+        "problem": None,
     }
     assert set(rows(run(ansible, INFO))) >= set(everyone)
     only = run(ansible, INFO, namespaces=[users[1]], full=True)
