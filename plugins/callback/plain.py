@@ -28,6 +28,8 @@ from typing import Any
 
 from ansible import constants as C
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import fitting
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import terminal_width
 
 _PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 
@@ -81,7 +83,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         # A task over several items has reported each of them.
         if not ("results" in found and result._task.loop):
             message = found.get("msg") or found.get("censored") or self._dump_results(found)
-            self._display.display(f"Error: {message}", color=C.COLOR_ERROR)
+            self._display.display(fitting(f"Error: {message}", terminal_width()), color=C.COLOR_ERROR)
         if ignore_errors:
             self._display.display("The run goes on.", color=C.COLOR_SKIP)
 

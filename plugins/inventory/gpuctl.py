@@ -181,6 +181,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
         except KubeError as problem:
             raise AnsibleParserError(f"{path}: {printable(str(redact(str(problem), secrets)))}") from None
+        task.warn_of_odd_objects()
         chosen = [node for node in nodes if params["all_nodes"] or node.has_gpus]
         for node in chosen:
             for oddity in host_problems(node):

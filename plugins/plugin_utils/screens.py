@@ -122,7 +122,7 @@ def _cluster(
         f"{_number(nodes, 'node')}: {_counts(nodes)}; {gpus['total']} GPUs: {gpus['used']} used, {gpus['free']} free"
     ]
     odd = nodes if everything else [node for node in nodes if node["status"] != "active"][:_ODD_NODES]
-    lines += table_lines(odd, _NODE_COLUMNS, width, paint) if odd else []
+    lines += [*table_lines(odd, _NODE_COLUMNS, width, paint), ""] if odd else []
     shown = pools if everything or len(pools) <= _SMALL_TABLE else _fullest(pools)
     lines += table_lines(shown, _POOL_COLUMNS, width, paint)
     return lines + _rest(len(pools) - len(shown), "pool")
@@ -280,6 +280,7 @@ def changes_screen(
     rows: Sequence[Row], summary: str | None, width: int, *, everything: bool, paint: Paint
 ) -> list[str]:
     """What a task did to each of its jobs, pools, quotas or nodes; what failed and what changed come first."""
+    rows = [{**row, "action": "failed"} if _is_refused(row) else row for row in rows]
     by_interest = sorted(rows, key=lambda row: (not row.get("error"), row.get("action") == _NO_CHANGE))
     shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
     cells = [{**row, "url": next(iter(row.get("access_urls") or ()), None)} for row in shown]
@@ -296,6 +297,11 @@ def changes_screen(
         wrapped(summary, width) if summary else [],
     ]
     return _joined(blocks)
+
+
+def _is_refused(row: Row) -> bool:
+    """Nothing was done, and nothing is there: "unchanged" would read as if there were."""
+    return bool(row.get("error")) and row.get("action") == _NO_CHANGE and not row.get("status")
 
 
 def _last_lines(row: Row) -> list[str]:
@@ -319,6 +325,12 @@ def _overwritten(line: str) -> str:
 # As results have them, in which no character acts on the terminal.
 _CARRIAGE_RETURN = printable("\r")
 _COLOR = re.compile(r"\\x1b\[[0-9;]*m")
+
+
+def fitting(text: str, width: int) -> str:
+    """The text with the lines that are too wide for the terminal broken between words; the others stay as they are."""
+    lines = [[line] if text_width(line) <= width else wrapped(line, width, indent="  ") for line in text.splitlines()]
+    return "\n".join(line for broken in lines for line in broken)
 
 
 def error_screen(message: str, width: int, *, everything: bool) -> list[str]:

@@ -249,3 +249,9 @@ def test_the_playbook_shows_the_lines(ansible: Ansible, api: Api, namespace: str
     )
     assert run.status == 0, run.output
     assert set(last) <= set(run.output.splitlines()), "as text, without quotes"
+
+
+def test_the_playbook_says_what_it_needs(ansible: Ansible):
+    run = ansible.run("ansible-playbook", "runwhere.gpuctl.logs")
+    assert run.status == 2
+    assert "No job specified. Set gpuctl_name to its name." in run.output

@@ -168,7 +168,7 @@ def test_a_level_is_not_evaded(
     """An author asks for what the namespace's level forbids: it is said with its place, and nothing is sent."""
     api.patch("namespace", namespace, {"metadata": {"labels": {LEVEL: level}}})
     result = ansible.job(definition=notebook("a", **blocks), namespace=namespace)
-    assert f"{place}: namespace {namespace} enforces the Pod Security level {level}, which forbids" in result.message
+    assert f"{place}: the namespace enforces the Pod Security level {level}, which forbids" in result.message
     assert nothing_was_sent(api, namespace)
 
 

@@ -20,6 +20,7 @@ from integration.recorder import Recorder
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 MERGE = "application/merge-patch+json"
+WHO_AM_I = "/selfsubjectreviews"  # a question that is sent with POST
 POD = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
 JOB = {"metadata": {"name": "mine"}, "spec": {"template": {"spec": POD}}}
 DEPLOYMENT = {
@@ -268,8 +269,8 @@ def fails(result: TaskResult, recorder: Recorder, *words: str) -> None:
     assert result.failed, result.result
     for word in words:
         assert word in result.message
-    done = {str(request) for request in recorder.requests if request.status in (200, 201)}
-    assert [request for request in recorder.writes if request in done] == []
+    done = [request for request in recorder.requests if request.method != "GET" and request.status in (200, 201)]
+    assert [request for request in done if not (request.dry_run or request.path.endswith(WHO_AM_I))] == []
 
 
 def in_namespace(place: str) -> dict[str, Any]:
@@ -285,7 +286,8 @@ def test_gpuctl_job_in_another_teams_namespace(attack: Ansible, recorder: Record
 def test_gpuctl_job_in_a_system_namespace(attack: Ansible, api: Api, recorder: Recorder, stage: Stage, place: str):
     """A manifest names a namespace of the system: refused even if the account is an administrator's."""
     recorder.identity = api
-    fails(attack.job(definition=in_namespace(place), namespace=stage.own), recorder, "job.namespace", place)
+    asked = attack.job(definition=in_namespace(place), namespace=stage.own)
+    fails(asked, recorder, "document 1, job.namespace: ", place)
     assert recorder.requests == []
 
 

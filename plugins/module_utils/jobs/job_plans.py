@@ -122,9 +122,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
             plans[number] = plan_for(job, job.restricted)
         for place, problem, remedy in violations(job.objects[0], level) if level else ():
             where = f"{job.origin}, {place}" if job.origin else place
-            text = (
-                f"{where}: namespace {job.namespace} enforces the Pod Security level {level}, which forbids {problem}"
-            )
+            text = f"{where}: the namespace enforces the Pod Security level {level}, which forbids {problem}"
             blockers.append((plans[number], f"{text}. {remedy}."))
     return block_plans(plans, blockers, task.options.continue_on_error)
 

@@ -83,7 +83,7 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
         namespace = model.job.namespace or default_namespace
         if problem := namespace_problem_of(namespace):
             place = "job.namespace" if model.job.namespace else "option namespace"
-            refused.append(f"{document.origin}: {place}: {problem}")
+            refused.append(f"{document.origin}, {place}: {problem}")
             continue
         if not builds_objects:
             jobs.append(SelectedJob(namespace, model.job.name, model.kind))

@@ -16,6 +16,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import p
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
     error_screen,
+    fitting,
     jobs_block,
     logs_screen,
     next_commands,
@@ -167,6 +168,10 @@ SCREENS_OF_CHANGES = {
     "submit-few": ([change(1), change(2, action="unchanged", status="Running")], "2 jobs: 1 create, 1 unchanged"),
     "submit-failed-60": (FAILED, None),
     "submit-failed-log": ([change(1, error="pod train-1-0 failed: exit code 1", log=["Traceback:", "OOM"])], None),
+    "submit-refused": (
+        [change(1, action="unchanged", status=None, error="namespace taem-a not found. Create it."), change(2)],
+        None,
+    ),
     "submit-many": (
         [change(n, action="unchanged") for n in range(60)] + [change(60)],
         "61 jobs: 1 create, 60 unchanged",
@@ -202,6 +207,12 @@ def test_a_workload_that_cannot_be_read_has_a_row() -> None:
     lines = jobs_block(rows, 80, everything=False, paint=plain)
     assert lines[0] == "2 jobs: 1 Unknown, 1 Running"
     assert lines[2].split() == ["odd", "team-a", "-", "-", "-", "Unknown", "-", "-"]
+
+
+def test_only_lines_that_are_too_wide_are_broken() -> None:
+    kept_as_it_is = '{\n    "msg":  "indented"\n}'
+    assert fitting(kept_as_it_is, 80) == kept_as_it_is
+    assert fitting("Error: 2 objects would change.\n  at  once", 20) == "Error: 2 objects\n  would change.\n  at  once"
 
 
 def test_errors_of_manifests_fit_a_screen() -> None:

@@ -147,19 +147,19 @@ def test_an_account_that_may_not_read_the_namespace_submits_all_the_same(cluster
         (
             "baseline",
             {"storage": {"workdirs": [{"path": "/in", "claim": "in"}, {"path": "/data"}]}},
-            "storage.workdirs[1]: namespace default enforces the Pod Security level baseline, which forbids paths of "
+            "storage.workdirs[1]: the namespace enforces the Pod Security level baseline, which forbids paths of "
             "nodes: /data. Mount a PersistentVolumeClaim (claim).",
         ),
         (
             "restricted",
             {"environment": {"allow_sudo": True}},
-            "environment.allow_sudo: namespace default enforces the Pod Security level restricted, which forbids "
+            "environment.allow_sudo: the namespace enforces the Pod Security level restricted, which forbids "
             "programs that gain privileges: true. Remove it.",
         ),
         (
             "restricted",
             {"environment": {"run_as": 0}},
-            "environment.run_as: namespace default enforces the Pod Security level restricted, which forbids the user "
+            "environment.run_as: the namespace enforces the Pod Security level restricted, which forbids the user "
             "root: 0. Use the number of another user of the image.",
         ),
     ],
