@@ -63,8 +63,8 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
         if namespace not in found:
             _require_namespace(task, namespace)
     if options.name and not jobs["results"]:
-        everything = read_jobs(task.with_options(replace(_job_options(options), name=None, pods=False)))
-        _require("job", options.name, {row["name"] for row in everything["results"]})
+        of_all = replace(_job_options(options), name=None, kind=None, pool=None, status=None, pods=False)
+        _require("job", options.name, {row["name"] for row in read_jobs(task.with_options(of_all))["results"]})
     return {
         "changed": False,
         "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),

@@ -102,6 +102,13 @@ def test_a_wrong_value_does_not_act_on_the_terminal(ansible: Ansible, fast_path:
     assert "\x1b" not in run.output
 
 
+def test_a_job_of_another_status_exists(ansible: Ansible, namespace: str):
+    ansible.job(definition=compute("web"), namespace=namespace)
+    run = status(ansible, namespace=namespace, name="web", status="failed")
+    assert run.status == 0, run.output
+    assert "No jobs." in run.output
+
+
 def test_it_is_shown_again_until_it_is_interrupted(ansible: Ansible, namespace: str):
     started = subprocess.Popen(
         [str(BIN / "ansible-playbook"), "runwhere.gpuctl.status", "-e", f"gpuctl_namespace={namespace} gpuctl_watch=2"],
