@@ -91,7 +91,9 @@ results:
       type: list
       elements: str
     problem:
-      description: What of the ConfigMap that declares the pool cannot be read, and what to do about it. What can be read of it is returned. V(none) if there is no problem.
+      description:
+        - What of the ConfigMap that declares the pool cannot be read, and what to do about it. What can be read of it is returned.
+        - V(none) if there is no problem.
       type: str
       version_added: 1.1.0
     jobs:

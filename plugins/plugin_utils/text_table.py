@@ -100,7 +100,7 @@ def _fitted(columns: Sequence[_Cells], width: int | None) -> Sequence[_Cells]:
     if excess > 0 and last.column.drop:
         return _fitted([each for each in columns if each is not last], width)
     narrowed = list(columns)
-    for _ in range(excess):
+    for _character in range(excess):
         position = max(range(len(narrowed)), key=lambda number: narrowed[number].spare)
         if not narrowed[position].spare:
             break

@@ -106,7 +106,9 @@ def _read_entry(text: str) -> Entry | None:
     except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
         return None
     texts = isinstance(entry.manifest, str) and isinstance(entry.uid, str)
-    seconds = entry.ttl_seconds is None or type(entry.ttl_seconds) is int
+    seconds = entry.ttl_seconds is None or (
+        isinstance(entry.ttl_seconds, int) and not isinstance(entry.ttl_seconds, bool)
+    )
     return entry if texts and seconds and entry.result in (None, *_RESULTS.values()) else None
 
 

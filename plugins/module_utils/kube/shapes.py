@@ -93,24 +93,24 @@ def _noun(value: Any) -> str:
 
 
 def _text(value: Any) -> None:
-    if type(value) is not str:
+    if not isinstance(value, str):
         raise Unlike(_noun(value), "a text")
 
 
 def _number(value: Any) -> None:
-    if type(value) is not int:
-        raise Unlike(_noun(value) if type(value) is not float else "a fraction", "a whole number")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Unlike(_noun(value) if not isinstance(value, float) else "a fraction", "a whole number")
     if not -(2**63) <= value < 2**63:
         raise Unlike("a number of more than 64 bits", "a whole number")
 
 
 def _flag(value: Any) -> None:
-    if type(value) is not bool:
+    if not isinstance(value, bool):
         raise Unlike(_noun(value), "a truth value")
 
 
 def _object(value: Any) -> None:
-    if type(value) is not dict:
+    if not isinstance(value, dict):
         raise Unlike(_noun(value), "an object")
 
 
@@ -130,7 +130,7 @@ def _is_time(text: str) -> bool:
 
 
 def _quantity(value: Any) -> None:
-    if type(value) not in (str, int, float):
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise Unlike(_noun(value), "a quantity")
     try:
         parse(value)
@@ -146,7 +146,7 @@ def _each(check: Check, *, least: int = 0) -> Check:
     """A list."""
 
     def check_list(value: Any) -> None:
-        if type(value) is not list:
+        if not isinstance(value, list):
             raise Unlike(_noun(value), "a list")
         if len(value) < least:
             raise Unlike("nothing", "a list with an entry")
@@ -163,7 +163,7 @@ def _values(check: Check) -> Check:
     """An object with any keys."""
 
     def check_values(value: Any) -> None:
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             raise Unlike(_noun(value), "an object")
         for name, item in value.items():
             try:
@@ -179,7 +179,7 @@ def _fields(needed: Mapping[str, Check] = MappingProxyType({}), /, **optional: C
     checks = [(name, check, name in needed) for name, check in {**optional, **needed}.items()]
 
     def check_fields(value: Any) -> None:
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             raise Unlike(_noun(value), "an object")
         for name, check, is_needed in checks:
             found = value.get(name, _MISSING)

@@ -72,5 +72,5 @@ def _is_system(path: str) -> bool:
     return around or posixpath.basename(path) in _SOCKETS
 
 
-def _is_below(path: str, root: str) -> bool:
-    return path == root or path.startswith(f"{root.rstrip('/')}/")
+def _is_below(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith(f"{outer.rstrip('/')}/")

@@ -43,6 +43,6 @@ def violations(workload: Mapping[str, Any], level: str) -> Iterator[tuple[str, s
         return
     if pod["securityContext"].get("runAsUser") == 0:
         yield "environment.run_as", "the user root: 0", "Use the number of another user of the image"
-    main = next(container for container in pod["containers"] if container["name"] == MAIN_CONTAINER)
+    (main,) = [container for container in pod["containers"] if container["name"] == MAIN_CONTAINER]
     if main["securityContext"]["allowPrivilegeEscalation"]:
         yield "environment.allow_sudo", "programs that gain privileges: true", "Remove it"
