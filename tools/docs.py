@@ -24,6 +24,7 @@ ANSIBLE_DOCS = "https://docs.ansible.com/projects/ansible/latest/"
 LABELS = {
     "action_plugins": "plugins/action.html#action-plugins",
     "ansible_configuration_settings": "reference_appendices/config.html#ansible-configuration-settings",
+    "callback_plugins": "plugins/callback.html#callback-plugins",
     "common_return_values": "reference_appendices/common_return_values.html#common-return-values",
 }
 SETTINGS = f"""
