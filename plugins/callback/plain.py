@@ -44,14 +44,13 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._only_ours = True
-
-    @property
-    def _is_silent(self) -> bool:
-        return self._is_ours(self._play) and not self._display.verbosity
+        self._is_silent = False
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        self._only_ours = self._only_ours and self._is_ours(play)
-        if self._is_ours(play) and not self._display.verbosity:
+        is_ours = _is_ours(play)
+        self._only_ours = self._only_ours and is_ours
+        self._is_silent = is_ours and not self._display.verbosity
+        if self._is_silent:
             self._play = play
         else:
             super().v2_playbook_on_play_start(play)
@@ -102,16 +101,16 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
             super()._print_task_banner(task)
 
     def _warn(self, result: Any) -> None:
-        """Print the warnings and deprecations of a result, not its error."""
+        """Print the warnings of a result, not its error."""
         found = _data(result)
         if C.ACTION_WARNINGS:
             for warning in found.get("warnings") or ():
                 self._display.warning(_text(warning))
 
-    @staticmethod
-    def _is_ours(play: Any) -> bool:
-        path = str(play.get_path() or "") if play is not None else ""
-        return bool(path) and Path(path.rpartition(":")[0]).resolve().is_relative_to(_PLAYBOOKS)
+
+def _is_ours(play: Any) -> bool:
+    path = str(play.get_path() or "")
+    return bool(path) and Path(path.rpartition(":")[0]).resolve().is_relative_to(_PLAYBOOKS)
 
 
 def _data(result: Any) -> dict[str, Any]:

@@ -57,7 +57,6 @@ RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templ
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits workloads with this label
 KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the job
 
-ENFORCED_LEVEL = "pod-security.kubernetes.io/enforce"  # on a namespace: the Pod Security level of its pods
 
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -116,6 +115,12 @@ def owner_of_reserved(namespace: str) -> str | None:
 def is_protected(namespace: str) -> bool:
     """Whether the namespace is never deleted: those of Kubernetes and of gpuctl, and ``default``."""
     return namespace == DEFAULT_NAMESPACE or owner_of_reserved(namespace) is not None
+
+
+def pod_security_of(namespace: Mapping[str, Any]) -> str | None:
+    """The Pod Security level that a namespace enforces, whoever has set it."""
+    level: str | None = (namespace["metadata"].get("labels") or {}).get(POD_SECURITY_ENFORCED)
+    return level
 
 
 def is_managed(obj: Mapping[str, Any]) -> bool:

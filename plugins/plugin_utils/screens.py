@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, cut, table_lines, text_width
 
@@ -119,7 +120,8 @@ def _cluster(
     nodes, pools = result["nodes"], result["pools"]
     gpus = {use: sum(node[f"gpu_{use}"] for node in nodes) for use in ("total", "used", "free")}
     lines = [
-        f"{_number(nodes, 'node')}: {_counts(nodes)}; {gpus['total']} GPUs: {gpus['used']} used, {gpus['free']} free"
+        f"{number_of(len(nodes), 'node')}: {_counts(nodes)}; "
+        f"{gpus['total']} GPUs: {gpus['used']} used, {gpus['free']} free"
     ]
     odd = nodes if everything else [node for node in nodes if node["status"] != "active"][:_ODD_NODES]
     lines += [*table_lines(odd, _NODE_COLUMNS, width, paint), ""] if odd else []
@@ -160,9 +162,9 @@ def jobs_block(jobs: Sequence[Row], width: int, *, everything: bool, paint: Pain
         return ["No jobs."]
     rows = sorted(_folded(jobs), key=lambda row: _ORDER.index(row["status"]) if row["status"] in _ORDER else 0)
     shown = rows if everything or len(rows) <= _ROWS else rows[:_FIRST_ROWS]
-    lines = [f"{_number(jobs, 'job')}: {_counts(jobs)}", *table_lines(shown, _JOB_COLUMNS, width, paint)]
+    lines = [f"{number_of(len(jobs), 'job')}: {_counts(jobs)}", *table_lines(shown, _JOB_COLUMNS, width, paint)]
     rest = rows[len(shown) :]
-    return lines + (wrapped(f"… and {len(rest)} more: {_counts(rest)}. {_ALL}", width) if rest else [])
+    return lines + _counted_rest(rest, "status", width)
 
 
 def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
@@ -182,7 +184,7 @@ def _job(job: Row) -> dict[str, Any]:
         else str(job["gpu"] or job.get("gpu_share") or "-"),
         "shown_status": job["status"],
         "shown_age": job.get("running_for") or job["age"],
-        "url": next(iter(job.get("access_urls") or ()), None),
+        "url": _first_url(job),
     }
 
 
@@ -238,17 +240,21 @@ def _without_pod(reason: str) -> str:
     return re.sub(r"\bpod [a-z0-9][-a-z0-9.]* ", "", reason)
 
 
-def _counts(rows: Iterable[Row]) -> str:
+def _first_url(row: Row) -> str | None:
+    return next(iter(row.get("access_urls") or ()), None)
+
+
+def _counts(rows: Iterable[Row], key: str = "status") -> str:
     """``480 Running, 25 Pending``, the most frequent first."""
-    return ", ".join(f"{number} {status}" for status, number in Counter(row["status"] for row in rows).most_common())
+    return ", ".join(f"{number} {value}" for value, number in Counter(row[key] for row in rows).most_common())
 
 
-def _number(rows: Sequence[Any], noun: str) -> str:
-    return f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}"
+def _counted_rest(rows: Sequence[Row], key: str, width: int) -> list[str]:
+    return wrapped(f"… and {len(rows)} more: {_counts(rows, key)}. {_ALL}", width) if rows else []
 
 
 def _rest(number: int, noun: str) -> list[str]:
-    return [f"… and {number} more {noun}{'' if number == 1 else 's'}. {_ALL}"] if number > 0 else []
+    return [f"… and {number_of(number, f'more {noun}')}. {_ALL}"] if number > 0 else []
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
@@ -283,14 +289,13 @@ def changes_screen(
     rows = [{**row, "action": "failed"} if _is_refused(row) else row for row in rows]
     by_interest = sorted(rows, key=lambda row: (not row.get("error"), row.get("action") == _NO_CHANGE))
     shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
-    cells = [{**row, "url": next(iter(row.get("access_urls") or ()), None)} for row in shown]
+    cells = [{**row, "url": _first_url(row)} for row in shown]
     table = table_lines(cells, _CHANGE_COLUMNS, width, paint) if cells else []
     rest = by_interest[len(shown) :]
-    counts = ", ".join(f"{number} {action}" for action, number in Counter(row["action"] for row in rest).most_common())
     errors = [{**row, "reason": row["error"], "status": None} for row in rows if row.get("error")]
     waiting = [row for row in rows if not row.get("error")]
     blocks = [
-        [*table, *(wrapped(f"… and {len(rest)} more: {counts}. {_ALL}", width) if rest else [])],
+        [*table, *_counted_rest(rest, "action", width)],
         reasons_block(errors, width, everything=everything),
         reasons_block(waiting, width, everything=everything),
         *(_last_lines(row) for row in [row for row in rows if row.get("log")][: None if everything else _LOGS]),
@@ -305,7 +310,7 @@ def _is_refused(row: Row) -> bool:
 
 
 def _last_lines(row: Row) -> list[str]:
-    return [f"Last lines of the log of {row['namespace']}/{row['name']}:", *(f"  {line}" for line in row["log"])]
+    return [f"Last lines of the log of {_place(row)}:", *(f"  {line}" for line in row["log"])]
 
 
 def logs_screen(rows: Sequence[Row]) -> list[str]:

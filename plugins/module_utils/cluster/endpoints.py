@@ -51,6 +51,12 @@ def access_urls(objects: Iterable[Mapping[str, Any]], node_address: str | None, 
     return urls
 
 
+def has_node_port(services: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether any of the Services is reached at the address of a node."""
+    ports = (port for service in services for port in service.get("spec", {}).get("ports") or ())
+    return any(port.get("nodePort") for port in ports)
+
+
 def notebook_token(workload: Mapping[str, Any]) -> str | SecretKey | None:
     """The token of a workload's Jupyter, or the Secret that holds it; None if neither is found.
 

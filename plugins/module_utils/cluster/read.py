@@ -27,7 +27,7 @@ from ..kube.resources import (
     Resource,
 )
 from ..kube.shapes import OddObject, UnreadableObject
-from ..labels import APP, ENFORCED_LEVEL, MANAGED, job_name_of
+from ..labels import APP, MANAGED, job_name_of, pod_security_of
 from .endpoints import SecretKey
 from .node_loss import nodes_in_doubt
 from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
@@ -113,7 +113,7 @@ def enforced_levels(client: Client, namespaces: Iterable[str]) -> dict[str, str]
 
     def read(name: str) -> str | None:
         namespace = if_allowed(lambda: client.get(NAMESPACE, None, name), None) or {"metadata": {}}
-        return (namespace["metadata"].get("labels") or {}).get(ENFORCED_LEVEL)
+        return pod_security_of(namespace)
 
     names = sorted(set(namespaces))
     levels = zip(names, run_concurrently(read, names, client.concurrency), strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.endpoints import has_node_port
 from ..cluster.read import JobId, node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
@@ -144,6 +145,6 @@ def _stuck_reasons(task: Task[JobOptions], applied: list[ApplyResult], wait_resu
 def _node_address(task: Task[JobOptions], applied: list[ApplyResult]) -> str | None:
     """The address of node ports, if a job has one."""
     services = [obj for result in applied for obj in result.objects.values() if obj["kind"] == "Service"]
-    if not any(port.get("nodePort") for service in services for port in service.get("spec", {}).get("ports") or ()):
+    if not has_node_port(services):
         return None
     return node_address(task.client())

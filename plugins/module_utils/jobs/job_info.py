@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from ..cluster.autoscaler import autoscaler_problem
-from ..cluster.endpoints import SecretKey, access_urls, notebook_token
+from ..cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
 from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
 from ..cluster.status import STUCK, status_of
 from ..kube.errors import ApiError, if_allowed
@@ -228,8 +228,7 @@ def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job,
         job = _job_of(obj)
         if obj["metadata"]["name"] == service_name(job[1]):  # Another one with the job's labels may lead anywhere.
             services[job].append(obj)
-    ports = (port for own in services.values() for obj in own for port in obj.get("spec", {}).get("ports") or ())
-    exposed = any(port.get("nodePort") for port in ports)
+    exposed = has_node_port(obj for own in services.values() for obj in own)
     address = node_address(task.client()) if exposed else None
     return {job: access_urls(own, address, tokens.get(job)) for job, own in services.items()}
 

@@ -12,11 +12,11 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
 from ..kube.shapes import OddObject
-from ..labels import MANAGED, QUOTA
+from ..labels import MANAGED, QUOTA, pod_security_of
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
 from ..task import ModuleSpec, Task
-from .usage import description_of, over_quota, pod_security_of, quota_keys, quota_name_of, usage
+from .usage import description_of, over_quota, quota_keys, quota_name_of, usage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..engine.apply import ApplyResult
 from ..engine.results import action_summary, diffs_of, resource_result
+from ..labels import pod_security_of
 from ..task import Task
 from .quota_plan import QuotaPlans
-from .usage import description_of, over_quota, pod_security_of, quota_keys, usage
+from .usage import description_of, over_quota, quota_keys, usage
 
 
 def quota_results(task: Task[Any], applied: Sequence[ApplyResult], planned: QuotaPlans) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..accelerators import ACCELERATORS
-from ..labels import DESCRIPTION, POD_SECURITY_ENFORCED, QUOTA, is_managed
+from ..labels import DESCRIPTION, QUOTA, is_managed
 from ..quantity import parse
 
 Object = Mapping[str, Any]
@@ -33,12 +33,6 @@ def description_of(obj: Object) -> str | None:
     """The description from the manifest."""
     text: str | None = (obj["metadata"].get("annotations") or {}).get(DESCRIPTION)
     return text
-
-
-def pod_security_of(namespace: Object) -> str | None:
-    """The Pod Security Standard that a namespace enforces, whoever has set it."""
-    level: str | None = (namespace["metadata"].get("labels") or {}).get(POD_SECURITY_ENFORCED)
-    return level
 
 
 def usage(resource_quota: Object) -> dict[str, dict[str, Any] | None]:
