@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What jobs with NVIDIA GPUs become, byte for byte as versions before accelerator profiles made it.
 
-``tests/unit/fixtures/nvidia/objects.json`` was written by the code before them. Only a change of what runs may change it.
+``tests/unit/fixtures/nvidia/objects.json`` was written by the code before them, and stays as it is.
 """
 
 from __future__ import annotations
