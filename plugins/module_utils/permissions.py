@@ -141,7 +141,7 @@ class MissingPermission:
         limit = f" namespaces={place}" if place and level != ADMINISTER else ""
         options = f"name={account[2]} namespace={account[1]} level={level}{limit}"
         command = f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{options}"'
-        return f"{command} (which replaces what the account has, so name all its namespaces)" if limit else command
+        return f"{command} (in place of what the account has{': name all its namespaces' if limit else ''})"
 
 
 _ACCOUNT = re.compile(r"system:serviceaccount:([-a-z0-9]+):([-.a-z0-9]+)")
