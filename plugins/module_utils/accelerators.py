@@ -33,7 +33,7 @@ class DeviceResource:
     """An extended resource of a profile. Its amounts are numbers of devices, of partitions or of shares, or percent.
 
     Those of memory are whole numbers of ``unit``. ``listed``: nodes list it; what a scheduler extender counts itself,
-    none does. ``devices`` is the resource of the shares that its amounts are of.
+    none does.
     """
 
     resource: str
@@ -44,7 +44,6 @@ class DeviceResource:
     unit: str = ""
     listed: bool = True
     partition: str = ""
-    devices: str = ""
 
     @property
     def is_whole_device(self) -> bool:
@@ -233,7 +232,6 @@ class Profile:
                 singular,
                 unit=block.get("unit", ""),
                 listed=block.get("listed", True),
-                devices="" if kind == SHARES else data.get("devices") or "",
             )
 
         shared = f"shared {self.singular}"
@@ -258,9 +256,15 @@ class Catalog:
         self._own = profiles
         self.profiles = {name: Profile(name, _complete(name, profiles)) for name in profiles}
         self._rows: dict[str, DeviceResource | None] = {}
+        self._devices: dict[str, set[str]] = {}  # memory or cores -> the devices that they are of
         for profile in self.profiles.values():
             for row in profile.resources():
                 self._rows.setdefault(row.resource, row)
+            for backend in profile.backends.values():
+                for part in filter(None, (backend.memory, backend.cores)):
+                    self._devices.setdefault(part.resource, set()).update(
+                        [backend.devices.resource] if backend.devices else []
+                    )
 
     def with_profiles(self, profiles: Mapping[str, Mapping[str, Any]]) -> Catalog:
         """The catalog with further profiles; one of a name that is known changes what it says of it, no more."""
@@ -280,7 +284,7 @@ class Catalog:
         Where a backend shares devices, a pod that names neither memory nor cores has the device to itself.
         """
         found = [(row, amount) for resource, amount in amounts.items() if (row := self.row(resource))]
-        shared = {row.devices for row, amount in found if row.devices and amount}
+        shared = set().union(*(self._devices.get(row.resource, ()) for row, amount in found if amount))
         return [(_as_requested(row, row.resource in shared), amount) for row, amount in found]
 
     def taints(self) -> frozenset[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What administrators declare in gpuctl-system: pools, each in a ConfigMap, and profiles of accelerators in another one.
+"""What administrators declare in gpuctl-system: pools, each in a ConfigMap, and profiles of accelerators in another.
 
 The scheduler uses the labels of the nodes; a pool's ConfigMap records what the labels should be, and what hardware the
 nodes have. Read one with ``kubectl get configmap pool-<name> -n gpuctl-system -o yaml``.
@@ -29,7 +29,7 @@ from ..labels import (
     is_managed,
     pool_config_map_name,
 )
-from ..manifest.load import ManifestErrors, MissingLibrary, load_profiles
+from ..manifest.load import ManifestErrors, load_profiles
 from ..manifest.problems import abridged, number_of
 
 
@@ -165,6 +165,9 @@ class Declared:
         return replace(found.hardware, types=frozenset(filter(None, found.nodes.values())))
 
 
+_WHERE = f"ConfigMap {ACCELERATORS_CONFIG_MAP} in namespace {SYSTEM_NAMESPACE}"
+
+
 def declared_in(config_maps: Iterable[Mapping[str, Any]]) -> Declared:
     """What the ConfigMaps of gpuctl-system declare. A profile that cannot be used is left out, with a problem."""
     config_maps = list(config_maps)
@@ -174,8 +177,11 @@ def declared_in(config_maps: Iterable[Mapping[str, Any]]) -> Declared:
             for key, text in sorted((config_map.get("data") or {}).items()):
                 try:
                     profiles = profiles.with_profiles(load_profiles([(key, text)]))
-                except (ManifestErrors, MissingLibrary, ProfileError) as problem:
-                    problems.append(f"ConfigMap {ACCELERATORS_CONFIG_MAP} in namespace {SYSTEM_NAMESPACE}: {problem}")
+                except ManifestErrors as problem:
+                    problems.append(f"{_WHERE}, {problem.errors[0]} The accelerator is left out.")
+                except ProfileError as problem:
+                    text = f"accelerator {problem.name}: {problem}. Correct it. It is left out."
+                    problems.append(f"{_WHERE}, {key}: {text}")
     return Declared(declarations_in(config_maps), profiles, tuple(problems))
 
 

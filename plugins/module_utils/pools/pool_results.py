@@ -56,7 +56,7 @@ def _fields(declaration: Declaration | None) -> dict[str, str]:
 
 
 def _hardware(declaration: Declaration) -> dict[str, str]:
-    shown = {}
+    shown: dict[str, str] = {}
     for name, value in hardware_fields(declaration.hardware).items():
         entries = {f"{name}.{key}": text for key, text in value.items()} if isinstance(value, dict) else {name: value}
         shown |= entries
