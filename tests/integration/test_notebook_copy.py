@@ -70,7 +70,10 @@ def test_a_missing_notebook(ansible: Ansible):
     ("variables", "words"),
     [
         ({"remote": ""}, "Missing variable: gpuctl_remote. Add -e gpuctl_remote="),
-        ({"direction": "sideways"}, "gpuctl_direction: unknown value: sideways. Use one of: to_notebook, from_notebook."),
+        (
+            {"direction": "sideways"},
+            "gpuctl_direction: unknown value: sideways. Use one of: to_notebook, from_notebook.",
+        ),
         ({"namspace": "team-a"}, "Unknown variable: gpuctl_namspace. Did you mean gpuctl_namespace?"),
     ],
     ids=["nowhere", "sideways", "misspelled"],

@@ -55,8 +55,8 @@ def _no_job_message(client: Client, job: JobId) -> str:
     message = f"job {name} not found in namespace {namespace}"
     namespaces = _namespaces_with(client, name)
     if namespaces:
-        return f"{message}. It exists in {' and '.join(namespaces)}: set namespace."
-    return f"{message}. gpuctl_job_info lists the jobs. A finished training is removed after a day, with its logs."
+        return f"{message}. It exists in {' and '.join(namespaces)}: set O(namespace)."
+    return f"{message}. M(gpuctl_job_info) lists the jobs. A finished training is removed after a day, with its logs."
 
 
 def _namespaces_with(client: Client, name: str) -> list[str]:
