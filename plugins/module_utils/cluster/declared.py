@@ -103,7 +103,7 @@ def _problem(pool: str, odd: list[int]) -> str:
     return (
         f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {number_of(len(odd), 'line')} of nodes cannot be read: "
         f"{abridged([str(number) for number in odd], 5)}. Correct them to NODE: GPU-TYPE with kubectl edit configmap "
-        f"{name} --namespace {SYSTEM_NAMESPACE}, or declare the pool again with gpuctl_pool."
+        f"{name} --namespace {SYSTEM_NAMESPACE}, or declare the pool again with M(gpuctl_pool)."
     )
 
 
@@ -144,7 +144,7 @@ def _hardware_problem(pool: str) -> str:
     name = pool_config_map_name(pool)
     return (
         f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {HARDWARE} cannot be read. Declare the pool again with "
-        f"gpuctl_pool."
+        f"M(gpuctl_pool)."
     )
 
 
