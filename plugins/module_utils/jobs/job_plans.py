@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.declared import Declared, read_declared
+from ..cluster.declared import Declared, know_accelerators, read_declared
 from ..cluster.lookup import job_names, job_of_pod
 from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
 from ..cluster.related import is_unfinished
@@ -290,6 +290,7 @@ def _live_jobs(task: Task[JobOptions], objects: ByJob, reads_pods: bool) -> dict
     }
     admissions = read_admissions(client, queued)
     pods = read_pods(client, live) if reads_pods else {}
+    know_accelerators(client, task.warn, (pod["spec"] for found in pods.values() for pod in found))
     return {
         job: replace(found, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, found in live.items()
     }
