@@ -122,6 +122,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import redact
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import as_unsafe
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         except ImportError as problem:
             raise AnsibleParserError(f"{path}: {missing_library(str(problem.name))}") from problem
         except KubeError as problem:
-            raise AnsibleParserError(f"{path}: {printable(str(redact(str(problem), secrets)))}") from None
+            raise AnsibleParserError(f"{path}: {printable(worded(str(redact(str(problem), secrets))))}") from None
         task.warn_of_odd_objects()
         chosen = [node for node in nodes if params["all_nodes"] or node.has_gpus]
         for node in chosen:

@@ -119,8 +119,7 @@ class Ownership:
         created = workload["metadata"].get("creationTimestamp", "an unknown time")
         return (
             f"it belongs to somebody else: {submitter_title(workload)}, since {created}. This task runs as "
-            f"{self.submitter.title}. Ask them, or set takeover to true (gpuctl_takeover=true in playbooks) to change "
-            f"it all the same."
+            f"{self.submitter.title}. Ask them, or use O(takeover=true) to change it all the same."
         )
 
     def signed(self, plan: Plan) -> Plan:
