@@ -85,15 +85,15 @@ def _avoids_pools(pod: Object) -> bool:
 
 
 def _empty_pool(place: str, nodes: Sequence[Node]) -> Shortage:
+    if not nodes:
+        return Shortage("the cluster has no nodes", lasting=True)
     pools = sorted({node.pool for node in nodes} - {DEFAULT_POOL})
     existing = f"existing pools: {_enumerate(pools)}" if pools else "no pools exist"
     if place == f"pool {DEFAULT_POOL}" and pools:
         return Shortage("it names no pool, and every node is in one", f"Set resources.pool ({existing})", True)
-    if place.startswith("pool "):
-        meant = _did_you_mean(nearest(place.removeprefix("pool "), pools))
-        hint = f"{meant}Correct resources.pool ({existing}), or add nodes to the pool with gpuctl_pool"
-        return Shortage(f"{place} has no nodes", hint, True)
-    return Shortage(f"{place} has no nodes", lasting=True)
+    meant = _did_you_mean(nearest(place.removeprefix("pool "), pools))
+    hint = f"{meant}Correct resources.pool ({existing}), or add nodes to the pool with gpuctl_pool"
+    return Shortage(f"{place} has no nodes", hint, True)
 
 
 def _unknown_type(wanted: str, nodes: Sequence[Node], place: str) -> Shortage:

@@ -90,16 +90,17 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
 def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: list[Plan]) -> list[Blocker]:
     """Warn of what is odd in the manifests of the jobs that change, and of what cannot work in the cluster.
 
-    With ``strict``, a blocker for each instead. Unchanged jobs do not repeat their warnings at every run.
+    With ``strict``, the mistakes among that are blockers instead. Unchanged jobs do not repeat their warnings at every
+    run.
     """
-    changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
     options = task.options
+    changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
     found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
-    if options.strict:
-        return [(plan, text) for job, plan in changed for text in (*job.warnings, *found.get(job.id, ()))]
-    for text in (*(text for job, _plan in changed for text in job.warnings), *grouped(found)):
+    warnings = [text for job, _plan in changed for text in (*job.warnings, *(() if options.strict else job.mistakes))]
+    for text in (*warnings, *(() if options.strict else grouped(found))):
         task.warn(text)
-    return []
+    mistakes = [(plan, text) for job, plan in changed for text in (*job.mistakes, *found.get(job.id, ()))]
+    return mistakes if options.strict else []
 
 
 def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob, ledger: LedgerStore) -> list[Plan]:

@@ -25,6 +25,7 @@ JOB_KINDS = ("training", "inference", "notebook", "compute")
 class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
+    ``warnings`` are advice about what is built, ``mistakes`` what is probably wrong in the manifest.
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
     ``origin`` is where the manifest is from. ``declared`` has ``pool`` and ``quota`` where manifests of these kinds,
     for the pool and the namespace of the job, are among those of the task.
@@ -36,6 +37,7 @@ class SelectedJob:
     objects: tuple[dict[str, Any], ...] = ()
     priority_class: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
     manifest: str | None = None
     former_manifests: tuple[str, ...] = ()
     origin: str = ""
@@ -109,7 +111,8 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
                 model.kind,
                 tuple(built.objects),
                 built.priority_class,
-                (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)),
+                tuple(f"{document.origin}: {text}" for text in built.warnings),
+                document.warnings,
                 digest_of(model) if isinstance(model, Training) else None,
                 former_digests_of(model) if isinstance(model, Training) else (),
                 str(document.origin),
