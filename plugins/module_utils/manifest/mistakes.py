@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from ..quantity import parse
 from ..redaction import secrets_among
 from .full_width import full_width, has_quotes_only
 from .models import Compute, Inference, JobManifest, Manifest, Notebook, Quota
+from .ports import port_mistake
 from .reader import Loc, ParsedManifest
 
 _MEBIBYTE = 1024**2
 _LINE = ("command", "args")
-# Of vLLM, SGLang, Uvicorn, Jupyter, Streamlit, Triton and most others.
-_PORT = re.compile(r"(?:^|\s)(--(?:(?:http|server)[-_.]|(?:Server|Notebook)App\.)?port[=\s]\s*(\d{1,5}))(?![\w.])")
 
 
 def warn_of_mistakes(manifest: Manifest, parsed: ParsedManifest) -> None:
@@ -32,8 +30,8 @@ def _mistakes(manifest: Manifest) -> Iterator[tuple[Loc, str]]:
     if isinstance(manifest, JobManifest):
         yield from _plain_tokens(manifest)
         yield from _full_width_words(manifest)
-    if isinstance(manifest, (Inference, Notebook, Compute)):
-        yield from _another_port(manifest)
+    if isinstance(manifest, (Inference, Notebook, Compute)) and (text := port_mistake(manifest)):
+        yield ("environment", "command" if manifest.environment.command else "args"), text
 
 
 def _amounts_of_bytes(manifest: Manifest) -> Iterator[tuple[Loc, str | None]]:
@@ -79,13 +77,3 @@ def _full_width_words(manifest: JobManifest) -> Iterator[tuple[Loc, str]]:
     for loc, text in texts:
         if text and not has_quotes_only(text) and (problem := full_width(text, shown=False)):
             yield loc, f"{problem[0]}. {problem[1]}."
-
-
-def _another_port(manifest: Any) -> Iterator[tuple[Loc, str]]:
-    port, environment = manifest.service.port, manifest.environment
-    found = _PORT.findall(" ".join([*environment.command, *environment.args]))
-    if found and all(int(number) != port for _flag, number in found):
-        flag, number = found[0]
-        place = "command" if environment.command else "args"
-        text = f"the command listens on port {number} ({flag}), but service.port is {port}, which nothing answers"
-        yield ("environment", place), f"{text}. Set service.port to {number}, or the flag to {port}."

@@ -192,7 +192,7 @@ def test_a_pool_and_a_quota_among_the_manifests_may_be_about_to_be_written(clust
     quota = {"kind": "quota", "quota": {"name": "teams"}, "users": {"default": {"gpu": 99}}}
     wanted = manifest("y", resources={"pool": "new", "node_count": 10})
     assert run(cluster, wanted, pool, quota, strict=True)[1] == []
-    with pytest.raises(PlansRejected, match="pool new has no nodes(?s:.*)at most 9 allowed"):
+    with pytest.raises(PlansRejected, match=r"pool new has no nodes(?s:.*)at most 9 allowed"):
         run(cluster, wanted, pool, quota, strict=True, check_mode=False)
 
 

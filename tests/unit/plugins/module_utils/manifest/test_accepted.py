@@ -42,10 +42,10 @@ TOKEN = "hf_" + "a" * 30
 COMMA, TWO = "\uff0c", "\uff12"
 
 
-def port(flag: str, number: int) -> str:
+def port(published: int, option: str) -> str:
     return (
-        f"the command listens on port {number} ({flag}), but service.port is 8000, which nothing answers. Set "
-        f"service.port to {number}, or the flag to 8000."
+        f"service.port is {published}, but the command has {option}. If the server listens there, set service.port to "
+        f"that port. Otherwise, nothing answers at access_urls."
     )
 
 
@@ -95,22 +95,30 @@ WARNINGS = [
     ("a password from elsewhere", {"set": {"environment": "{image: a, env: {URL: 'db://u:$(PASSWORD)@host/'}}"}}, []),
     (
         "another port than the command has",
-        {"kind": "inference", "set": {"environment": "{image: a, command: [vllm, serve, --port, 9000]}"}},
-        [f"environment.command: {port('--port 9000', 9000)}"],
+        {"kind": "inference", "set": {"environment": "{image: a, command: [vllm, serve, /models, --port, 9000]}"}},
+        [f"environment.command: {port(8000, '--port 9000')}"],
     ),
     (
-        "another port in a script in args",
-        {"kind": "compute", "set": {"environment": "{image: a, args: [-c, 'exec web --server.port=9001 --a b']}"}},
-        [f"environment.args: {port('--server.port=9001', 9001)}"],
+        "a notebook that listens on another port",
+        {"kind": "notebook", "set": {"environment": "{image: a, command: [jupyter], args: [--ServerApp.port=9999]}"}},
+        [f"environment.command: {port(8888, '--ServerApp.port=9999')}"],
     ),
     (
-        "several ports, one of which is the Service's",
-        {"kind": "inference", "set": {"environment": "{image: a, command: [a --port 9000 & b --port 8000]}"}},
+        "a shell line in args that binds another port",
+        {"kind": "compute", "set": {"environment": "{image: a, args: [-c, exec gunicorn -b 0.0.0.0:5000 app]}"}},
+        [f"environment.args: {port(8000, '-b 0.0.0.0:5000')}"],
+    ),
+    (
+        "one of several ports is published",
+        {"kind": "compute", "set": {"environment": "{image: a, command: [sh, -c, \"a --port=1 & b --port '8000'\"]}"}},
         [],
     ),
     (
-        "ports of something else, and those of a variable",
-        {"kind": "inference", "set": {"environment": "{image: a, command: [a, --master-port, 1, --port, $(PORT)]}"}},
+        "other ports than that of the server",
+        {
+            "kind": "inference",
+            "set": {"environment": "{image: a, args: [--x-port, 9, --master_port=2, --port=$A]}"},
+        },
         [],
     ),
     (
