@@ -380,7 +380,7 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[No
     if claim:
         return missing_claim(f"pod {name}", claim[1], pod["metadata"]["namespace"])
     about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
-    shortage = shortage_of(pod, nodes) if nodes is not None and not about_claims else None
+    shortage = shortage_of(pod, nodes, message) if nodes is not None and not about_claims else None
     if not shortage:
         text = f"pod {name} cannot be scheduled: {message or 'the scheduler gave no reason'}"
         lasting = nodes is None and _NO_NODE_MATCHES.search(message) is not None

@@ -139,7 +139,7 @@ class Plan:
     manifest's; None if a job is deleted by name and does not exist. ``blocker`` says why the plan cannot be applied; it
     then has no steps. ``held_gpus`` is the number of GPUs that the job's pods hold (for a pause). ``manifest`` is the
     digest by which the ledger knows a training. ``kept`` says why a running training keeps an outdated spec, ``stops``
-    what a recreation stops (see jobs/interruption.py).
+    what a recreation stops (see jobs/interruption.py), and ``missing`` that there is no job of that name.
     """
 
     name: str
@@ -153,6 +153,7 @@ class Plan:
     ended: Completion | None = None
     kept: str = ""
     stops: str = ""
+    missing: str = ""
 
     @property
     def action(self) -> Action:
