@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..accelerators import ACCELERATORS, whole_devices
+from ..accelerators import catalog, whole_devices
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL
 from ..manifest.problems import enumerated, nearest
-from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_resources, gibibytes
-from .pod_requests import pod_requests
+from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
 
 Object = Mapping[str, Any]
 
@@ -62,7 +61,7 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
         return _all_tainted(pod, labelled, place)
     if len(members) < len(labelled):
         place = f"{place} whose taints it tolerates"
-    requests = pod_requests(pod, counted_resources())
+    requests = {resource: amount for resource, amount in counted_requests(pod).items() if _is_listed(resource)}
     return (
         _larger_than_any(requests, members, place, pod)
         or _too_much_together(requests, members, place)
@@ -96,7 +95,7 @@ def _empty_pool(place: str, nodes: Sequence[Node]) -> Shortage:
     if place == f"pool {DEFAULT_POOL}" and pools:
         return Shortage("it names no pool, and every node is in one", f"Set resources.pool ({existing})", True)
     meant = _did_you_mean(nearest(place.removeprefix("pool "), pools))
-    hint = f"{meant}Correct resources.pool ({existing}), or add nodes to the pool with gpuctl_pool"
+    hint = f"{meant}Correct resources.pool ({existing}), or add nodes to the pool with M(gpuctl_pool)"
     return Shortage(f"{place} has no nodes", hint, True)
 
 
@@ -107,7 +106,7 @@ def _unknown_type(wanted: str, nodes: Sequence[Node], place: str) -> Shortage:
         hint = f"{meant}Available GPU types: {_enumerate(types)}. Correct resources.gpu-type, or remove it"
         return Shortage(f"GPU type {wanted} not found in {place}", hint, True)
     text = f"GPU type {wanted} not found in {place}, where no node has the label {GPU_TYPE}"
-    return Shortage(text, "Remove resources.gpu-type, or set the label with gpuctl_pool or gpuctl_node_label", True)
+    return Shortage(text, "Remove resources.gpu-type, or set the label with M(gpuctl_pool,gpuctl_node_label)", True)
 
 
 def _did_you_mean(word: str | None) -> str:
@@ -155,7 +154,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
 
 def _all_tainted(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
     keys = sorted({taint.key for node in nodes for taint in _untolerated(node, pod)})
-    if keys in [[row.taint] for row in ACCELERATORS.values()]:
+    if len(keys) == 1 and keys[0] in catalog().taints():
         text = f"the nodes of {place} only accept jobs that use GPUs (taint {keys[0]})"
         return Shortage(text, "Set resources.pool to a pool with other nodes", lasting=True)
     # Not lasting: maintenance and driver upgrades set taints and remove them.
@@ -182,8 +181,7 @@ def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: 
         )
         needs, most = _needs(resource, requests[resource]), _at_most(resource, largest)
         text = f"{needs}, but the largest node of {place} has {most}"
-        field = ACCELERATORS[resource].documented if resource in ACCELERATORS else resource
-        return Shortage(text, f"Lower resources.{field}{spread}", lasting=True)
+        return Shortage(text, f"Lower resources.{_field(resource)}{spread}", lasting=True)
     return None
 
 
@@ -194,7 +192,7 @@ def _too_much_together(requests: Mapping[str, int], nodes: Sequence[Node], place
     needed = [key for key in requests if requests[key]]
     needs = _enumerate([_amount(key, requests[key], math.ceil) for key in needed])
     text = f"it needs {needs} on one node, and no node of {place} is that large"
-    fields = _enumerate([f"resources.{ACCELERATORS[key].documented if key in ACCELERATORS else key}" for key in needed])
+    fields = _enumerate([f"resources.{_field(key)}" for key in needed])
     # A node whose device plugin restarts lists 0 for a while.
     lasting = not any(node.gpu_type and not node.gpu_total for node in nodes)
     return Shortage(text, f"Lower one of {fields}, or set resources.pool to another pool", lasting)
@@ -255,9 +253,21 @@ _UNAVAILABLE = {MAINTAINING: "cordoned", FAULTY: "not ready"}
 
 
 def _noun(resource: str) -> str:
-    if resource in ACCELERATORS:
-        return ACCELERATORS[resource].noun
+    if row := catalog().row(resource):
+        return row.noun
     return "CPU" if resource == "cpu" else "memory"
+
+
+def _is_listed(resource: str) -> bool:
+    """Whether nodes list it, and not only the extender of a scheduler counts it."""
+    row = catalog().row(resource)
+    return row is None or row.listed
+
+
+def _field(resource: str) -> str:
+    """The field of ``resources`` in a manifest."""
+    row = catalog().row(resource)
+    return row.documented if row else resource
 
 
 def _needs(resource: str, number: int) -> str:
@@ -270,8 +280,8 @@ def _at_most(resource: str, number: int) -> str:
 
 
 def _amount(resource: str, number: int, rounded: Callable[[float], float]) -> str:
-    if resource in ACCELERATORS:
-        return ACCELERATORS[resource].text(number)
+    if row := catalog().row(resource):
+        return row.text(number)
     return f"{cores(number)} CPU" if resource == "cpu" else f"{gibibytes(number, rounded)} of memory"
 
 

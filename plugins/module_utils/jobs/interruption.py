@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from ..accelerators import ACCELERATORS, whole_devices
-from ..cluster.pod_requests import pod_requests
+from ..accelerators import whole_devices
+from ..cluster.nodes import counted_requests
 from ..cluster.read import read_pods
 from ..cluster.related import is_unfinished, own_pods
 from ..cluster.status import pods_ready, status_of
@@ -62,18 +62,13 @@ def refusal(plan: Plan) -> str:
     because = ""
     if paths := plan.steps[0].immutable:
         because = f" (Kubernetes cannot change {', '.join(paths)} in place)"
-    return (
-        f"recreating it stops {plan.stops}{because}. Set recreate to true (gpuctl_recreate=true in playbooks) to "
-        f"recreate it all the same."
-    )
+    return f"recreating it stops {plan.stops}{because}. Use O(recreate=true) to recreate it all the same."
 
 
 def held_gpus(pods: Iterable[Object]) -> int:
     """GPUs held by pods: none by a pod that has no node yet or has finished."""
     return sum(
-        whole_devices(pod_requests(pod, ACCELERATORS))
-        for pod in pods
-        if pod["spec"].get("nodeName") and is_unfinished(pod)
+        whole_devices(counted_requests(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod)
     )
 
 

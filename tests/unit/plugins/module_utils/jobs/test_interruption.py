@@ -126,7 +126,7 @@ def test_all_that_would_be_stopped_are_named_before_anything_is_written(running:
     assert [line.partition(":")[0] for line in lines] == [f"training {name} in namespace default" for name in "ab"]
     assert "recreating it stops a training that has run for " in lines[0]
     assert " s on 4 GPUs (Kubernetes cannot change spec.template.spec.containers[main].image in place). " in lines[0]
-    assert lines[0].endswith("Set recreate to true (gpuctl_recreate=true in playbooks) to recreate it all the same.")
+    assert lines[0].endswith("Use O(recreate=true) to recreate it all the same.")
     assert last == "Nothing was changed."
     assert [uid(running, name) for name in ("a", "b", "waiting")] == before
 
