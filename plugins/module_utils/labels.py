@@ -14,6 +14,7 @@ SYSTEM_NAMESPACE = "gpuctl-system"  # where pools are declared
 DEFAULT_POOL = "default"
 RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
 POOLS_LEASE = "pools"  # the Lease that serializes changes of pools
+PULL_SECRET = "gpuctl-registry"  # the Secret of a namespace with the credentials of image registries
 LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its trainings
 
 # Of a namespace: the level that the API server enforces on its pods, and of which it warns when a workload is written.

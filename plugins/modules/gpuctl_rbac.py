@@ -41,12 +41,20 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  kind:
+    description:
+      - What O(name) is the name of. Users and groups are those that the authentication of the API server gives, such as OpenID Connect
+        or client certificates. Kubernetes has no objects for them, so that their names cannot be checked.
+    type: str
+    choices: [service_account, user, group]
+    default: service_account
+    version_added: 1.1.0
   name:
-    description: Name of the service account.
+    description: Name of the service account, user or group.
     type: str
     required: true
   namespace:
-    description: Namespace of the service account.
+    description: Namespace of the service account. Ignored for users and groups.
     type: str
     default: gpuctl-system
   level:

@@ -7,8 +7,10 @@ module with them and compares them with the requests that were sent.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from .. import labels
 from ..jobs.objects.job_objects import Object, sparse
@@ -26,6 +28,24 @@ _ADMINISTER_JOBS, _ADMINISTER_POOLS = "administer-jobs", "administer-pools"
 _GROUP = "rbac.authorization.k8s.io"
 
 
+USER, GROUP = "User", "Group"
+
+
+class Subject(NamedTuple):
+    """Who has access. Of users and groups, Kubernetes has no objects: their names come from its authentication."""
+
+    kind: str
+    name: str
+    namespace: str = ""  # of a service account
+
+    @property
+    def user(self) -> str | None:
+        """The name of the user; None for a group."""
+        if self.kind == SERVICE_ACCOUNT.kind:
+            return f"system:serviceaccount:{self.namespace}:{self.name}"
+        return self.name if self.kind == USER else None
+
+
 def account(name: str, namespace: str) -> Object:
     """The service account."""
     return _named(SERVICE_ACCOUNT, name, namespace)
@@ -37,10 +57,8 @@ def cluster_roles(level: str) -> list[Object]:
     return [{**_named(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
 
 
-def bindings(
-    name: str, namespace: str, level: str, namespaces: Sequence[str] | None, jobs: Iterable[str]
-) -> list[Object]:
-    """The bindings of an account to a level, in the given namespaces or in the whole cluster (None).
+def bindings(subject: Subject, level: str, namespaces: Sequence[str] | None, jobs: Iterable[str]) -> list[Object]:
+    """The bindings of a subject to a level, in the given namespaces or in the whole cluster (None).
 
     ``jobs`` are those that may have jobs, of the given namespaces or of all.
     """
@@ -54,36 +72,35 @@ def bindings(
     if level == ADMINISTER:
         places.append((_ADMINISTER_POOLS, labels.SYSTEM_NAMESPACE))
     places += [(_IN_JOBS[level], place) for place in jobs]
-    return [_binding(_subject(name, namespace), role, place) for role, place in places]
+    return [_binding(subject, role, place) for role, place in places]
 
 
 def bindings_in_new_namespace(binding: Object, namespace: str) -> list[Object]:
-    """What the accounts of a ClusterRoleBinding get in a new namespace, if it binds them to a level."""
+    """What the subjects of a ClusterRoleBinding get in a new namespace, if it binds them to a level."""
     role = next((_IN_JOBS[level] for level in LEVELS if binding["roleRef"]["name"] == role_name(level)), None)
-    return [_binding(_subject(*account), role, namespace) for account in accounts_of(binding) if role]
+    return [_binding(subject, role, namespace) for subject in subjects_of(binding) if role]
 
 
-def accounts_of(binding: Object) -> list[tuple[str, str]]:
-    """Name and namespace of the service accounts of a binding."""
-    subjects = binding.get("subjects") or ()
-    return [(each["name"], each.get("namespace", "")) for each in subjects if each["kind"] == SERVICE_ACCOUNT.kind]
+def subjects_of(binding: Object) -> list[Subject]:
+    """The subjects of a binding."""
+    return [Subject(each["kind"], each["name"], each.get("namespace", "")) for each in binding.get("subjects") or ()]
 
 
-def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[tuple[str, str], tuple[str, str], str]]:
-    """An account that submits, another whose pods it can thereby run, and a role that only that one has.
+def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[Subject, Subject, str]]:
+    """A subject that submits, an account whose pods it can thereby run, and a role that only that one has.
 
     Whoever creates pods in a namespace can run them as any service account of it.
     """
-    held: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
+    held: dict[Subject, set[tuple[str, str | None]]] = defaultdict(set)
     for binding in found:
-        for each in accounts_of(binding):
+        for each in subjects_of(binding):
             held[each].add((binding["roleRef"]["name"], binding["metadata"].get("namespace")))
     for one, own in held.items():
         submits = {place for role, place in own if role == role_name(SUBMIT)}
         harmless = {(role_name(role), place) for role in (READ, _LOGS, SUBMIT) for place in submits}
         for other, others in held.items():
             more = sorted(role for role, place in others - own - harmless if role != role_name(_SUBMIT_CLUSTER))
-            if other != one and other[1] in submits and more:
+            if other != one and other.namespace in submits and more:
                 yield one, other, more[0]
 
 
@@ -92,19 +109,25 @@ def role_name(level: str) -> str:
     return f"gpuctl-{level}"
 
 
-def _subject(name: str, namespace: str) -> Object:
-    return {"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": namespace}
-
-
-def _binding(subject: Object, role: str, place: str | None) -> Object:
+def _binding(subject: Subject, role: str, place: str | None) -> Object:
     # The level is in the name because the role of a binding cannot change (RBAC validation, "cannot change roleRef").
-    # Accounts and namespaces have no colon in their names, so two accounts never have a binding of the same name.
-    name = f"{role_name(role)}:{subject['namespace']}:{subject['name']}"
+    # Names of accounts and namespaces have no colon and no capital, so two subjects never share the name of a binding.
+    if subject.kind == SERVICE_ACCOUNT.kind:
+        name = f"{role_name(role)}:{subject.namespace}:{subject.name}"
+        reference = {"kind": subject.kind, "name": subject.name, "namespace": subject.namespace}
+    else:
+        name = f"{role_name(role)}:{subject.kind}:{_path_segment(subject.name)}"
+        reference = {"apiGroup": _GROUP, "kind": subject.kind, "name": subject.name}
     return {
         **_named(ROLE_BINDING if place else CLUSTER_ROLE_BINDING, name, place),
         "roleRef": {"apiGroup": _GROUP, "kind": CLUSTER_ROLE.kind, "name": role_name(role)},
-        "subjects": [subject],
+        "subjects": [reference],
     }
+
+
+def _path_segment(name: str) -> str:
+    """The name of a user or group as part of a URL path; RBAC names may not have ``/`` and ``%`` in particular."""
+    return re.sub(r"[^A-Za-z0-9._@:-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
 
 
 def _named(resource: Resource, name: str, namespace: str | None = None) -> Object:
@@ -158,8 +181,17 @@ _ADMINISTER_PERMISSIONS: _Permissions = (
     ),
 )
 
-# The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system
-_ACCOUNT_PERMISSIONS: _Permissions = (("get create patch delete", "serviceaccounts"),)
+# The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system; gpuctl_kubeconfig
+_ACCOUNT_PERMISSIONS: _Permissions = (
+    ("get create patch delete", "serviceaccounts"),
+    ("create", "serviceaccounts/token"),
+)
+
+# gpuctl_workspace; its Secret is below, by name.
+_WORKSPACE_PERMISSIONS: _Permissions = (
+    ("get create patch delete", "persistentvolumeclaims"),
+    ("create", "secrets"),
+)
 
 # The declarations of pools; their Lease is below, by name.
 _POOL_PERMISSIONS: _Permissions = (
@@ -174,7 +206,7 @@ _PERMISSIONS = {
     SUBMIT: _SUBMIT_PERMISSIONS,
     _SUBMIT_CLUSTER: _CLUSTER_PERMISSIONS,
     ADMINISTER: _ADMINISTER_PERMISSIONS,
-    _ADMINISTER_JOBS: (*_SUBMIT_PERMISSIONS, *_ACCOUNT_PERMISSIONS),
+    _ADMINISTER_JOBS: (*_SUBMIT_PERMISSIONS, *_ACCOUNT_PERMISSIONS, *_WORKSPACE_PERMISSIONS),
     _ADMINISTER_POOLS: _POOL_PERMISSIONS,
 }
 _ROLES = {READ: (READ, _LOGS), SUBMIT: (SUBMIT, _SUBMIT_CLUSTER)}
@@ -194,6 +226,8 @@ def _rules(part: str) -> list[Object]:
     rules = [_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
     if part == _ADMINISTER_POOLS:
         rules.append(_rule("coordination.k8s.io", ["leases"], ("get", "patch"), [labels.POOLS_LEASE]))
+    if part == _ADMINISTER_JOBS:
+        rules.append(_rule("", ["secrets"], ("get", "patch", "delete"), [labels.PULL_SECRET]))
     if part == ADMINISTER:
         classes = [labels.priority_class_name(priority) for priority in PRIORITIES]
         rules.append(_rule("scheduling.k8s.io", ["priorityclasses"], ("get", "create", "patch", "delete"), classes))
