@@ -41,14 +41,14 @@ options:
           Required if O(state=present).
         type: str
       storage_class:
-        description: Storage class that provides the volume. The default is that of the cluster. It cannot be changed later.
+        description: Storage class that provides the volume. A new claim gets that of the cluster by default. It cannot be changed
+          later.
         type: str
       access_mode:
-        description: How nodes may mount the volume. It cannot be changed later. Many storage classes offer only V(ReadWriteOnce), with
-          which all pods that use the claim have to run on one node.
+        description: How nodes may mount the volume. A new claim gets V(ReadWriteMany) by default. It cannot be changed later. Many
+          storage classes offer only V(ReadWriteOnce), with which all pods that use the claim have to run on one node.
         type: str
         choices: [ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod]
-        default: ReadWriteMany
   registry:
     description:
       - Credentials of image registries, for the Secret C(gpuctl-registry). They are written into the Secret and nowhere else, and

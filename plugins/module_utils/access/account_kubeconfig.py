@@ -174,9 +174,15 @@ def _issue(task: Task[KubeconfigOptions]) -> _Credentials:
 
 def _warn_of_server(task: Task[KubeconfigOptions], server: str) -> None:
     if is_loopback(server):
-        task.warn(f"the kubeconfig works on this machine only, because its server is {server}. Set server.")
+        task.warn(
+            f"the kubeconfig works on this machine only, because its server is {server}. Set server "
+            f"(gpuctl_server in playbooks) to the URL that its owner uses."
+        )
     elif urlsplit(server).hostname == task.environ.get("KUBERNETES_SERVICE_HOST"):
-        task.warn(f"the kubeconfig works inside of the cluster only, because its server is {server}. Set server.")
+        task.warn(
+            f"the kubeconfig works inside of the cluster only, because its server is {server}. Set server "
+            f"(gpuctl_server in playbooks) to the URL that its owner uses."
+        )
 
 
 def _shown(text: str | None) -> dict[str, str | None]:

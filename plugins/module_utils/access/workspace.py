@@ -21,7 +21,7 @@ from ..quantity import QuantityError, parse
 from ..quotas.quota_objects import namespace as namespace_object
 from ..rbac.new_namespaces import grant_in_new_namespaces
 from ..task import ModuleSpec, Task, TaskFailed
-from .workspace_objects import data_claim, login, logins_of, pull_secret, registry_secrets
+from .workspace_objects import data_claim, login, logins_of, pull_secret, registry_secrets, with_former_choices
 
 Object = dict[str, Any]
 
@@ -33,7 +33,6 @@ _CLAIM_OPTIONS = {
     "access_mode": {
         "type": "str",
         "choices": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"],
-        "default": "ReadWriteMany",
     },
 }
 _REGISTRY_OPTIONS = {
@@ -91,12 +90,7 @@ def _desired(task: Task[WorkspaceOptions]) -> list[Object]:
     objects = []
     if options.claim is not None:
         errors += _claim_errors(options.claim, options.state)
-        claim = options.claim
-        objects.append(
-            data_claim(
-                options.namespace, claim["name"], str(claim["size"]), claim["access_mode"], claim["storage_class"]
-            )
-        )
+        objects.append(data_claim(options.namespace, options.claim))
     if options.registry is not None and options.state == "present":
         try:
             registries = _registries(options.registry)
@@ -162,7 +156,7 @@ def _plan_present(task: Task[WorkspaceOptions], desired: list[Object]) -> Plan:
                 f"{obj['kind']} {obj['metadata']['name']} in namespace {name} exists and does not belong to gpuctl. "
                 f"Delete it, or label it app.kubernetes.io/managed-by=runwhere.gpuctl. Nothing was changed."
             )
-        steps.append(step_for(obj, live))
+        steps.append(step_for(with_former_choices(obj, live), live))
     return Plan(name, name, "workspace", tuple(steps), (prerequisite,) if prerequisite else ())
 
 
@@ -188,7 +182,8 @@ def _explained(failure: ApplyFailed) -> str:
     """With what Kubernetes allows for a claim (ValidatePersistentVolumeClaimUpdate), where that is the matter."""
     text = str(failure)
     if "is immutable after creation" in text or "can not be less than" in text:
-        return f"{as_sentence(text)} A claim keeps its access mode and storage class, and only grows. Name another one."
+        hint = "A claim keeps its access mode and storage class, and grows once it is bound. Name another one."
+        return f"{as_sentence(text)} {hint}"
     return text
 
 

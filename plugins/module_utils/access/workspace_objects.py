@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import labels
+from ..jobs.objects.job_objects import sparse
 from ..kube.resources import PERSISTENT_VOLUME_CLAIM, SECRET, Resource
 
 Object = dict[str, Any]
@@ -16,11 +17,23 @@ Object = dict[str, Any]
 _CONFIG = ".dockerconfigjson"
 
 
-def data_claim(namespace: str, name: str, size: str, access_mode: str, storage_class: str | None) -> Object:
-    """The claim. Without a storage class, the cluster's default one provides the volume."""
-    chosen = {} if storage_class is None else {"storageClassName": storage_class}
-    spec = {"accessModes": [access_mode], "resources": {"requests": {"storage": size}}, **chosen}
-    return {**_named(PERSISTENT_VOLUME_CLAIM, name, namespace), "spec": spec}
+def data_claim(namespace: str, claim: Mapping[str, Any]) -> Object:
+    """The claim of the option of that name. Without a storage class, the cluster's default one provides the volume."""
+    chosen = {
+        "accessModes": claim["access_mode"] and [claim["access_mode"]],
+        "storageClassName": claim["storage_class"],
+    }
+    spec = {**sparse(chosen), "resources": {"requests": {"storage": str(claim["size"])}}}
+    return {**_named(PERSISTENT_VOLUME_CLAIM, claim["name"], namespace), "spec": spec}
+
+
+def with_former_choices(desired: Object, live: Object | None) -> Object:
+    """A claim whose unset options keep what it was created with: Kubernetes does not let that change."""
+    if desired["kind"] != PERSISTENT_VOLUME_CLAIM.kind:
+        return desired
+    former = (live or {"spec": {"accessModes": ["ReadWriteMany"]}})["spec"]
+    kept = {name: former[name] for name in ("accessModes", "storageClassName") if former.get(name)}
+    return {**desired, "spec": {**kept, **desired["spec"]}}
 
 
 def pull_secret(namespace: str, registries: Mapping[str, Mapping[str, str]]) -> Object:
