@@ -238,10 +238,10 @@ def test_the_password_stays_secret_in_a_module_process(ansible: Ansible, namespa
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({}, "No account specified. Set gpuctl_name to the name of the colleague."),
+        ({}, "Missing variable: gpuctl_name. Add -e gpuctl_name=alice."),
         (
             {"name": "a", "account_kind": "robot"},
-            "gpuctl_account_kind: unknown kind: robot. Use one of: service_account, user, group.",
+            "gpuctl_account_kind: unknown value: robot. Use one of: service_account, user, group.",
         ),
         (
             {"name": "a@b.c", "account_kind": "user"},

@@ -58,9 +58,7 @@ def logins_of(text: str) -> dict[str, dict[str, str]]:
     try:
         config = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(
-            "not the JSON of a docker config file. Run docker login, or set username and password."
-        ) from None
+        raise ValueError("is not a docker config file. Run docker login, or set username and password.") from None
     found = config.get("auths") if isinstance(config, dict) else None
     entries = {
         str(server): {name: value for name, value in entry.items() if isinstance(value, str)}
