@@ -105,7 +105,6 @@ from typing import TYPE_CHECKING, Any
 
 from ansible import constants as C
 from ansible.errors import AnsibleParserError
-from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.host_address import (
     is_dns_name,
@@ -118,6 +117,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
     connection_secrets,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import missing_library
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import NodeInfoOptions, select_nodes
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import redact
@@ -179,7 +179,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         try:
             nodes = select_nodes(task, slim_node)
         except ImportError as problem:
-            raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
+            raise AnsibleParserError(f"{path}: {missing_library(str(problem.name))}") from problem
         except KubeError as problem:
             raise AnsibleParserError(f"{path}: {printable(worded(str(redact(str(problem), secrets))))}") from None
         task.warn_of_odd_objects()

@@ -15,11 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from ansible.module_utils.basic import missing_required_lib
-
 from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
 from .kube.errors import KubeError
+from .libraries import missing_library
 from .manifest.problems import ManifestErrors, MissingLibrary
 from .manifest.secrets import shown_definition
 from .manifest.tree import half_of_a_character
@@ -172,9 +171,9 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
             finally:
                 task.warn_of_odd_objects()
     except MissingLibrary as problem:
-        return _failure(missing_required_lib(problem.name), exception=problem.traceback)
+        return _failure(missing_library(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
-        return _failure(missing_required_lib(str(problem.name)), exception=traceback.format_exc())
+        return _failure(missing_library(str(problem.name)), exception=traceback.format_exc())
     except TaskFailed as problem:
         return _failure(str(problem), **problem.result)
     except ManifestErrors as problem:

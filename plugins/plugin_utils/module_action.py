@@ -31,6 +31,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
     secret_variables,
     without_credentials,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import with_requirements_file
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import WORDING, Names
@@ -119,6 +120,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 result |= self._execute_module(
                     module_args=self._options(environment), task_vars=task_vars, wrap_async=wrap_async
                 )
+            if context.transport == "local" and result.get("failed") and isinstance(result.get("msg"), str):
+                result["msg"] = with_requirements_file(result["msg"])
         if self._task.no_log:
             censor_results(result)
         return result

@@ -105,7 +105,8 @@ class Ownership:
         environ = self._task.environ
         awx_user, awx_job = environ.get(AWX_USER), environ.get(AWX_JOB)
         kubernetes_user = self._task.client().user_name() if not awx_user else None
-        return Submitter(_user(), socket.gethostname(), kubernetes_user, awx_user, awx_job)
+        names = (text and text[:_LONGEST] for text in (kubernetes_user, awx_user, awx_job))
+        return Submitter(_user()[:_LONGEST], socket.gethostname()[:_LONGEST], *names)
 
     def refusal(self, workload: Mapping[str, Any]) -> str | None:
         """Why a live workload must not be changed. One without a record, as of version 1.0.0, belongs to nobody."""
