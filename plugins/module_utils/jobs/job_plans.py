@@ -13,13 +13,14 @@ from ..cluster.lookup import job_hint, job_of_pod
 from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
-from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
+from ..engine.dry_run import Blocker, block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import (
     WORKLOAD_KINDS,
     Action,
     Plan,
     Step,
     active_objects,
+    describe,
     plan_deletion,
     plan_job,
     starts_pods,
@@ -32,9 +33,11 @@ from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
 from ..namespaces import allowed_namespaces
 from ..task import Task
+from .interruption import refusal, with_interruptions
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
 from .objects.pod_levels import RESTRICTED, violations
+from .prechecks import grouped, precheck
 from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
@@ -82,15 +85,32 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             plan = ownership.signed(plan)
         plans.append(plan)
     plans = block_plans(plans, blockers, task.options.continue_on_error)
-    plans = _after_predecessors(task, _validated(task, plans))
+    plans = with_interruptions(_after_predecessors(task, _validated(task, plans)), client)
     if any(plan.changed for plan in plans):
         for problem in priority_class_problems(classes or {}):
             task.warn(problem)
-    for job, plan in zip(jobs, plans, strict=True):
-        if plan.changed:  # Unchanged jobs do not repeat their warnings at every run.
-            for warning in job.warnings:
-                task.warn(warning)
-    return plans
+    blockers = [] if task.options.recreate else [(plan, refusal(plan)) for plan in plans if plan.stops]
+    blockers += _warn_of_mistakes(task, jobs, plans)
+    for plan in plans if task.options.recreate else ():
+        if plan.stops:
+            task.warn(f"{describe(plan)}: recreating it stops {plan.stops}.")
+    return block_plans(plans, blockers, task.options.continue_on_error)
+
+
+def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: list[Plan]) -> list[Blocker]:
+    """Warn of what is odd in the manifests of the jobs that change, and of what cannot work in the cluster.
+
+    With ``strict``, the mistakes among that are blockers instead. Unchanged jobs do not repeat their warnings at every
+    run.
+    """
+    options = task.options
+    changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
+    found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
+    warnings = [text for job, _plan in changed for text in (*job.warnings, *(() if options.strict else job.mistakes))]
+    for text in (*warnings, *(() if options.strict else grouped(found))):
+        task.warn(text)
+    mistakes = [(plan, text) for job, plan in changed for text in (*job.mistakes, *found.get(job.id, ()))]
+    return mistakes if options.strict else []
 
 
 def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob, ledger: LedgerStore) -> list[Plan]:
