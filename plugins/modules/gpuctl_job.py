@@ -69,6 +69,9 @@ options:
   name:
     description:
       - Name of a job, as an alternative to a manifest. With O(state=present), O(replicas) is required.
+      - The name of one of its pods stands for the whole job, with a warning.
+      - If O(state=absent) and there is no such job, nothing changes. RV(results[].reason) and C(msg) say so, with the
+        nearest name.
       - Exactly one of O(src), O(definition) and O(name) is required.
     type: str
   kind:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.lookup import job_names, job_of_pod
+from ..cluster.lookup import job_hint, job_of_pod
 from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
@@ -31,7 +31,7 @@ from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
-from ..manifest.problems import nearest
+from ..namespaces import allowed_namespaces
 from ..task import Task
 from .interruption import refusal, with_interruptions
 from .ledger_store import LedgerStore
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 Transition = Callable[[LiveJob, "JobOptions"], Plan]
 CopyFinder = Callable[[Iterable[JobId]], Mapping[JobId, RestartCopy]]
 
-_NOT_FOUND = "job not found."
 _LISTED = "M(gpuctl_job_info) lists the jobs, and O(state=present) with a manifest creates one."
 
 
@@ -177,8 +176,8 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
         plans.append(plan)
     missing = [plan for plan in plans if not plan.steps]
     blockers += unmanaged_workloads(missing, client)
-    if task.options.name and missing and not blockers:  # A manifest names its job rightly; a person may not.
-        plans = [replace(plan, missing=f"{_NOT_FOUND}{_did_you_mean(client, plan)}") for plan in plans]
+    if task.options.name and missing and not blockers:
+        plans = [replace(plan, missing=_not_found(task, plan)) for plan in plans]
     return block_plans(plans, blockers, task.options.continue_on_error)
 
 
@@ -235,8 +234,7 @@ def plan_transition(
     taken = {(plan.namespace, plan.name) for plan, _text in unmanaged}
     for plan in missing:
         if (plan.namespace, plan.name) not in taken:
-            meant = _did_you_mean(task.client(), plan) if task.options.name else ""
-            blockers.append((plan, f"{_NOT_FOUND}{meant or f' {_LISTED}'}"))
+            blockers.append((plan, f"{_not_found(task, plan)} {_LISTED}"))
     blockers += unmanaged
     return _after_predecessors(task, _validated(task, block_plans(plans, blockers, task.options.continue_on_error)))
 
@@ -248,9 +246,11 @@ def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
             raise NamedByPod(job)
 
 
-def _did_you_mean(client: Client, plan: Plan) -> str:
-    meant = nearest(plan.name, job_names(client, [plan.namespace]))
-    return f" Did you mean {meant}?" if meant else ""
+def _not_found(task: Task[JobOptions], plan: Plan) -> str:
+    """Only a person misspells the option ``name``; a manifest names its job rightly."""
+    job = plan.namespace, plan.name
+    hint = job_hint(task.client(), job, allowed_namespaces(task)) if task.options.name else ""
+    return " ".join(filter(None, ("job not found.", hint)))
 
 
 def _pods_left(task: Task[JobOptions], live: ByJob) -> ByJob:

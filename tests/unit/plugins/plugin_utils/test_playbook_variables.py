@@ -118,7 +118,11 @@ def test_a_survey_asks_for_variables_of_its_playbook(playbook: Playbook, questio
         assert question["type"] in {
             "bool": ["multiplechoice"],
             "int": ["integer"],
-            "str": ["multiplechoice"] if variable.choices else ["text", "textarea"],
+            "str": ["multiplechoice"]
+            if variable.choices
+            else ["password"]
+            if variable.secret
+            else ["text", "textarea"],
         }.get(variable.type, ["textarea"])
         if question["type"] == "multiplechoice":
             assert question["choices"] == list(variable.choices or ("yes", "no"))
