@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Build the documentation site into build/docs/html, without network; any warning fails.
 
-antsibull-docs generates pages from the plugins, the roles and docs/docsite, and Sphinx turns them into HTML. The front page is
-ours, with the sections of docs/docsite/extra-docs.yml and then the reference. On the page of a module, its own options come first.
+antsibull-docs generates pages from the plugins, the roles and docs/docsite, and Sphinx turns them into HTML. The front
+page is ours, with the sections of docs/docsite/extra-docs.yml and then the reference. On the page of a module, its own
+options come first.
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ STYLE = """
 article img { max-width: 100%; height: auto }
 article table.docutils { display: block; overflow-x: auto }
 article code { overflow-wrap: anywhere }
+article h1 { font-size: 1.9em; overflow-wrap: anywhere }
 """
 
+PLAYBOOK = "playbook_"  # pages that tools/generate_reference.py writes
 # What pages of the reference are called in the navigation, by the end of their names.
 REFERENCE = {
     "_role": "Roles",
@@ -109,6 +112,9 @@ def arrange_pages() -> None:
     (SITE / "static" / "site.css").write_text(STYLE, encoding="utf-8")
     for private in SOURCES.glob("_*.rst"):
         private.unlink()
+    for page in SOURCES.rglob("*.rst"):  # The theme has the contents of a page beside it.
+        text = page.read_text(encoding="utf-8")
+        page.write_text(re.sub(r"(?m)^\.\. contents::\n(   :.*\n)*", "", text), encoding="utf-8")
     for page in SOURCES.glob("*_module.rst"):
         module = ROOT / "plugins" / "modules" / f"{page.stem.removesuffix('_module')}.py"
         page.write_text(own_options_first(page.read_text(encoding="utf-8"), own_options(module)), encoding="utf-8")
@@ -122,7 +128,8 @@ def front_page(description: str, sections: list[dict[str, Any]], pages: list[str
     """The index: the guides in their sections, then the reference by kinds."""
     text = FRONT.format(title=COLLECTION, line="=" * len(COLLECTION), description=description.strip())
     for section in sections:
-        text += toctree(section["title"], {f"docsite/{name}": "" for name in section["toctree"]})
+        titles = {name: name.removeprefix(PLAYBOOK) if name.startswith(PLAYBOOK) else "" for name in section["toctree"]}
+        text += toctree(section["title"], {f"docsite/{name}": title for name, title in titles.items()})
     for ending, title in REFERENCE.items():
         if found := {page: page.removesuffix(ending) for page in pages if page.endswith(ending)}:
             text += toctree(title, found)
