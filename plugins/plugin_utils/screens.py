@@ -273,9 +273,12 @@ def _rest(number: int, noun: str) -> list[str]:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line."""
+    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line.
+
+    An option of the command line stays with its value, so that it can be copied.
+    """
     lines, line = [], ""
-    for word in text.split():
+    for word in re.findall(r"-e \S+|\S+", text):
         longer = f"{line} {word}" if line.strip() else line + word
         if line.strip() and text_width(longer) > width:
             lines.append(line)
