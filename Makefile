@@ -37,11 +37,8 @@ demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on 
 	@$(PY) tests/demo/run.py
 
 .PHONY: cluster
-cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (NODES=8 PORT=6443 KUBECONFIG_FILE=path)
-	@echo 'In another terminal:'
-	@echo '. $(CURDIR)/.venv/bin/activate'
-	@echo 'export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections'
-	@$(PY) -m kubesim $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
+cluster: $(VENV) collections-path ## Keep a simulated GPU cluster running (NODES=20 PORT=6443 KUBECONFIG_FILE=path)
+	@$(PY) tests/demo/cluster.py $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
 		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
 
 # ---- Check it
