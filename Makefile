@@ -34,11 +34,11 @@ help: ## List the targets
 
 .PHONY: demo
 demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on it, explained step by step
-	@$(PY) tests/demo/run.py
+	@$(PY) -m tests.demo.run
 
 .PHONY: cluster
 cluster: $(VENV) collections-path ## Keep a simulated GPU cluster running (NODES=20 PORT=6443 KUBECONFIG_FILE=path)
-	@$(PY) tests/demo/cluster.py $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
+	@$(PY) -m tests.demo.cluster $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
 		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
 
 # ---- Check it

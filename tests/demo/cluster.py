@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A simulated GPU cluster with the pools and teams of examples/cluster: what `make cluster` and `make demo` run.
 
-    python tests/demo/cluster.py [--nodes 10] [--port 0] [--kubeconfig build/cluster.kubeconfig]
+    python -m tests.demo.cluster [--nodes 10] [--port 0] [--kubeconfig build/cluster.kubeconfig]
 
 Its pools, quotas and namespaces are created by the collection. Only the Secrets that the examples refer to are not.
 """
@@ -107,7 +107,7 @@ def environment(kubeconfig: Path) -> dict[str, str]:
 def _shell(variables: dict[str, str]) -> str:
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
     # Those of another cluster, which would take precedence over the kubeconfig.
-    return f". {shlex.quote(str(ROOT / '.venv' / 'bin' / 'activate'))}\nunset K8S_AUTH_CONTEXT K8S_AUTH_HOST\n{exports}"
+    return f". {shlex.quote(str(Path(sys.prefix, 'bin', 'activate')))}\nunset K8S_AUTH_CONTEXT K8S_AUTH_HOST\n{exports}"
 
 
 def _provision(kubeconfig: Path) -> None:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster import EXAMPLES, add_secrets, environment, simulated
+from tests.demo.cluster import EXAMPLES, add_secrets, environment, simulated
 from kubesim import Cluster
 
 HERE = Path(__file__).parent
