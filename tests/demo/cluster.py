@@ -67,9 +67,11 @@ def main() -> None:
 
 
 @contextmanager
-def simulated(kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0) -> Iterator[Cluster]:
+def simulated(
+    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None
+) -> Iterator[Cluster]:
     """The cluster as examples/cluster expects it: nodes and nothing else."""
-    with Cluster(nodes=0, tls=True, metrics=True).running(port=port) as cluster:
+    with Cluster(nodes=0, tls=True, metrics=True, exec_root=exec_root).running(port=port) as cluster:
         cluster.add_nodes([f"gpu-node-{number}" for number in range(1, nodes + 1)], labels=PRODUCT)
         cluster.add_nodes(CPU_NODES, resources={"nvidia.com/gpu": "0", "aliyun.com/gpu-mem": "0"})
         cluster.kubeconfig(kubeconfig)
@@ -80,10 +82,15 @@ def simulated(kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0) -> Iterat
 
 
 @contextmanager
-def provisioned(kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0) -> Iterator[Cluster]:
-    """The cluster with pools, teams and Secrets, and a file of variables beside its kubeconfig."""
+def provisioned(
+    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None
+) -> Iterator[Cluster]:
+    """The cluster with pools, teams and Secrets, and a file of variables beside its kubeconfig.
+
+    Tests let containers run commands, below `exec_root`. They are processes of this machine, so users do not get that.
+    """
     variables = kubeconfig.with_suffix(".env")
-    with simulated(kubeconfig, nodes, port) as cluster:
+    with simulated(kubeconfig, nodes, port, exec_root) as cluster:
         _provision(kubeconfig)
         add_secrets(cluster)
         variables.write_text(_shell(environment(kubeconfig)), encoding="utf-8")

@@ -56,7 +56,7 @@ def environment(clone: Path) -> dict[str, str]:
 def terminal(clone: Path, environment: dict[str, str]) -> Iterator[Terminal]:
     """A shell beside `make cluster`."""
     kubeconfig = clone / "build" / "cluster.kubeconfig"
-    with provisioned(kubeconfig), Terminal(clone, environment) as terminal:
+    with provisioned(kubeconfig, exec_root=clone / "containers"), Terminal(clone, environment) as terminal:
         _write_kubeconfig_of_kubectl(kubeconfig, clone / "home" / ".kube" / "config")
         yield terminal
 
