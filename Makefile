@@ -151,6 +151,10 @@ schemas: $(VENV) collections-path ## Write schemas/*.json and the guide to manif
 	$(PY) -m tools.generate_schemas
 	$(PY) -m tools.generate_reference
 
+.PHONY: recording
+recording: $(VENV) collections-path ## Record what README.md shows: docs/terminal.svg and docs/sft.kubernetes.yaml
+	$(PY) -m tests.demo.record
+
 .PHONY: docs
 docs: $(VENV) tree ## Build the documentation site into build/docs/html; a warning fails
 	$(PY) -m tools.docs

@@ -187,7 +187,9 @@ def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
     """
     given = {name: environ[name] for name in _PATHS if environ.get(name)}
     return {
-        name: os.pathsep.join(path if path.startswith("~") else os.path.abspath(path) for path in text.split(os.pathsep))
+        name: os.pathsep.join(
+            path if path.startswith("~") else os.path.abspath(path) for path in text.split(os.pathsep)
+        )
         for name, text in given.items()
     }
 

@@ -22,14 +22,17 @@ RECORDING = Path(__file__).with_name("terminal.ansi")
 DRAWING = ROOT / "docs" / "terminal.svg"
 OBJECTS = ROOT / "docs" / "sft.kubernetes.yaml"
 SUBMIT = "ansible-playbook runwhere.gpuctl.submit -e gpuctl_namespace=team-a"
-OTHERS = ("training-full-finetune", "inference-vllm", "notebook-jupyter", "training-experiments")
+OTHERS = ("training-full-finetune", "inference-vllm", "notebook-jupyter", "training-llama-factory")
 # What others have submitted before, and after it.
 BEFORE = [f"{SUBMIT} -e gpuctl_src={EXAMPLES / 'manifests' / name}.yaml -e gpuctl_wait=true" for name in OTHERS]
 AFTER = [f"{SUBMIT} -e gpuctl_src={Path(__file__).with_name('evaluation.yaml')}"]
 CHECK = f"ANSIBLE_FORCE_COLOR=0 {SUBMIT} -e gpuctl_src=sft.yaml --check --diff"
-SHOWN_FIRST = "ansible-playbook runwhere.gpuctl.submit -e gpuctl_src=sft.yaml -e gpuctl_namespace=team-a -e gpuctl_wait=true"
+SHOWN_FIRST = (
+    "ansible-playbook runwhere.gpuctl.submit -e gpuctl_src=sft.yaml -e gpuctl_namespace=team-a -e gpuctl_wait=true"
+)
 SHOWN_LAST = "ansible-playbook runwhere.gpuctl.status"
-_HEADER = f"# {Path(__file__).read_text(encoding='utf-8').partition(chr(10))[0][2:]}\n"
+_LICENCE = Path(__file__).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+_FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
 def main() -> None:
@@ -63,14 +66,16 @@ def drawn(recording: str) -> str:
 
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(recording.rstrip("\n")), soft_wrap=True)
-    return console.export_svg(title="runwhere.gpuctl", theme=MONOKAI, unique_id="gpuctl", code_format=_svg_format())
+    svg = console.export_svg(title="runwhere.gpuctl", theme=MONOKAI, unique_id="gpuctl", code_format=_svg_format())
+    return f"<!-- {_LICENCE} -->\n{svg.rstrip()}\n"
 
 
 def _svg_format() -> str:
-    """Rich's, without fonts from elsewhere: pages with pictures do not load them."""
+    """Rich's, with fonts of the reader's machine: pages do not load those that a picture names by their address."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
-    return re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    local = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    return local.replace("Fira Code, monospace", _FONTS)
 
 
 def _variables(directory: Path, kubeconfig: Path) -> dict[str, str]:
@@ -99,7 +104,7 @@ def _objects(shown: str) -> str:
     """The YAML in the differences, without the account that recorded it."""
     lines = [line[1:] for line in shown.splitlines() if re.match(r"\+(?!\+\+ )", line)]
     text = "\n".join(line for line in lines if "runwhere.ai/submitted-by" not in line)
-    return f"{_HEADER}---\n" + text.replace("\napiVersion: ", "\n---\napiVersion: ") + "\n"
+    return f"# {_LICENCE}\n---\n" + text.replace("\napiVersion: ", "\n---\napiVersion: ") + "\n"
 
 
 if __name__ == "__main__":

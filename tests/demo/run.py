@@ -21,6 +21,8 @@ HERE = Path(__file__).parent
 SUBMIT, STATUS = "runwhere.gpuctl.submit", "runwhere.gpuctl.status"
 NAMESPACE = "team-a"
 
+# Without it, the examples leave no room for the evaluation.
+ONE_NODE = "  gpu-node-4:\n    gpu-type: A100-100G\n"
 PAUSED = "qwen2-72b-fullft"
 OLD_IMAGE, NEW_IMAGE = "vllm/vllm-serving:v0.5.0", "vllm/vllm-serving:v0.6.0"
 LINE = "─" * 80
@@ -41,6 +43,8 @@ class Demo:
         for part in ("cluster", "manifests"):
             shutil.copytree(EXAMPLES / part, directory / part)
         shutil.copy(HERE / "evaluation.yaml", directory)
+        pool = directory / "cluster" / "pool-training.yaml"
+        pool.write_text(pool.read_text().replace(ONE_NODE, ""))
         self.environment = {
             **os.environ,
             **environment(directory / "kubeconfig"),
@@ -65,7 +69,7 @@ class Demo:
         self._say("Requests of this run: " + ", ".join(f"{number} {what}" for what, number in counts.items()))
         self._check(not self.cluster.requests.writes(), "the second run must only read")
 
-        self._step("Submit two evaluations, although the GPUs suffice for one, and ask why the other is not running:")
+        self._step("Submit one training more than the GPUs allow, and ask why it is not running:")
         self._submit(src="evaluation.yaml", expect_changed=True)
         shown = self._play(STATUS, expect_changed=False)
         self._check(
@@ -79,7 +83,7 @@ class Demo:
         self._say("Apply it, and wait until the new replicas are ready:")
         self._submit("gpuctl_wait=true", src="manifests/inference-vllm.yaml", expect_changed=True)
 
-        self._step("Pause the large training: the pending evaluation gets its GPUs.")
+        self._step("Pause the large training: the pending one gets its GPUs.")
         self._check(
             "16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must report what it releases"
         )

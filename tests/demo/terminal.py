@@ -75,7 +75,9 @@ class Terminal:
                 lines.append(line)
         finally:
             timer.cancel()
-        raise AssertionError(f"the shell ended, or waited for more than {self.patience} s:\n{command}\n{''.join(lines)}")
+        raise AssertionError(
+            f"the shell ended, or waited for more than {self.patience} s:\n{command}\n{''.join(lines)}"
+        )
 
     def _kill(self) -> None:
         """The shell and what runs in it."""

@@ -75,7 +75,9 @@ def _rst(text: str) -> Iterator[Block]:
     before = ""
     for node in publish_doctree(text, settings_overrides=settings).findall():
         if isinstance(node, nodes.paragraph):
-            before = "".join(f"`{part.astext()}`" if isinstance(part, nodes.literal) else part.astext() for part in node)
+            before = "".join(
+                f"`{part.astext()}`" if isinstance(part, nodes.literal) else part.astext() for part in node
+            )
         elif isinstance(node, nodes.literal_block):
             language = next((name for name in node["classes"] if name != "code"), "")
             yield _block(language, node.astext() + "\n", before)

@@ -236,7 +236,9 @@ class Reader:
         """To a manifest that it allows."""
         (self.directory / "policy.yaml").write_text(yaml.safe_dump(content))
         manifest = "examples/manifests/inference-sglang-debug.yaml"
-        self._type(f"GPUCTL_POLICY=policy.yaml ansible-playbook runwhere.gpuctl.submit -e gpuctl_src={manifest} --check")
+        self._type(
+            f"GPUCTL_POLICY=policy.yaml ansible-playbook runwhere.gpuctl.submit -e gpuctl_src={manifest} --check"
+        )
 
     def _run_tasks(self, content: list[dict[str, Any]]) -> None:
         is_play = any("hosts" in item for item in content)
