@@ -14,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.demo.cluster import EXAMPLES, add_secrets, environment, simulated
 from kubesim import Cluster
+
+from tests.demo.cluster import EXAMPLES, add_secrets, environment, simulated
 
 HERE = Path(__file__).parent
 SUBMIT, STATUS = "runwhere.gpuctl.submit", "runwhere.gpuctl.status"

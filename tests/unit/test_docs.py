@@ -104,7 +104,9 @@ def test_the_versions_of_the_readme_are_tested() -> None:
     rows = dict(re.findall(r"^\| ([\w-]+)[^|]* \| [^|]+ \| ([^|]+) \|$", README, re.MULTILINE))
     pinned = [package.split("==") for one in ENVIRONMENTS.values() for package in one["packages"]]
     pinned += [["Python", one["python"]] for one in ENVIRONMENTS.values() if "python" in one]
-    assert [(name, version) for name, version in pinned if version.removesuffix(".*") not in rows[name].split(", ")] == []
+    assert [
+        (name, version) for name, version in pinned if version.removesuffix(".*") not in rows[name].split(", ")
+    ] == []
 
 
 def test_links_within_the_readme_lead_to_a_heading() -> None:
