@@ -70,12 +70,6 @@ USES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[int, int, int]
 
 
 @pytest.mark.parametrize(("obj", "pods", "amounts"), USES.values(), ids=USES)
-def test_a_node_without_pods_is_known_to_be_free() -> None:
-    (idle,) = accounted([node("n1")])
-    row = node_row(idle)
-    assert (row["gpu_used"], row["cpu_used"], row["gpu_free"]) == (0, 0, row["gpu_total"])
-
-
 def test_the_gpus_of_a_node(obj: dict[str, Any], pods: list[dict[str, Any]], amounts: tuple[int, int, int]) -> None:
     row = node_row(accounted([obj, node("n2")], pods)[0])
     assert (row["gpu_total"], row["gpu_used"], row["gpu_free"]) == amounts
