@@ -43,6 +43,7 @@ _SUBMIT_PERMISSIONS: Permissions = (
     ("get", "pods/log"),
     ("get", "namespaces"),  # In a RoleBinding, its own: the Pod Security level that it enforces.
     ("list", "resourcequotas"),
+    ("list", "persistentvolumeclaims serviceaccounts"),  # jobs/prechecks.py: whether what a job refers to exists.
     ("get list patch", "workloads.kueue.x-k8s.io"),
 )
 

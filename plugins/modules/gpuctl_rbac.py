@@ -53,7 +53,8 @@ options:
     description:
       - V(read) allows the info modules and reading logs, except those in C(kube-*) and C(gpuctl-system).
       - V(submit) allows managing jobs in O(namespaces), and reading their status and logs. In the whole cluster, it allows
-        listing nodes and PriorityClasses. Reasons that depend on pods in other namespaces are not available.
+        listing nodes and PriorityClasses. What depends on pods in other namespaces, such as the number of free GPUs, is not
+        known at this level.
       - V(administer) allows all modules in the whole cluster, but jobs and logs only outside of C(kube-*) and
         C(gpuctl-system). It can bind accounts to the roles of this collection, and to no others.
       - None of the levels grants access to Secrets by itself. The pods of a job can read all Secrets of its namespace.

@@ -403,7 +403,10 @@ def submitting(namespace: str) -> list[dict[str, Any]]:
     wide = training("wide", resources={"node_count": 2}, distributed={"backend": "deepspeed"})
     never = [kind("never-" + kind.__name__, resources={"gpu-type": "H9"}) for kind in (training, notebook, compute)]
     other = {"image": "registry.example.com/ml:v2"}
+    claim = {"workdirs": [{"path": "/data", "claim": "none"}]}
+    claimed = compute("claimed", environment={"service_account": "default"}, storage=claim)
     return [
+        {**job(definition=[claimed]), "check_mode": True},
         job(definition=[*jobs(), scaled, wide, notebook()]),
         job(definition=[compute(), scaled, notebook(), wide], wait=True, wait_timeout=60),
         {  # Watches for certain: what is ready at the first look is not watched, and this one never is.

@@ -290,8 +290,8 @@ def _base_connection(
             f"cannot load {_named(kubeconfig)}{f', context {context}' if context else ''}: {problem}. Set kubeconfig "
             f"(or K8S_AUTH_KUBECONFIG) to an existing file and context to one of its contexts, or set host and api_key."
         ) from problem
-    contexts = contexts_of(kubeconfig)
-    return replace(loaded, namespace=contexts.get(context or next(iter(contexts), "")))
+    contexts, current = contexts_of(kubeconfig)
+    return replace(loaded, namespace=contexts.get(context or current))
 
 
 def _unusable_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None) -> str | None:
@@ -301,13 +301,16 @@ def _unusable_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | Non
             f"kubeconfig not found: {os.pathsep.join(missing)}. Set kubeconfig (or K8S_AUTH_KUBECONFIG) to the file by "
             f"which kubectl reaches the cluster, or set host and api_key."
         )
-    contexts = contexts_of(kubeconfig)
-    if not context or not contexts or context in contexts:
+    contexts, current = contexts_of(kubeconfig)
+    wanted = context or current
+    if not contexts or wanted in contexts:
         return None
-    by_nearness = sorted(contexts, key=lambda name: SequenceMatcher(None, name, context).ratio(), reverse=True)
+    by_nearness = sorted(contexts, key=lambda name: SequenceMatcher(None, name, wanted).ratio(), reverse=True)
     more = f" and {len(contexts) - _CONTEXTS} more" if len(contexts) > _CONTEXTS else ""
     known = ", ".join(by_nearness[:_CONTEXTS]) + more
-    return f"context not found in {_named(kubeconfig)}: {context}. Set context to one of: {known}."
+    where = _named(kubeconfig)
+    problem = f"context not found in {where}: {wanted}" if wanted else f"no current context in {where}"
+    return f"{problem}. Set context to one of: {known}."
 
 
 def _named(kubeconfig: str | Mapping[str, Any]) -> str:
