@@ -84,6 +84,7 @@ STARTERS = {
 }
 
 
+@pytest.mark.nightly  # the screens themselves are tested elsewhere
 @pytest.mark.parametrize("starter", STARTERS.values(), ids=STARTERS)
 def test_the_first_job_of_the_readme_with(starter: str, terminal: Terminal, clone: Path):
     """The same commands print the same tables, and more around them."""
