@@ -21,7 +21,7 @@ from .pools import LEASE, Field
 from .recorder import Permission, Recorder
 
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
-RBAC = "runwhere.gpuctl.gpuctl_rbac"
+RBAC, WORKSPACE = "runwhere.gpuctl.gpuctl_rbac", "runwhere.gpuctl.gpuctl_workspace"
 
 
 @pytest.fixture
@@ -421,6 +421,10 @@ def submitting(namespace: str) -> list[dict[str, Any]]:
     ]
 
 
+def registry(password: str) -> dict[str, str]:
+    return {"server": "registry.example.com", "username": "robot", "password": password}
+
+
 def administering(field: Field, namespace: str, robot: dict[str, Any]) -> list[dict[str, Any]]:
     pool, quota = field.pool("a"), field.pool("q")
     user = f"{namespace}-user"
@@ -439,7 +443,11 @@ def administering(field: Field, namespace: str, robot: dict[str, Any]) -> list[d
                 "wait": True,
             }
         },
+        {WORKSPACE: {"namespace": namespace, "claim": {"size": "1Gi"}, "registry": registry("a")}},
+        {WORKSPACE: {"namespace": namespace, "claim": {"size": "1Gi"}, "registry": registry("b")}},
+        {WORKSPACE: {"namespace": namespace, "state": "absent"}},
         *({RBAC: {**robot, "level": level, "namespaces": [namespace]}} for level in (READ, SUBMIT)),
+        {"runwhere.gpuctl.gpuctl_kubeconfig": {**robot, "dest": "kubeconfig"}},
         {RBAC: {**robot, "level": ADMINISTER}},
         {RBAC: {**robot, "state": "absent"}},
     ]

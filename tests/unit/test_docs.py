@@ -30,6 +30,19 @@ def test_the_fields_of_manifests_are_those_of_the_models() -> None:
     assert fields == f"\n{generator.reference()}", "run: make schemas"
 
 
+def test_the_pages_of_the_playbooks_are_generated() -> None:
+    pages = imported(ROOT / "tools" / "generate_reference.py").pages()
+    assert {path: path.read_text(encoding="utf-8") for path in pages} == pages, "run: make schemas"
+    assert {path for path in pages if path.suffix == ".rst"} == set((DOCSITE / "rst").glob("playbook_*.rst"))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_playbook_begins_with_its_command(path: Path) -> None:
+    pages = imported(ROOT / "tools" / "playbook_pages.py")
+    expected = f"# {pages.command(pages.described_playbooks()[path.stem])}\n"
+    assert expected in path.read_text(encoding="utf-8")
+
+
 # -- the sentences -----------------------------------------------------------------------------------------------------
 
 

@@ -68,9 +68,13 @@ class Cluster:
     ) -> None:
         self.clock = Clock()
         self.token = secrets.token_urlsafe(24)
-        self.authenticator = Authenticator({self.token: ADMIN, LAB_USER_TOKEN: LAB_USER})
         self.store = Store()
         self.registry = Registry(self.store, self.clock, kinds.STRATEGIES, admission)
+        self.authenticator = Authenticator(
+            {self.token: ADMIN, LAB_USER_TOKEN: LAB_USER},
+            lambda namespace, name: self.registry.get("ServiceAccount", namespace, name),
+            lambda: self.clock.now().timestamp(),
+        )
         self.authorizer = Authorizer(self.registry.get, self.registry.list)
         self.rest = Rest(self.registry, self.authenticator, self.authorizer, lambda: self.kubelet)
         self.requests = RequestLog()

@@ -72,7 +72,7 @@ class Node:
     not_ready_message: str = ""
     counted_as: Mapping[str, str] = field(default_factory=dict)  # profile -> what its devices are, if not whole
     used: Amounts = field(default_factory=dict)
-    is_usage_known: bool = False  # `with_use` adds it, which needs the permission to list all pods
+    is_usage_known: bool = False  # ``with_use`` adds it, which needs the permission to list all pods
 
     @property
     def pool(self) -> str:

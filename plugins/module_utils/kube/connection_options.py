@@ -153,14 +153,14 @@ def resolve_connection(
     connection = _without_credentials_in_urls(replace(base, **_overrides(options)))
     if not connection.server:
         raise ConnectionProblem("no API server given. Set host, or kubeconfig and context.")
-    if not _is_http_url(connection.server):
+    if not is_http_url(connection.server):
         raise ConnectionProblem(
             f"not the URL of an API server: {connection.server}. Use one such as https://10.0.0.1:6443."
         )
-    if connection.proxy and not _is_http_url(connection.proxy):
+    if connection.proxy and not is_http_url(connection.proxy):
         address = connection.proxy.rpartition("@")[2]  # without a password
         raise ConnectionProblem(f"not the URL of a proxy: {address}. Use one such as http://10.0.0.1:3128.")
-    is_local = _is_loopback(connection.server) and not connection.proxy
+    is_local = is_loopback(connection.server) and not connection.proxy
     if connection.server.startswith("http:") and not is_local and not options["allow_plaintext_credentials"]:
         _require_no_credentials(connection)
     return replace(connection, warning=_redirection(base, connection, options))
@@ -178,7 +178,7 @@ def _require_no_credentials(connection: Connection) -> None:
 def _redirection(base: Connection, connection: Connection, options: Mapping[str, Any]) -> str | None:
     """The warning if ``host`` replaces the server that a kubeconfig's credentials are for."""
     own = options["api_key"] or (options["username"] and options["password"])
-    if own or not base.server or not options["host"] or _is_loopback(connection.server):
+    if own or not base.server or not options["host"] or is_loopback(connection.server):
         return None
     former = _without_credentials_in_urls(base).server
     if urlsplit(former).netloc == urlsplit(connection.server).netloc or not base.authorization():
@@ -212,7 +212,7 @@ def _split_login(url: str) -> tuple[str, tuple[str, str] | None]:
     return f"{scheme}{separator}{host}{slash}{path}", (unquote(user), unquote(password))
 
 
-def _is_loopback(server: str) -> bool:
+def is_loopback(server: str) -> bool:
     """Whether nothing that is sent there leaves this machine: a test server, ``kubectl proxy``, a tunnel."""
     host = urlsplit(server).hostname or ""
     try:
@@ -361,7 +361,7 @@ def _is_header_value(value: Any) -> bool:
     return all(re.fullmatch(r"[ -~\u00a0-\u00ff]*", str(text)) for text in texts)
 
 
-def _is_http_url(server: str) -> bool:
+def is_http_url(server: str) -> bool:
     try:
         url = urlsplit(server)
         return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
