@@ -213,7 +213,7 @@ msg:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.job_log import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.follow_log import MODULE
 
 
 def main() -> None:
