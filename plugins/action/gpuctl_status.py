@@ -14,7 +14,6 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import sta
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
     CLEAR_SCREEN,
     KEEPS_SCREENS,
-    TaskScreen,
     colored,
     print_lines,
     terminal_width,
@@ -30,8 +29,7 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
             return result
         print_lines(self._screen(result))
         if self._task.args.get("watch"):
-            with TaskScreen().said_on_interrupt("Stopped."):
-                self._watch(float(self._task.args["watch"]), tmp, task_vars)
+            self._watch(float(self._task.args["watch"]), tmp, task_vars)
         return result
 
     def _watch(self, seconds: float, tmp: str | None, task_vars: dict[str, Any] | None) -> None:

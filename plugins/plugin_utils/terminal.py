@@ -64,7 +64,7 @@ class TaskScreen:
         self.colors = bool(ANSIBLE_COLOR)
         self.interval = _CHANGED_EVERY if self.changes else RARELY
         self._prefix = prefix
-        self._is_shown = False
+        self._shown = ""
 
     def print(self, lines: Iterable[str]) -> None:
         self.erase()
@@ -76,21 +76,22 @@ class TaskScreen:
             return
         # The return makes Python flush a line that has not ended. A line as wide as the terminal would break.
         width = terminal_width() - 1
-        Display().display(f"{_ERASE_LINE}{cut(line[:width], width)}", newline=False, screen_only=True)
-        self._is_shown = True
+        if (shown := cut(line[: width + 1], width)) != self._shown:
+            Display().display(f"{_ERASE_LINE}{shown}", newline=False, screen_only=True)
+            self._shown = shown
 
     def erase(self) -> None:
         """Remove the line that is shown, before anything else is printed."""
-        if self._is_shown:
+        if self._shown:
             Display().display(_ERASE_LINE, newline=False, screen_only=True)
-            self._is_shown = False
+            self._shown = ""
 
     @contextmanager
     def said_on_interrupt(self, text: str = "") -> Iterator[None]:
         """Print the text if Ctrl-C ends the task, directly: by then ansible-playbook prints nothing for its workers."""
 
         def interrupted(number: int, frame: Any) -> None:
-            if text or self._is_shown:
+            if text or self._shown:
                 _write_to_terminal(f"\n{text}\n" if text else "\n")
             if callable(former):
                 former(number, frame)

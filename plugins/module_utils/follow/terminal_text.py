@@ -22,7 +22,7 @@ def terminal_text(text: str, *, colors: bool) -> str:
     parts = _SEQUENCE.split(text)
     shown = [_color(part, colors) if number % 2 else printable(part) for number, part in enumerate(parts)]
     found = "".join(shown)
-    return found + _RESET if _COLOR.search(found) else found
+    return found + _RESET if _COLOR.search(found) and not found.endswith(_RESET) else found
 
 
 def _color(sequence: str, colors: bool) -> str:
