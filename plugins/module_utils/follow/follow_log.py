@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from ..cluster.lookup import pods_of_job_or_pod
 from ..cluster.read import WORKLOADS, JobId, read_jobs, read_reasons, selector_of
 from ..cluster.related import rank_of
 from ..cluster.status import failure_of, is_terminating, status_of
@@ -25,7 +26,7 @@ from ..logs.log_grep import Grep, GrepFailed
 from ..logs.log_lines import View
 from ..logs.log_pods import choose_pods, sort_pods
 from ..manifest.problems import number_of
-from ..namespaces import require_allowed
+from ..namespaces import allowed_namespaces, require_allowed
 from ..printable import printable
 from ..reporter import RARELY, LiveScreen
 from ..task import ModuleSpec, Task, TaskFailed
@@ -57,9 +58,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     log_request(task.options)  # raises TaskFailed for mistakes
     job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
     require_allowed(task, job[:1])
-    workloads = read_jobs(task.client(), [job], WORKLOADS)[job]
-    if not workloads:
-        raise TaskFailed(no_pods_message(task.client(), job))
+    job, pod, workload = _find(task, job)
     how = f"-e gpuctl_name={job[1]} -e gpuctl_namespace={job[0]} -e gpuctl_follow=true"
     with (
         Grep(task.options.grep or "") as grep,
@@ -69,7 +68,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
             f"ansible-playbook runwhere.gpuctl.logs {how}"
         ),
     ):
-        following = _Following(task, task.screen, job, workloads[0], cache, grep)
+        following = _Following(task, task.screen, job, workload, cache, pod, grep)
         try:
             return following.run()
         except GrepFailed as problem:
@@ -79,6 +78,18 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(JobLogOptions, run)
+
+
+def _find(task: Task[JobLogOptions], job: JobId) -> tuple[JobId, str | None, Object]:
+    """The job, which may be named by one of its pods; the pod, if it is only about one; and the workload."""
+    client, wanted = task.client(), task.options.pod or None
+    workloads = read_jobs(client, [job], WORKLOADS)[job]
+    if not workloads:
+        job, named, _pods = pods_of_job_or_pod(client, job)
+        workloads, wanted = read_jobs(client, [job], WORKLOADS)[job] if named else [], wanted or named
+    if not workloads:
+        raise TaskFailed(no_pods_message(client, job, allowed_namespaces(task)))
+    return job, wanted, workloads[0]
 
 
 class _Following:
@@ -91,6 +102,7 @@ class _Following:
         job: JobId,
         workload: Object,
         cache: WatchCache,
+        pod: str | None,
         grep: Grep,
     ) -> None:
         self._task, self._screen, self._job, self._cache = task, screen, job, cache
@@ -99,7 +111,7 @@ class _Following:
         self._workload = workload
         self._resource = resource_of(workload)
         self._logs: dict[str, PodLog] = {}  # by the uid of the pod
-        self._wanted_pod = self._options.pod or None
+        self._wanted_pod = pod
         self._out: list[str] = []
         self._size = 0
         self._flushed = 0.0
