@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from threading import RLock
 from typing import Any
 
 from ansible.utils.color import ANSIBLE_COLOR, stringc
@@ -65,12 +66,20 @@ class TaskScreen:
         self.interval = _CHANGED_EVERY if self.changes else RARELY
         self._prefix = prefix
         self._shown = ""
+        self._printing = RLock()
+        self._interrupted = False
+        self._busy = 0
 
     def print(self, lines: Iterable[str]) -> None:
-        self.erase()
-        print_lines(lines)
+        with self._uninterrupted():
+            self.erase()
+            print_lines(lines)
 
     def show(self, line: str) -> None:
+        with self._uninterrupted():
+            self._show(line)
+
+    def _show(self, line: str) -> None:
         if not self.changes:
             Display().display(f"[{self._prefix}] {line}" if self._prefix else line)
             return
@@ -82,15 +91,31 @@ class TaskScreen:
 
     def erase(self) -> None:
         """Remove the line that is shown, before anything else is printed."""
-        if self._shown:
-            Display().display(_ERASE_LINE, newline=False, screen_only=True)
-            self._shown = ""
+        with self._uninterrupted():
+            if self._shown:
+                Display().display(_ERASE_LINE, newline=False, screen_only=True)
+                self._shown = ""
+
+    @contextmanager
+    def _uninterrupted(self) -> Iterator[None]:
+        """A worker that ends while it writes to the queue leaves it locked, and ansible-playbook waits for ever."""
+        with self._printing:
+            self._busy += 1
+            try:
+                yield
+            finally:
+                self._busy -= 1
+        if self._interrupted and not self._busy:
+            os.kill(os.getpid(), signal.SIGINT)
 
     @contextmanager
     def said_on_interrupt(self, text: str = "") -> Iterator[None]:
         """Print the text if Ctrl-C ends the task, directly: by then ansible-playbook prints nothing for its workers."""
 
         def interrupted(number: int, frame: Any) -> None:
+            self._interrupted = True
+            if self._busy:  # It ends once that is printed.
+                return
             if text or self._shown:
                 _write_to_terminal(f"\n{text}\n" if text else "\n")
             if callable(former):

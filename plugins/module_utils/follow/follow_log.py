@@ -21,7 +21,8 @@ from ..kube.errors import KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import DEFAULT_NAMESPACE
 from ..logs.absence import no_pods_message
-from ..logs.job_log import JobLogOptions, log_request, pod_secrets, read_logs
+from ..logs.job_log import JobLogOptions, log_request, pod_secrets
+from ..logs.job_log import run as read_logs
 from ..logs.log_grep import Grep, GrepFailed
 from ..logs.log_lines import View
 from ..logs.log_pods import choose_pods, sort_pods

@@ -3,8 +3,8 @@
 
 The API takes the time to go on from in whole seconds (``sinceTime``), and lines of several streams, or of one
 nanosecond, need not be in the order of their timestamps. But the kubelet gives the lines since a time in the order of
-its file, so those of the last seconds come again exactly as they came before. They are recognized one after the other
-by a hash of line and timestamp. Pure.
+its file, so those of the last seconds come again, before any other. They are recognized by a hash of line and
+timestamp, equal ones by their number. Pure.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 import re
 from array import array
+from collections import Counter as Counted
 from datetime import datetime, timezone
 
 from ..kube.times import read_time
 
 _MARGIN = 1  # seconds by which the lines of a container's two streams may be in another order than their timestamps
-_MOST_KEPT = 262_144  # lines: 4 MiB for each log
+_MOST_KEPT = 131_072  # lines: 2 MiB for each log
 _FRACTION = re.compile(r"\.\d+")
 
 SEEN, NEW, GAP = "seen", "new", "gap"
@@ -36,7 +37,7 @@ class LogPosition:
         self._newest: int | None = None
         # Only from later seconds on, all lines are known.
         self._unknown: float = -math.inf if whole else math.inf
-        self._next: int | None = None  # of the lines that come again
+        self._expected: Counted[int] | None = None  # the lines that may come again
         self._recognized = False
         self._memo: tuple[str, int] = ("", 0)
 
@@ -59,7 +60,7 @@ class LogPosition:
 
     def resume(self) -> None:
         """The log comes again from ``since`` on."""
-        self._next, self._recognized = 0, False
+        self._expected, self._recognized = Counted(self._hashes), False
 
     def add(self, raw: bytes, timestamp: str) -> str:
         """SEEN: the line came before. NEW: it did not. GAP: nor did any line before it that is known come again.
@@ -67,27 +68,29 @@ class LogPosition:
         After GAP, the line has not been added: whoever accepts it adds it again after ``skip``.
         """
         second = self._second(timestamp)
-        if self._next is not None:
-            if self._comes_again(raw):
+        if self._expected is not None:
+            if self._comes_again(raw, self._expected):
                 return SEEN
             if self._newest is not None and not self._recognized:
                 if second <= self._newest and self._newest - _MARGIN <= self._unknown:
                     return SEEN  # from before the first line that was asked for
                 return GAP
-            if self._next == len(self._hashes) or (self._newest is not None and second > self._newest):
-                self._next = None
+            if not self._expected or (self._newest is not None and second > self._newest + _MARGIN):
+                self._expected = None
         self._keep(raw, second)
         return NEW
 
     def skip(self) -> None:
         """What is known no longer exists: everything that comes is new."""
-        self._next = None
+        self._expected = None
 
-    def _comes_again(self, raw: bytes) -> bool:
-        try:
-            self._next = self._hashes.index(hash(raw), self._next or 0) + 1
-        except ValueError:
+    def _comes_again(self, raw: bytes, expected: Counted[int]) -> bool:
+        number = hash(raw)
+        if number not in expected:
             return False
+        expected[number] -= 1
+        if not expected[number]:
+            del expected[number]
         self._recognized = True
         return True
 
@@ -104,15 +107,11 @@ class LogPosition:
             half = _MOST_KEPT // 2
             self._unknown = max(self._unknown, *self._seconds[:half])
             del self._hashes[:half], self._seconds[:half]
-            if self._next is not None:
-                self._next = max(0, self._next - half)
 
     def _drop_before(self, first: int) -> None:
         if not self._seconds or min(self._seconds) >= first:
             return
         kept = [number for number, second in enumerate(self._seconds) if second >= first]
-        if self._next is not None:
-            self._next = sum(number < self._next for number in kept)
         self._hashes = array("q", (self._hashes[number] for number in kept))
         self._seconds = array("q", (self._seconds[number] for number in kept))
 

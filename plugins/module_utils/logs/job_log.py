@@ -49,7 +49,7 @@ class JobLogOptions(NamespaceOptions):
     follow: bool = option("bool", default=False)
 
 
-def read_logs(task: Task[JobLogOptions]) -> dict[str, Any]:
+def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     """Lists the pods of the job, and reads the logs of the selected ones, several at a time.
 
     Returns ``changed``, ``results``, ``msg`` and, with a file, ``dest``. Raises TaskFailed if there is no pod to read,

@@ -113,7 +113,9 @@ class Kubelet(Controller):
         def ended() -> bool:
             return is_restarted() or not one.running or key not in self._runs
 
-        return kubelet_logs.FollowedLog(kubelet_logs.select(lines(), tail, since), lines, ended, timestamps)
+        there = lines()
+        first = kubelet_logs.select(there, tail, since)
+        return kubelet_logs.FollowedLog(first, len(there), lines, ended, timestamps)
 
     def _logged(self, pod: Object, container: str, previous: bool) -> ContainerRun:
         run = self._runs.get(key_of(pod))
@@ -131,7 +133,7 @@ class Kubelet(Controller):
             }.get(reason, reason)
             raise bad_request(f'container "{container}" in pod "{pod_name}" is waiting to start: {trouble}')
         assert run is not None
-        if not one.log and not one.ended:  # it was started before this kubelet
+        if not one.log:  # it was started before this kubelet
             self._write_log(pod, run, container, one.started)
         return one
 

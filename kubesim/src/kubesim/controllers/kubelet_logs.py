@@ -60,12 +60,13 @@ class FollowedLog:
     """What a request with follow=true gets: ``first``, and then what comes to ``lines`` until the container ends."""
 
     first: list[Line]
+    known: int  # lines, when those were taken
     lines: Callable[[], list[Line]]
     ended: Callable[[], bool]
     timestamps: bool
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        new, known = self.first, len(self.lines())
+        new, known = self.first, self.known
         while True:
             yield text_of(new, self.timestamps).encode()  # of nothing, too: the client may be gone
             ended = self.ended()  # before the last look
