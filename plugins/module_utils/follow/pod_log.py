@@ -318,14 +318,16 @@ class PodLog(Thread):
         metadata = self.pod["metadata"]
         while True:
             try:
-                pod = self._client.get(POD, metadata["namespace"], metadata["name"])
+                # Accounts that may read logs may list pods, and need not be able to get one.
+                found = self._client.list_objects(
+                    POD, metadata["namespace"], fields=f"metadata.name={metadata['name']}"
+                )
             except KubeError as error:
                 self._outage(error)
                 self._pause(next(delays))
                 continue
-            if pod is None or pod["metadata"]["uid"] != metadata["uid"]:
-                return None
-            return container_state(pod, self._container)
+            pod = next((each for each in found if each["metadata"]["uid"] == metadata["uid"]), None)
+            return container_state(pod, self._container) if pod else None
 
     def _is_run(self, run: int, opened: float) -> bool:
         """Whether the log that was opened then is the one of this run: by then its kubelet has said what runs."""
