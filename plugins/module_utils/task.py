@@ -15,11 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from ansible.module_utils.basic import missing_required_lib
-
 from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
 from .kube.errors import KubeError
+from .libraries import missing_library
 from .manifest.problems import ManifestErrors, MissingLibrary
 from .manifest.secrets import shown_definition
 from .manifest.tree import half_of_a_character
@@ -27,6 +26,7 @@ from .options import Options, OptionsT
 from .printable import printable, printable_data
 from .redaction import forms_of, mask_forms, redact
 from .reporter import LiveScreen, ProgressReporter
+from .wording import Names, worded, worded_result
 
 if TYPE_CHECKING:
     from .kube.shapes import OddObject
@@ -53,6 +53,7 @@ class Task(Generic[OptionsT]):
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far;
     ``definition_secrets`` are those of the task's manifests. ``progress`` shows how far a long task is, ``screen`` is
     where it may print; a module process has none before it ends. What goes to the terminal is made printable.
+    ``names`` are those of the options where the user sets them (wording.py).
     Without ``diff_mode`` no diff is built: for hundreds of objects it would cost more than the rest of the result.
     """
 
@@ -67,11 +68,12 @@ class Task(Generic[OptionsT]):
     screen: LiveScreen | None = None
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    names: Callable[[], Names] = dict
     _client: Client | None = None
 
     def __post_init__(self) -> None:
         warn = self.warn
-        self.warn = lambda text: warn(printable(text))
+        self.warn = lambda text: warn(printable(worded(text, self.names)))
 
     def with_options(self, options: OtherOptionsT) -> Task[OtherOptionsT]:
         """The same task, on the same connection, with the options of another module."""
@@ -83,7 +85,7 @@ class Task(Generic[OptionsT]):
         for name in names:
             value = getattr(self.options, name)
             if (value or 0) < 0:
-                raise TaskFailed(f"{name}: {value} is negative. Give 0 or more.")
+                raise TaskFailed(f"O({name}): {value} is negative. Give 0 or more.")
 
     def client(self) -> Client:
         """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
@@ -156,7 +158,7 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     The caller removes masked values from it.
     """
     task.mask(connection_secrets(task.params, task.environ))
-    result: dict[str, Any] = printable_data(_result(task, spec))
+    result: dict[str, Any] = printable_data(worded_result(_result(task, spec), task.names))
     return result
 
 
@@ -170,9 +172,9 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
             finally:
                 task.warn_of_odd_objects()
     except MissingLibrary as problem:
-        return _failure(missing_required_lib(problem.name), exception=problem.traceback)
+        return _failure(missing_library(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
-        return _failure(missing_required_lib(str(problem.name)), exception=traceback.format_exc())
+        return _failure(missing_library(str(problem.name)), exception=traceback.format_exc())
     except TaskFailed as problem:
         return _failure(str(problem), **problem.result)
     except ManifestErrors as problem:
@@ -195,9 +197,9 @@ def _unusable_options(params: Mapping[str, Any]) -> Iterator[str]:
     for name, value in params.items():
         for item in value if isinstance(value, list) and name != "definition" else [value]:
             if isinstance(item, int) and abs(item) > _MAX_INTEGER:
-                yield f"{name}: number too large. Use at most {_MAX_INTEGER}."
+                yield f"O({name}): number too large. Use at most {_MAX_INTEGER}."
             elif isinstance(item, str) and name != "definition" and (problem := _unusable_text(item)):
-                yield f"{name}: {problem}. Remove it."
+                yield f"O({name}): {problem}. Remove it."
 
 
 def _unusable_text(text: str) -> str | None:
