@@ -52,7 +52,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
         return read_logs(task)
     if task.screen is None:
         raise TaskFailed(
-            "follow: a task can only print while it runs if it runs in Ansible's own process. Run it on localhost, "
+            "O(follow): a task can only print while it runs if it runs in Ansible's own process. Run it on localhost, "
             "without async, become, environment and no_log, and with the Python of ansible-playbook; -vvv says what "
             "is in the way."
         )
@@ -195,7 +195,7 @@ class _Following:
                 known.changed.set()
         left = _MOST_PODS - len(self._logs)
         if len(new) > left:
-            self._task.warn(f"only {_MOST_PODS} pods are followed at once. Choose one with the option pod.")
+            self._task.warn(f"only {_MOST_PODS} pods are followed at once. Choose one with O(pod).")
             new = new[: max(0, left)]
         if not new:
             return

@@ -128,7 +128,7 @@ def log_request(options: JobLogOptions) -> LogRequest:
         mistakes.append(str(problem))
     if options.follow:
         mistakes += [
-            f"follow: cannot be combined with {name}. Leave one of them out."
+            f"O(follow): cannot be combined with O({name}). Leave one of them out."
             for name in ("dest", "previous")
             if getattr(options, name)
         ]
