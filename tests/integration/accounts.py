@@ -66,7 +66,8 @@ def _bindings(
     prefix: str, level: str, namespaces: Sequence[str] | None, jobs: Sequence[str] | None
 ) -> Iterator[dict[str, Any]]:
     jobs = namespaces if jobs is None else jobs
-    for obj in levels.bindings("tester", prefix, level, namespaces, [_ALL] if jobs is None else jobs):
+    tester = levels.Subject("ServiceAccount", "tester", prefix)
+    for obj in levels.bindings(tester, level, namespaces, [_ALL] if jobs is None else jobs):
         if obj["metadata"].get("namespace") == _ALL:
             obj = {**obj, "kind": "ClusterRoleBinding", "metadata": {**obj["metadata"], "namespace": ""}}
         yield obj

@@ -25,8 +25,10 @@ JOB_KINDS = ("training", "inference", "notebook", "compute")
 class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
+    ``warnings`` are advice about what is built, ``mistakes`` what is probably wrong in the manifest.
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
-    ``origin`` is where the manifest is from.
+    ``origin`` is where the manifest is from. ``declared`` has ``pool`` and ``quota`` where manifests of these kinds,
+    for the pool and the namespace of the job, are among those of the task.
     """
 
     namespace: str
@@ -35,9 +37,11 @@ class SelectedJob:
     objects: tuple[dict[str, Any], ...] = ()
     priority_class: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
     manifest: str | None = None
     former_manifests: tuple[str, ...] = ()
     origin: str = ""
+    declared: frozenset[str] = frozenset()
 
     @property
     def restricted(self) -> tuple[dict[str, Any], ...]:
@@ -68,7 +72,7 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
 
 def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
     from ..manifest.load import load
-    from ..manifest.models import Compute, Inference, JobManifest, Training
+    from ..manifest.models import Compute, Inference, JobManifest, Pool, Quota, Training
     from .objects.job_objects import build
 
     options, replicas = task.options, task.options.replicas
@@ -76,7 +80,10 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
     jobs, others, refused = [], [], []
     # What a job mounts does not matter to its deletion.
     host_paths = _host_paths(task) if builds_objects else None
-    for document in load(options.src or (), options.definition, default_namespace, host_paths):
+    documents = load(options.src or (), options.definition, default_namespace, host_paths)
+    pools = {each.model.pool.name for each in documents if isinstance(each.model, Pool)}
+    limited = {name for each in documents if isinstance(each.model, Quota) for name in each.model.namespaces}
+    for document in documents:
         model = document.model
         if not isinstance(model, JobManifest):
             others.append(f"{document.origin} ({model.kind})")
@@ -106,10 +113,16 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
                 model.kind,
                 tuple(built.objects),
                 built.priority_class,
-                (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)),
+                tuple(f"{document.origin}: {text}" for text in built.warnings),
+                document.warnings,
                 digest_of(model) if isinstance(model, Training) else None,
                 former_digests_of(model) if isinstance(model, Training) else (),
                 str(document.origin),
+                frozenset(
+                    kind
+                    for kind, is_declared in (("pool", model.resources.pool in pools), ("quota", namespace in limited))
+                    if is_declared
+                ),
             )
         )
     if refused:
