@@ -181,6 +181,20 @@ def test_each_line_once_through_a_proxy_that_cuts(field: Field):
     assert "Job cut: Succeeded." in run.output
 
 
+def test_a_server_that_is_away_for_a_while(field: Field):
+    field.behave("away", log_lines=2000, log_seconds=16, run_seconds=20)
+    field.submit(training("away"))
+    with tcp_proxy(field.cluster.url) as proxy, started(field.ansible(proxy.url), arguments("away", tail=-1)) as screen:
+        screen.until(lambda text: len(numbered(text)) > 10)
+        proxy.refuses = True
+        proxy.cut()
+        screen.until(lambda text: "-- connection lost; trying again" in text)
+        proxy.refuses = False
+        assert screen.to_the_end() == 0
+    assert numbered(screen.output) == lines(2000)
+    assert "-- connected again" in screen.lines
+
+
 def test_a_burst_comes_whole(field: Field):
     field.behave("burst", log_lines=100_000, log_seconds=1, run_seconds=4)
     field.submit(training("burst"))
@@ -196,7 +210,7 @@ def test_only_so_many_lines_from_before(field: Field):
 
 
 def test_a_container_that_restarts_and_a_job_that_fails(field: Field):
-    field.behave("again", log_lines=3, crash_seconds=1, exit_code=3)
+    field.behave("again", log_lines=3, crash_seconds=12, exit_code=3)
     field.submit(compute("again"))
     with started(field.ansible(), arguments("again", tail=-1)) as screen:
         output = screen.until(lambda text: len(numbered(text)) >= 6)
