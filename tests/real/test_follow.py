@@ -79,7 +79,6 @@ def test_a_log_that_the_kubelet_rotates(ansible: Ansible, api: Api, namespace: s
     ansible.job(definition=manifest, namespace=namespace, wait=True)
     run = follow(ansible, api.server, namespace, "flood", tail=-1)
     found = [int(number) for number in re.findall(r"^line (\d+) x", run.output, re.MULTILINE)]
-    assert found == sorted(set(found)), "none twice"
-    assert found[0] == 1
+    assert found == sorted(set(found)), "none twice"  # The first ones may be gone before they are asked for.
     assert found[-1] == 200_000
-    assert len(found) == 200_000 or "rotated away" in run.output
+    assert len(found) == 200_001 - found[0] or "may have been rotated away" in run.output

@@ -341,4 +341,6 @@ class _Following:
             with suppress(KubeError):
                 found = read_reasons(self._task.client(), {self._job: self._workload}).get(self._job)
                 self._reason, self._reason_at = f": {found}" if found else "", now
-        return f"waiting for a pod of job {self._job[1]} ({status_of(self._workload)}){self._reason}"
+        status = status_of(self._workload)
+        what = f"job {self._job[1]} to end" if status == "Running" else f"a pod of job {self._job[1]}"
+        return f"waiting for {what} ({status}){self._reason}"

@@ -42,6 +42,11 @@ class LogPosition:
         self._memo: tuple[str, int] = ("", 0)
 
     @property
+    def newest(self) -> int | None:
+        """The second of the newest line, since 1970."""
+        return self._newest
+
+    @property
     def is_empty(self) -> bool:
         return self._newest is None
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..kube.client import Client
 from ..kube.errors import ApiError, KubeError
+from ..kube.limits import MIB
 from ..kube.open_stream import OpenStream
 from ..kube.resources import POD
 from ..logs.log_lines import LineBuffer, View, readable_text, split_timestamp
@@ -31,6 +32,11 @@ _TIMESTAMP_ROOM = 40  # bytes
 _STATUS_LAG = 2.0  # seconds that the pod's status in the API may be behind its kubelet
 _LONGEST_DELAY = 5.0  # seconds until the next attempt
 _SHORTEST_STREAM = 1.0  # seconds; one that was shorter calls for a delay
+# A kubelet that finds the log rotated goes on with the newest file. If there were two since, it leaves one out and does
+# not say so (pkg/kubelet/kuberuntime/logs, ReadLogs); but then time jumps, without anybody having waited for a line.
+_ROTATED_SIZE = 10 * MIB  # containerLogMaxSize
+_JUMP = 2  # seconds
+_RUNTIME_ROOM = 10  # bytes that a line has in the file besides: its stream, and a tag
 _PATIENCE = 60.0  # seconds to read the end of a log for, where the node does not answer
 
 
@@ -123,6 +129,8 @@ class PodLog(Thread):
         self._mask = line_masker(view.secrets)
         self._stream: OpenStream | None = None
         self._message = ""
+        self._size = 0  # in bytes, since a file may have begun
+        self._read_at = time.monotonic()
         self._rest: FollowedLine | None = None  # at the end of a connection, a line that had not ended
 
     @property
@@ -273,6 +281,7 @@ class PodLog(Thread):
                 else:
                     held.extend(self._matching(lines))
                 self._show_unfinished(buffer.rest)
+                self._read_at = time.monotonic()
         finally:
             stream.stop()
             self._stream = None
@@ -356,7 +365,11 @@ class PodLog(Thread):
                 continue
             if position.is_empty and verify and not verify():
                 return None
+            before = position.newest
             added = position.add(raw, timestamp)
+            if added == NEW and self._leaps(len(raw), before, position.newest):
+                text = f"(lines before {timestamp} may have been rotated away before they were read)"
+                lines.append(FollowedLine(text))
             if added == GAP:
                 if verify and not verify():
                     return None
@@ -366,6 +379,16 @@ class PodLog(Thread):
             if added == NEW:
                 lines.append(FollowedLine(readable_text(data, self._view, self._mask)[0], timestamp))
         return lines
+
+    def _leaps(self, size: int, before: int | None, now: int | None) -> bool:
+        """Whether a file of the log may be missing before a line of that size."""
+        self._size += size + _RUNTIME_ROOM
+        if before is None or now is None or now - before < _JUMP or self._size < _ROTATED_SIZE:
+            return False
+        if time.monotonic() - self._read_at > (now - before) / 2:  # The container was silent.
+            return False
+        self._size = 0
+        return True
 
     def _pass_on(self, lines: Sequence[FollowedLine]) -> None:
         if lines:
