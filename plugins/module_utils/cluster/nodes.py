@@ -72,6 +72,7 @@ class Node:
     not_ready_message: str = ""
     counted_as: Mapping[str, str] = field(default_factory=dict)  # profile -> what its devices are, if not whole
     used: Amounts = field(default_factory=dict)
+    is_usage_known: bool = False  # ``with_use`` adds it, which needs the permission to list all pods
 
     @property
     def pool(self) -> str:
@@ -102,11 +103,6 @@ class Node:
             for row in found
             if row
         ]
-
-    @property
-    def is_usage_known(self) -> bool:
-        """``with_use`` adds it, which needs the permission to list all pods."""
-        return bool(self.used)
 
     @property
     def gpu_total(self) -> int:
@@ -219,7 +215,7 @@ def with_use(nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[Node]:
             sums = taken[use.node]
             for resource, amount in use.requests.items():
                 sums[resource] = sums.get(resource, 0) + amount
-    return [replace(node, used=taken.get(node.name, {})) for node in nodes]
+    return [replace(node, used=taken.get(node.name, {}), is_usage_known=True) for node in nodes]
 
 
 def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:
