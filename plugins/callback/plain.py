@@ -45,6 +45,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         super().__init__()
         self._only_ours = True
         self._is_silent = False
+        self._errors: set[str] = set()
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         is_ours = _is_ours(play)
@@ -86,6 +87,9 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         # A task over several items has reported each of them.
         if not ("results" in found and result._task.loop):
             message = found.get("msg") or found.get("censored") or self._dump_results(found)
+            if message in self._errors:
+                return  # Several roles read the same manifests.
+            self._errors.add(message)
             self._display.display(fitting(f"Error: {message}", terminal_width()), color=C.COLOR_ERROR)
         if ignore_errors:
             self._display.display("The run goes on.", color=C.COLOR_SKIP)
