@@ -56,6 +56,10 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         else:
             super().v2_playbook_on_play_start(play)
 
+    def v2_playbook_on_include(self, included_file: Any) -> None:
+        if not self._is_silent:
+            super().v2_playbook_on_include(included_file)
+
     def v2_runner_on_ok(self, result: Any) -> None:
         if not self._is_silent or self._run_is_verbose(result):
             super().v2_runner_on_ok(result)

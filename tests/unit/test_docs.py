@@ -57,7 +57,10 @@ def sentences() -> Iterator[str]:
 
 
 MESSAGES = worded("\n".join(sentences()))
-QUOTED = re.findall(r"^   \* - ``(.*)``$", GUIDES["guide_troubleshooting"], re.MULTILINE)
+QUOTED, IN_CHINESE = (
+    re.findall(r"^   \* - ``(.*)``$", GUIDES[guide], re.MULTILINE)
+    for guide in ("guide_troubleshooting", "guide_troubleshooting_zh")
+)
 
 
 def test_there_are_sentences() -> None:
@@ -68,6 +71,10 @@ def test_there_are_sentences() -> None:
 def test_the_sentences_are_what_the_modules_say(sentence: str) -> None:
     pattern = "[^\n]*".join(re.escape(part) for part in sentence.split("…"))
     assert re.search(pattern, MESSAGES)
+
+
+def test_the_chinese_guide_explains_the_same_sentences() -> None:
+    assert IN_CHINESE == QUOTED
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

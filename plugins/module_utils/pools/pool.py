@@ -62,7 +62,7 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
             plans = apply_under_lease(
                 PoolLease(client, progress=task.progress),
                 plan,
-                lambda plans, fence: apply_pools(client, plans, fence),
+                lambda plans, fence: apply_pools(client, plans, fence, task.progress),
                 create_lease=True,
                 warn=task.warn,
             )
