@@ -14,13 +14,15 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubesim import Cluster
+from kubesim.faults import Fault
 
 from .ansible import BIN, Ansible, Run
 from .cut_proxy import TcpProxy, tcp_proxy
@@ -290,3 +292,24 @@ def test_a_module_process_cannot_follow(field: Field):
     )
     assert task.failed
     assert task.message.startswith("follow: a task can only print while it runs if it runs in Ansible's own process.")
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_a_long_batch_says_how_far_it_is(field: Field, on_terminal: bool):
+    latency = Fault("latency", verb="patch", path="*/jobs/*", count=None, seconds=1.0)
+    number = field.cluster.call(lambda: field.cluster.faults.add(latency))
+    manifests = field.directory / "jobs.yaml"
+    name = f"batch-{'a' if on_terminal else 'b'}"
+    manifests.write_text(yaml.safe_dump_all([training(f"{name}-{each}") for each in range(60)]))
+    given = ["runwhere.gpuctl.submit", "-e", f"gpuctl_src={manifests}"]
+    with started(field.ansible(), given) if on_terminal else nullcontext() as screen:
+        if screen:
+            assert screen.to_the_end() == 0, screen.output
+            shown, left = screen.output, "\n".join(screen.lines)
+        else:
+            run = field.ansible().run("ansible-playbook", *given)
+            shown, left = run.output, ""
+            assert run.status == 0, run.output
+    field.cluster.call(lambda: field.cluster.faults.remove(number))
+    assert re.search(r"\d+ of 60 jobs created", shown), shown
+    assert "jobs created" not in left
