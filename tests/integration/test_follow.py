@@ -21,8 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubesim import Cluster
-from kubesim.faults import Fault
+from kubesim import Cluster, Fault
 
 from .ansible import BIN, Ansible, Run
 from .cut_proxy import TcpProxy, tcp_proxy
