@@ -189,12 +189,10 @@ class Cluster:
 
         return self.call(run)
 
-    def add_nodes(
-        self, names: Iterable[str], *, labels: dict[str, str] | None = None, resources: dict[str, str] | None = None
-    ) -> None:
-        """Fake GPU nodes like the first ones; `resources` (quantities) override theirs."""
+    def add_nodes(self, names: Iterable[str], **options: Any) -> None:
+        """Fake GPU nodes; the options are those of `fake_node`: labels, annotations, resources, taints, arch."""
         now = self.clock.now()
-        self.load({**fake_node(name, now, labels=labels, resources=resources), "kind": "Node"} for name in names)
+        self.load({**fake_node(name, now, **options), "kind": "Node"} for name in names)
 
     def kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
         """Write a kubeconfig for the admin (or another token) and give its path."""
