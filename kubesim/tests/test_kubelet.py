@@ -331,7 +331,7 @@ def test_expansion(text: str, expanded: str) -> None:
         ({"tail": 2}, "line 2\nline 3\n"),
         ({"tail": 0}, ""),
         ({"limit_bytes": 8}, "line 1\nl"),
-        ({"tail": 1, "timestamps": True}, "2026-01-01T00:00:00.052000Z line 3\n"),
+        ({"tail": 1, "timestamps": True}, "2026-01-01T00:00:00.052000000Z line 3\n"),
     ],
 )
 def test_parts_of_a_log(wanted: Any, text: str) -> None:

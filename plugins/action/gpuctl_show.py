@@ -13,8 +13,14 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     error_screen,
     logs_screen,
     next_commands,
+    wrapped,
 )
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import colored, print_lines, terminal_width
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
+    TaskScreen,
+    colored,
+    print_lines,
+    terminal_width,
+)
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -39,14 +45,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if self._task.no_log:
             lines = []
         elif any("lines" in row for row in rows):
-            lines = logs_screen(rows)
+            lines = logs_screen(rows, colors=TaskScreen().colors)
         elif rows:
             summary = None if failed else message
             lines = changes_screen(rows, summary, terminal_width(), everything=everything, paint=colored)
             if options["next_commands"] and not self._task.check_mode:
                 lines += ["", *next_commands(rows)]
-        else:
+        elif failed:
             lines = error_screen(message, terminal_width(), everything=everything) if "\n" in message else []
+        else:
+            lines = wrapped(message, terminal_width()) if message else []
         if lines:
             print_lines(lines)
         if not failed:

@@ -15,16 +15,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from .accelerators import Catalog, ProfileError, built_in_catalog, use_catalog
 from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
 from .kube.errors import KubeError
+from .labels import ACCELERATORS_FILE
 from .libraries import missing_library
+from .manifest.load import load_profiles_file
 from .manifest.problems import ManifestErrors, MissingLibrary
 from .manifest.secrets import shown_definition
 from .manifest.tree import half_of_a_character
 from .options import Options, OptionsT
 from .printable import printable, printable_data
 from .redaction import forms_of, mask_forms, redact
+from .reporter import LiveScreen, ProgressReporter
 from .wording import Names, worded, worded_result
 
 if TYPE_CHECKING:
@@ -50,8 +54,8 @@ class Task(Generic[OptionsT]):
 
     ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far;
-    ``definition_secrets`` are those of the task's manifests. ``progress`` shows a line during a long wait; a module
-    process cannot show one before it ends. Both it and ``warn`` go to the terminal, so what they get is made printable.
+    ``definition_secrets`` are those of the task's manifests. ``progress`` shows how far a long task is, ``screen`` is
+    where it may print; a module process has none before it ends. What goes to the terminal is made printable.
     ``names`` are those of the options where the user sets them (wording.py).
     Without ``diff_mode`` no diff is built: for hundreds of objects it would cost more than the rest of the result.
     """
@@ -63,16 +67,16 @@ class Task(Generic[OptionsT]):
     on_mask: Callable[[Iterable[str]], None]
     masked: set[str] = field(default_factory=set)
     definition_secrets: set[str] = field(default_factory=set)
-    progress: Callable[[str], None] = lambda line: None
+    progress: ProgressReporter = field(default_factory=ProgressReporter)
+    screen: LiveScreen | None = None
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     names: Callable[[], Names] = dict
     _client: Client | None = None
 
     def __post_init__(self) -> None:
-        warn, progress = self.warn, self.progress
+        warn = self.warn
         self.warn = lambda text: warn(printable(worded(text, self.names)))
-        self.progress = lambda line: progress(printable(worded(line, self.names)))
 
     def with_options(self, options: OtherOptionsT) -> Task[OtherOptionsT]:
         """The same task, on the same connection, with the options of another module."""
@@ -167,6 +171,7 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     try:
         with _infrequent_gc():
             try:
+                use_catalog(_profiles_of_file(task.environ))
                 return spec.run(task)
             finally:
                 task.warn_of_odd_objects()
@@ -189,6 +194,17 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     except BaseException:  # Ansible's timeout of the task, or an interrupt
         task.abort()
         raise
+
+
+def _profiles_of_file(environ: Mapping[str, str]) -> Catalog | None:
+    """The profiles of accelerators with those of the administrator's file, if there is one. Raises ManifestErrors."""
+    file = environ.get(ACCELERATORS_FILE)
+    if not file:
+        return None
+    try:
+        return built_in_catalog().with_profiles(load_profiles_file(file))
+    except ProfileError as problem:
+        raise TaskFailed(f"{file}: accelerator {problem.name}: {problem}. Correct it.") from None
 
 
 def _unusable_options(params: Mapping[str, Any]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.terminal_text import terminal_text
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, cut, table_lines, text_width
@@ -124,7 +125,7 @@ def _cluster(
     lines = [f"{number_of(len(nodes), 'node')}: {_counts(nodes)}; {gpus['total']} GPUs{used}"]
     odd = nodes if everything else [node for node in nodes if node["status"] != "active"][:_ODD_NODES]
     lines += [*table_lines([_with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
-    shown = pools if everything or len(pools) <= _SMALL_TABLE else _fullest(pools)
+    shown = pools if everything or _fits(pools) else _fullest(pools)
     lines += table_lines([_with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
     lines += _rest(len(pools) - len(shown), "pool")
     return lines + [line for what in _NOT_KNOWN if what in unreadable for line in wrapped(_NOT_KNOWN[what], width)]
@@ -144,8 +145,18 @@ def _with_unknown(row: Row) -> Row:
     return {**row, **unknown}
 
 
+def _fits(rows: Sequence[Row]) -> bool:
+    """A line that counts one more row takes the place of that row."""
+    return len(rows) <= _SMALL_TABLE + 1
+
+
 def _fullest(pools: Sequence[Row]) -> list[Row]:
-    return sorted(pools, key=lambda pool: (pool["status"] == "active", pool["gpu_free"] or 0))[:_SMALL_TABLE]
+    """Those that have no GPUs come last."""
+
+    def place(pool: Row) -> tuple[bool, bool, int]:
+        return pool["status"] == "active", not pool["gpu_total"], pool["gpu_free"] or 0
+
+    return sorted(pools, key=place)[:_SMALL_TABLE]
 
 
 def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, everything: bool) -> list[str]:
@@ -154,7 +165,7 @@ def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, ev
     if not quotas:
         return []
     most_used = sorted(quotas, key=_percent, reverse=True)
-    shown = quotas if everything or len(quotas) <= _SMALL_TABLE else most_used[:_SMALL_TABLE]
+    shown = quotas if everything or _fits(quotas) else most_used[:_SMALL_TABLE]
     rows = [{**row, **{f"shown_{key}": _use(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
     return table_lines(rows, _QUOTA_COLUMNS, width) + _rest(len(quotas) - len(shown), "quota")
 
@@ -273,9 +284,12 @@ def _rest(number: int, noun: str) -> list[str]:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line."""
+    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line.
+
+    An option of the command line stays with its value, so that it can be copied.
+    """
     lines, line = [], ""
-    for word in text.split():
+    for word in re.findall(r"-e \S+|\S+", text):
         longer = f"{line} {word}" if line.strip() else line + word
         if line.strip() and text_width(longer) > width:
             lines.append(line)
@@ -328,23 +342,21 @@ def _last_lines(row: Row) -> list[str]:
     return [f"Last lines of the log of {_place(row)}:", *(f"  {line}" for line in row["log"])]
 
 
-def logs_screen(rows: Sequence[Row]) -> list[str]:
-    """The logs of pods without colours; of a progress bar, which overwrites its line, what was shown last."""
+def logs_screen(rows: Sequence[Row], *, colors: bool = False) -> list[str]:
+    """The logs of pods, with their colours or without."""
     blocks = []
     for row in rows:
         title = f"==> {row['pod']} on {row['node'] or 'no node'} ({row['status']}) <=="
-        lines = [row["error"]] if row["error"] else [_overwritten(line) for line in row["lines"]]
+        lines = [row["error"]] if row["error"] else [_terminal_line(line, colors) for line in row["lines"]]
         blocks.append([title, *lines] if len(rows) > 1 or row["error"] else lines)
     return _joined(blocks)
 
 
-def _overwritten(line: str) -> str:
-    return _COLOR.sub("", line).removesuffix(_CARRIAGE_RETURN).rpartition(_CARRIAGE_RETURN)[2]
+def _terminal_line(line: str, colors: bool) -> str:
+    return terminal_text(line.replace(_SEQUENCE, "\x1b["), colors=colors)
 
 
-# As results have them, in which no character acts on the terminal.
-_CARRIAGE_RETURN = printable("\r")
-_COLOR = re.compile(r"\\x1b\[[0-9;]*m")
+_SEQUENCE = printable("\x1b[")  # as results have it
 
 
 def fitting(text: str, width: int) -> str:

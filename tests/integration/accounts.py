@@ -41,7 +41,7 @@ def account(
         if status != 403:
             yield api
             return
-        if level == permissions.ADMINISTER:
+        if level != permissions.READ:
             api.call("POST", PATHS["namespace"], system_namespace())
         for obj in (*levels.cluster_roles(level), *_bindings(prefix, level, namespaces, jobs)):
             created.append(_renamed(obj, prefix))

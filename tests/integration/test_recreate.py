@@ -85,6 +85,7 @@ MISTAKES = [
 SAID = [
     "pool no-such-pool has no nodes",
     "it needs 4000 GPUs on one node",
+    "quota small of the namespace is too small for the job (nvidia.com/gpu: 4000 requested, at most 100 allowed)",
     "resources.memory: 64 is 64 bytes",
     'serviceaccount "nobody" not found',
     "the value of URL looks like a token or password",
@@ -96,6 +97,8 @@ SAID = [
 def test_what_cannot_work_is_a_warning_and_with_strict_an_error(
     ansible: Ansible, api: Api, namespace: str, recorder: Recorder, playbook: str
 ):
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"requests.nvidia.com/gpu": "100"}}}
+    api.create("resourcequota", quota, namespace)
     declare(ansible, *MISTAKES)
     refused = run(ansible, playbook, namespace=namespace, strict=True, all=True)
     assert refused.status != 0

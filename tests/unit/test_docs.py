@@ -110,9 +110,25 @@ README = TEXTS["README.md"]
 
 
 def test_the_readme_lists_the_included_content() -> None:
-    listed = re.findall(r"^\| (.+?) `runwhere\.gpuctl\.(\w+)` \| .+ \|$", README, re.MULTILINE)
-    content = [(word, name) for (name, word) in included().items()]
-    assert sorted(listed) == sorted([*content, ("action group", "gpuctl")])
+    """A row for each kind, in the order of the alphabet."""
+    rows = re.findall(r"^\| (\w[\w ]+) \| (`\w+`(?:, `\w+`)*) \|$", README, re.MULTILINE)
+    listed = {word: re.findall(r"\w+", names) for word, names in rows}
+    kinds = sorted({*included().values(), "action group"})
+    names = {kind: sorted(name for name, word in included().items() if word == kind) for kind in kinds}
+    assert listed == {f"{kind.capitalize()}s": found or ["gpuctl"] for kind, found in names.items()}
+
+
+ENVIRONMENTS = yaml.safe_load((ROOT / "tests" / "environments.yml").read_text(encoding="utf-8"))
+
+
+def test_the_versions_of_the_readme_are_tested() -> None:
+    """In the environments of tests/environments.yml, besides those of .venv."""
+    rows = dict(re.findall(r"^\| ([\w-]+)[^|]* \| [^|]+ \| ([^|]+) \|$", README, re.MULTILINE))
+    pinned = [package.split("==") for one in ENVIRONMENTS.values() for package in one["packages"]]
+    pinned += [["Python", one["python"]] for one in ENVIRONMENTS.values() if "python" in one]
+    assert [
+        (name, version) for name, version in pinned if version.removesuffix(".*") not in rows[name].split(", ")
+    ] == []
 
 
 def test_links_within_the_readme_lead_to_a_heading() -> None:

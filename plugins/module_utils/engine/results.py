@@ -148,7 +148,13 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+    WithoutAliases.add_representer(str, _text)
     return WithoutAliases
+
+
+def _text(dumper: Any, text: str) -> Any:
+    """A text of several lines, such as a file of a ConfigMap, is shown and compared line by line."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
 def resource_result(step: Step) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from ..cluster.autoscaler import autoscaler_problem
+from ..cluster.declared import know_accelerators
 from ..cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
 from ..cluster.lookup import job_names, job_of_pod, namespaces_not_found, not_found, pool_not_found
 from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
@@ -101,6 +102,8 @@ def _read(task: InfoTask) -> dict[str, Any]:
     """
     now = datetime.now(timezone.utc)
     workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
+    specs = (obj["spec"]["template"]["spec"] for obj in workloads.values())
+    know_accelerators(task.client(), task.warn, specs)
     tokens = _tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
     rows, pods = _pods(task, workloads, stuck, now)
@@ -140,7 +143,7 @@ def _workloads(task: InfoTask) -> Objects:
         ]
     except ApiError as error:
         if error.is_forbidden and not task.options.namespaces:
-            raise NamespacesNeeded(f"{error}. Or name the namespaces that you may read in O(namespaces).") from None
+            raise NamespacesNeeded(f"{error}. Or set O(namespaces) to those that you may read.") from None
         raise
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.declared import Declared, know_accelerators, read_declared
 from ..cluster.lookup import job_hint, job_of_pod
 from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
 from ..cluster.related import is_unfinished
@@ -28,6 +29,7 @@ from ..engine.plan import (
     upgraded,
 )
 from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
@@ -41,7 +43,7 @@ from .prechecks import grouped, precheck
 from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
-from .select import SelectedJob
+from .select import SelectedJob, build_jobs
 from .submitter import Ownership, keep_submitter
 from .transitions import LiveJob, TransitionRefused
 
@@ -64,7 +66,8 @@ class NamedByPod(Exception):
 
 def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
-    live = read_jobs(client, (job.id for job in jobs))
+    live, declared = _read(task, jobs)
+    jobs = build_jobs(jobs, declared)
     classes = read_priority_classes(client)
     ownership = Ownership(task)
     plans: list[Plan] = []
@@ -111,6 +114,19 @@ def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: li
         task.warn(text)
     mistakes = [(plan, text) for job, plan in changed for text in (*job.mistakes, *found.get(job.id, ()))]
     return mistakes if options.strict else []
+
+
+def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:
+    """What is live of the jobs, and what administrators declare, if that matters to one of them."""
+    client, ids = task.client(), [job.id for job in jobs]
+    if not any(job.asks_for_hardware for job in jobs):
+        return read_jobs(client, ids), Declared()
+    reads: tuple[Callable[[], Any], ...] = (
+        lambda: read_jobs(client, ids),
+        lambda: read_declared(client, task.warn),
+    )
+    live, declared = run_concurrently(lambda read: read(), reads, client.concurrency)
+    return live, declared
 
 
 def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob, ledger: LedgerStore) -> list[Plan]:
@@ -294,6 +310,7 @@ def _live_jobs(task: Task[JobOptions], objects: ByJob, reads_pods: bool) -> dict
     }
     admissions = read_admissions(client, queued)
     pods = read_pods(client, live) if reads_pods else {}
+    know_accelerators(client, task.warn, (pod["spec"] for found in pods.values() for pod in found))
     return {
         job: replace(found, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, found in live.items()
     }

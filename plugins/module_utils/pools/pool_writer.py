@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..cluster.declared import Declaration, declarations_in
 from ..engine.node_writer import LabelChange, NodeWriter, WriteResult
 from ..engine.plan import Action, Plan, Step
 from ..kube.client import Client
@@ -19,8 +20,9 @@ from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import CONFIG_MAP, NODE
 from ..labels import DESCRIPTION, SYSTEM_NAMESPACE, pool_config_map_name
 from ..manifest.problems import abridged
+from ..reporter import Report, silent
 from ..task import TaskFailed
-from .declaration import Declaration, declarations_in, plan_config_maps
+from .declaration import plan_config_maps
 from .guarded import apply_under_lease
 from .lease import Fence, LeaseLost, PoolLease, Versions, version_of
 
@@ -37,6 +39,7 @@ class PoolWriter:
     client: Client
     fence: Fence = field(default_factory=Fence)
     check_mode: bool = False
+    progress: Report = silent
     _declared: list[_Declared] = field(default_factory=list)
     _labelled: list[LabelChange] = field(default_factory=list)
 
@@ -141,7 +144,7 @@ class PoolWriter:
             _ConfigMapWriter(self.client, fence).write(*undoing.steps)
 
     def _node_writer(self, fence: Fence) -> NodeWriter:
-        return NodeWriter(self.client, self.check_mode, fence.check)
+        return NodeWriter(self.client, self.check_mode, fence.check, self.progress)
 
 
 @dataclass(frozen=True)

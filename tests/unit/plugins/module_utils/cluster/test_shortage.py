@@ -259,6 +259,9 @@ def test_the_sentence(
 # The cases in which waiting does not help.
 LASTING = {
     "a pool that does not exist",
+    "GPUs on one node, and CPUs on another",
+    "a GPU type in another case",
+    "a GPU type without its memory, where it has two",
     "a cluster without pools",
     "no pool is named, and every node is in one",
     "a cluster without nodes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.dry_run import PlansRejected
@@ -207,6 +208,24 @@ def test_a_sweep_costs_no_more_requests_than_one_job(cluster: Cluster) -> None:
         "resourcequotas": 1,
         "secrets": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("pools", "selectors"),
+    [
+        (["training-pool", "mixed"], ["runwhere.ai/pool in (mixed,training-pool)"]),
+        (["default"], ["!runwhere.ai/pool"]),
+        (["default", "mixed"], [None]),
+        (["mixed", "mixd"], ["runwhere.ai/pool in (mixd,mixed)", None]),
+    ],
+    ids=["two pools", "nodes without a pool", "both", "a pool without nodes"],
+)
+def test_only_the_nodes_that_matter_are_read(cluster: Cluster, pools: list[str], selectors: list[str | None]) -> None:
+    jobs = [manifest(f"p-{pool}", resources={"pool": pool}) for pool in pools]
+    cluster.requests.reset()
+    run(cluster, *jobs)
+    read = [parse_qs(entry.query) for entry in cluster.requests if entry.resource == "nodes"]
+    assert [query.get("labelSelector", [None])[0] for query in read if "limit" in query][: len(selectors)] == selectors
 
 
 def test_a_single_name_is_asked_for_by_its_name(cluster: Cluster) -> None:

@@ -57,7 +57,7 @@ def test_two_levels_are_never_mixed(cluster: Cluster, moment: str, rival: dict[s
     client, warnings = BreakingClient(cluster), list[str]()
     client.before[moment] = lambda: grant(BreakingClient(cluster), **rival)
     assert grant(client, warnings, **SUBMIT)["changed"]
-    assert roles(cluster) == {"gpuctl-submit", "gpuctl-submit-cluster"}
+    assert roles(cluster) == {"gpuctl-submit", "gpuctl-submit-cluster", "gpuctl-submit-pools"}
 
 
 def test_the_other_run_is_mentioned(cluster: Cluster) -> None:
@@ -69,6 +69,7 @@ def test_the_other_run_is_mentioned(cluster: Cluster) -> None:
     bindings = [each for each in result["results"][0]["resources"] if each["kind"] == "RoleBinding"]
     assert {(each["name"].partition(":")[0], each["action"]) for each in bindings} == {
         ("gpuctl-submit", "create"),
+        ("gpuctl-submit-pools", "create"),
         ("gpuctl-read", "delete"),
         ("gpuctl-logs", "delete"),
     }
@@ -90,7 +91,7 @@ def test_an_unchanged_account_costs_no_further_look(cluster: Cluster) -> None:
     grant(BreakingClient(cluster), **SUBMIT)
     cluster.requests.reset()
     assert not grant(BreakingClient(cluster), **SUBMIT)["changed"]
-    assert sorted(entry.verb for entry in cluster.requests) == ["get"] * 3 + ["list"] * 4
+    assert sorted(entry.verb for entry in cluster.requests) == ["get"] * 4 + ["list"] * 4
 
 
 @pytest.mark.parametrize("fatal", ["ci", "gpuctl-submit:gpuctl-system:ci"])
@@ -108,7 +109,7 @@ def test_a_lost_response_is_found_out(cluster: Cluster) -> None:
     client = BreakingClient(cluster)
     client.lost = {"gpuctl-submit:gpuctl-system:ci", "ci"}
     assert grant(client, **SUBMIT)["changed"]
-    assert roles(cluster) == {"gpuctl-submit", "gpuctl-submit-cluster"}
+    assert roles(cluster) == {"gpuctl-submit", "gpuctl-submit-cluster", "gpuctl-submit-pools"}
     client.lost = {"gpuctl-submit:gpuctl-system:ci"}
     assert grant(client, state="absent")["changed"]
     assert roles(cluster) == set()
