@@ -4,8 +4,8 @@
     cd kubesim/tests && python -m contract.record URL TOKEN NAME…
 
 Write the new steps into NAME.json without a `response`, run this, and read what it wrote. Values that differ between
-runs become placeholders; `match`, `ignore` and `wait` are yours to choose (README.md). Of a step that polls, the answer that
-`expect` holds for is recorded, only the part of it that `keep` names, if the step has that. Steps that watch are replayed,
+runs become placeholders; `match`, `ignore` and `wait` are yours to choose (README.md). Of a step that polls, the answer
+that `expect` holds for is recorded: all of it, or the parts that the step's `keep` names. Steps that watch are replayed,
 not recorded.
 """
 
