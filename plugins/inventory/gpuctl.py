@@ -176,7 +176,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         task = Task(options, params, False, self.display.warning, secrets.update)
         task.mask(connection_secrets(params, task.environ))
         try:
-            nodes = select_nodes(task.client(), options, slim_node)
+            nodes = select_nodes(task, slim_node)
         except ImportError as problem:
             raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
         except KubeError as problem:

@@ -4,28 +4,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
-from .cluster.nodes import node_row
-from .cluster.read import read_nodes_with_usage
-from .jobs.job_info import JobInfoOptions
-from .jobs.job_info import run as read_jobs
+from .cluster.nodes import node_row, slim_node, with_use
+from .cluster.read import read_uses
+from .jobs.job_info import JobInfoOptions, NamespacesNeeded, names_not_found, read_jobs_info
 from .jobs.job_rows import age
 from .jobs.select import JOB_KINDS
-from .kube.errors import ApiError, if_allowed
-from .kube.resources import NAMESPACE
-from .manifest.problems import nearest
+from .kube.errors import ApiError
+from .kube.resources import NODE
+from .labels import DEFAULT_NAMESPACE
 from .namespaces import NamespaceOptions
 from .options import option
-from .pools.pool_info import read_pool_rows
-from .quotas.quota_info import QuotaInfoOptions
-from .quotas.quota_info import run as read_quotas
+from .pools.pool_info import pool_rows, read_pool_rows
+from .quotas.quota_info import QuotaInfoOptions, read_quota_rows
 from .task import ModuleSpec, Task, TaskFailed
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,28 +49,23 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     if options.watch is not None and options.watch < 1:
         raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
     unreadable: dict[str, str] = {}
-    jobs = read_jobs(task.with_options(_job_options(options)))
-    quota_task = task.with_options(
-        QuotaInfoOptions(namespaces=options.namespaces, allowed_namespaces=options.allowed_namespaces)
-    )
-    quotas = _if_readable(unreadable, "quotas", lambda: read_quotas(quota_task))
-    cluster = _if_readable(unreadable, "nodes", lambda: _pools_and_nodes(task))
-    if options.pool and "pools" in cluster:
-        _require("pool", options.pool, {row["name"] for row in cluster["pools"]})
-    found = {row["namespace"] for row in (*jobs["results"], *quotas.get("results", ()))}
-    for namespace in options.namespaces or ():
-        if namespace not in found:
-            _require_namespace(task, namespace)
-    if options.name and not jobs["results"]:
-        of_all = replace(_job_options(options), name=None, kind=None, pool=None, status=None, pods=False)
-        _require("job", options.name, {row["name"] for row in read_jobs(task.with_options(of_all))["results"]})
+    job_task = task.with_options(_job_options(options))
+    try:
+        jobs = read_jobs_info(job_task)
+    except NamespacesNeeded as refusal:
+        job_task = _in_own_namespace(task)
+        jobs = _jobs_or_fail(job_task, refusal)
+    quotas = _if_readable(unreadable, "quotas", lambda: _quotas(job_task)) or []
+    nodes, pools = _nodes_and_pools(task, unreadable)
+    for problem in names_not_found(job_task, jobs["results"], {row["namespace"] for row in quotas}):
+        raise TaskFailed(problem)
     return {
         "changed": False,
         "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),
         "pods": jobs["pods"] if options.pods else [],
-        "quotas": quotas.get("results", []),
-        "pools": [row for row in cluster.get("pools", ()) if options.pool in (None, "", row["name"])],
-        "nodes": [row for row in cluster.get("nodes", ()) if options.pool in (None, "", *row["bound_pools"])],
+        "quotas": quotas,
+        "pools": [row for row in pools if options.pool in (None, "", row["name"])],
+        "nodes": [row for row in nodes if options.pool in (None, "", *row["bound_pools"])],
         "unreadable": unreadable,
     }
 
@@ -91,34 +85,54 @@ def _job_options(options: StatusOptions) -> JobInfoOptions:
     )
 
 
-def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _in_own_namespace(task: Task[StatusOptions]) -> Task[JobInfoOptions]:
+    """The task for an account that may not list the jobs of all namespaces: in the one that kubectl would use."""
+    namespace = task.client().namespace or DEFAULT_NAMESPACE
+    return task.with_options(replace(_job_options(task.options), namespaces=[namespace]))
+
+
+def _jobs_or_fail(task: Task[JobInfoOptions], refusal: TaskFailed) -> dict[str, Any]:
+    try:
+        found = read_jobs_info(task)
+    except ApiError as error:
+        if error.is_forbidden:
+            raise refusal from None
+        raise
+    shown = ", ".join(task.options.namespaces or ())
+    task.warn(
+        f"Only namespace {shown} is shown, because this account may not list the jobs of the whole cluster. Set "
+        f"namespaces (gpuctl_namespace in playbooks) for others."
+    )
+    return found
+
+
+def _quotas(task: Task[JobInfoOptions]) -> list[Row]:
+    options = QuotaInfoOptions(namespaces=task.options.namespaces, allowed_namespaces=task.options.allowed_namespaces)
+    return read_quota_rows(task.with_options(options))
+
+
+def _nodes_and_pools(task: Task[StatusOptions], unreadable: dict[str, str]) -> tuple[list[Row], list[Row]]:
+    """Their rows; without pods, their usage is not known, and without declarations, pools without nodes are missing."""
+    client = task.client()
+    uses = _if_readable(unreadable, "usage", lambda: read_uses(client))
+    nodes = _if_readable(unreadable, "nodes", lambda: client.list_slim(NODE, slim_node))
+    if nodes is None:
+        return [], []
+    nodes = sorted(nodes if uses is None else with_use(nodes, uses), key=lambda node: node.name)
+    pools = _if_readable(unreadable, "pools", lambda: read_pool_rows(task, nodes, uses))
+    if pools is None:
+        pools = [{**row, "problem": None} for row in pool_rows({}, nodes, uses)]
+    return [node_row(node) for node in nodes], pools
+
+
+def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], T]) -> T | None:
     try:
         return read()
     except ApiError as error:
         if not error.is_forbidden:
             raise
         unreadable[what] = str(error)
-        return {}
-
-
-def _pools_and_nodes(task: Task[StatusOptions]) -> dict[str, Any]:
-    nodes, uses = read_nodes_with_usage(task.client())
-    pools = read_pool_rows(task, nodes, uses)
-    return {"pools": pools, "nodes": [node_row(node) for node in sorted(nodes, key=lambda node: node.name)]}
-
-
-def _require_namespace(task: Task[StatusOptions], name: str) -> None:
-    """Raises TaskFailed if the namespace does not exist, as far as the account may know."""
-    client = task.client()
-    if if_allowed(lambda: client.get(NAMESPACE, None, name) is None, False):
-        known = if_allowed(lambda: client.list_objects(NAMESPACE, metadata_only=True), list[dict[str, Any]]())
-        _require("namespace", name, {obj["metadata"]["name"] for obj in known})
-
-
-def _require(what: str, name: str, known: Collection[str]) -> None:
-    if name not in known:
-        meant = nearest(name, known)
-        raise TaskFailed(f"{what} not found: {name}. {f'Did you mean {meant}?' if meant else 'Check its name.'}")
+        return None
 
 
 def with_restarts(jobs: Iterable[Row], pods: Iterable[Row], now: datetime) -> list[Row]:

@@ -19,6 +19,10 @@ _NAMES = {AWX_USER: "user_name", AWX_JOB: "job_id"}
 _VALUE = re.compile(r"[\w.@+][\w.@+ -]{0,149}")  # what Django accepts as a name; nothing that is a template
 
 
+def is_awx_job(variables: Mapping[str, Any]) -> bool:
+    return any(f"{prefix}_job_id" in variables for prefix in _PREFIXES)
+
+
 def awx_environment(variables: Mapping[str, Any]) -> dict[str, str]:
     """The variables of the environment that name the user and the job; none outside of AWX."""
     found = {

@@ -26,6 +26,7 @@ _ROWS, _FIRST_ROWS = 20, 6
 _SMALL_TABLE, _ODD_NODES = 6, 4
 _REASONS, _REASON_LINES, _NAMES, _LOGS = 3, 5, 3, 2
 _ALL = "Add -e gpuctl_all=true to list all."
+_UNKNOWN = "?"
 
 _ORDER = ("Failed", "Partially Running", "Pending", "Running", "Paused", "Succeeded")
 STATUS_COLORS = {
@@ -118,20 +119,33 @@ def _cluster(
     if "nodes" in unreadable:
         return wrapped(f"Pools and nodes are not shown: {unreadable['nodes']}", width)
     nodes, pools = result["nodes"], result["pools"]
-    gpus = {use: sum(node[f"gpu_{use}"] for node in nodes) for use in ("total", "used", "free")}
-    lines = [
-        f"{number_of(len(nodes), 'node')}: {_counts(nodes)}; "
-        f"{gpus['total']} GPUs: {gpus['used']} used, {gpus['free']} free"
-    ]
+    gpus = {use: sum(node[f"gpu_{use}"] or 0 for node in nodes) for use in ("total", "used", "free")}
+    used = f": {gpus['used']} used, {gpus['free']} free" if "usage" not in unreadable else ""
+    lines = [f"{number_of(len(nodes), 'node')}: {_counts(nodes)}; {gpus['total']} GPUs{used}"]
     odd = nodes if everything else [node for node in nodes if node["status"] != "active"][:_ODD_NODES]
-    lines += [*table_lines(odd, _NODE_COLUMNS, width, paint), ""] if odd else []
+    lines += [*table_lines([_with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
     shown = pools if everything or len(pools) <= _SMALL_TABLE else _fullest(pools)
-    lines += table_lines(shown, _POOL_COLUMNS, width, paint)
-    return lines + _rest(len(pools) - len(shown), "pool")
+    lines += table_lines([_with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
+    lines += _rest(len(pools) - len(shown), "pool")
+    return lines + [line for what in _NOT_KNOWN if what in unreadable for line in wrapped(_NOT_KNOWN[what], width)]
+
+
+# An account of level submit reads nodes, and of pods only its own.
+_NOT_KNOWN = {
+    "usage": "How many GPUs are free is not known: this account may not list the pods of all namespaces (level read of "
+    "gpuctl_rbac).",
+    "pools": "Pools without nodes are not shown: this account may not read what is declared in gpuctl-system.",
+}
+
+
+def _with_unknown(row: Row) -> Row:
+    """The row of a node or pool whose usage may not be read."""
+    unknown = {key: _UNKNOWN for key in ("gpu_used", "gpu_free") if row[key] is None}
+    return {**row, **unknown}
 
 
 def _fullest(pools: Sequence[Row]) -> list[Row]:
-    return sorted(pools, key=lambda pool: (pool["status"] == "active", pool["gpu_free"]))[:_SMALL_TABLE]
+    return sorted(pools, key=lambda pool: (pool["status"] == "active", pool["gpu_free"] or 0))[:_SMALL_TABLE]
 
 
 def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, everything: bool) -> list[str]:
@@ -153,7 +167,7 @@ def _percent(quota: Row) -> float:
 def _use(use: Mapping[str, Any] | None) -> str:
     if not use:
         return "no limit"
-    return f"{'?' if use['used'] is None else use['used']} of {use['hard']}"
+    return f"{_UNKNOWN if use['used'] is None else use['used']} of {use['hard']}"
 
 
 def jobs_block(jobs: Sequence[Row], width: int, *, everything: bool, paint: Paint) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils import permissions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import PRIORITIES, priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.lease import system_namespace
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac import levels
@@ -40,7 +41,7 @@ def account(
         if status != 403:
             yield api
             return
-        if level == levels.ADMINISTER:
+        if level == permissions.ADMINISTER:
             api.call("POST", PATHS["namespace"], system_namespace())
         for obj in (*levels.cluster_roles(level), *_bindings(prefix, level, namespaces, jobs)):
             created.append(_renamed(obj, prefix))

@@ -11,11 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import (
-    ADMINISTER,
-    SUBMIT,
-    cluster_roles,
-)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, SUBMIT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 from kubesim import Cluster
 
 from . import recorder as recording

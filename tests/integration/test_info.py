@@ -364,7 +364,7 @@ def test_permission_for_one_namespace(ansible: Ansible, api: Api, recorder: Reco
     everywhere = ansible.module("gpuctl_job_info", **looker)
     assert everywhere.failed
     assert "is forbidden" in everywhere.message
-    assert everywhere.message.endswith("Name the namespaces that you may read in the option namespaces.")
+    assert everywhere.message.endswith("name the namespaces that you may read in the option namespaces.")
     for module in ("gpuctl_node_info", "gpuctl_pool_info"):
         result = ansible.module(module, **looker)
         assert result.failed

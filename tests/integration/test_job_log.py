@@ -254,4 +254,4 @@ def test_the_playbook_shows_the_lines(ansible: Ansible, api: Api, namespace: str
 def test_the_playbook_says_what_it_needs(ansible: Ansible):
     run = ansible.run("ansible-playbook", "runwhere.gpuctl.logs")
     assert run.status == 2
-    assert "No job specified. Set gpuctl_name to its name." in run.output
+    assert "Missing variable: gpuctl_name. Add -e gpuctl_name=sft." in run.output

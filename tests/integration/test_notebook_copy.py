@@ -69,8 +69,11 @@ def test_a_missing_notebook(ansible: Ansible):
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"remote": ""}, "gpuctl_remote to a path in the notebook"),
-        ({"direction": "sideways"}, "or from_notebook"),
+        ({"remote": ""}, "Missing variable: gpuctl_remote. Add -e gpuctl_remote="),
+        (
+            {"direction": "sideways"},
+            "gpuctl_direction: unknown value: sideways. Use one of: to_notebook, from_notebook.",
+        ),
         ({"namspace": "team-a"}, "Unknown variable: gpuctl_namspace. Did you mean gpuctl_namespace?"),
     ],
     ids=["nowhere", "sideways", "misspelled"],

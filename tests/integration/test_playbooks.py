@@ -304,8 +304,8 @@ def test_a_job_from_pause_to_its_end(ansible: Ansible, api: Api, submitter: Api,
 def test_a_state_needs_jobs_and_scaling_a_number(ansible: Ansible, api: Api, namespace: str):
     write(ansible.directory / "jobs", "jobs.yaml", compute("a"))
     for playbook, given, hint in (
-        ("pause", {}, "Set gpuctl_name to its name, or gpuctl_src to manifests."),
-        ("scale", {"src": "jobs"}, "Set gpuctl_replicas."),
+        ("pause", {}, "Missing variable: gpuctl_name or gpuctl_src."),
+        ("scale", {"src": "jobs"}, "Missing variable: gpuctl_replicas. Add -e gpuctl_replicas=3."),
     ):
         refused = run(ansible, playbook, namespace=namespace, **given)
         assert refused.status != 0, refused.output

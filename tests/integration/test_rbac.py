@@ -9,12 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import (
-    ADMINISTER,
-    READ,
-    SUBMIT,
-    cluster_roles,
-)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, READ, SUBMIT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 
 from .accounts import account, make_priority_classes
 from .ansible import Ansible, TaskResult

@@ -98,7 +98,7 @@ def test_a_wrong_value_does_not_act_on_the_terminal(ansible: Ansible, fast_path:
     plain = Ansible(ansible.directory, {**ansible.environment, **set_up})
     run = status(plain, kind="\x1b]0;title\x07")
     assert run.status == 2
-    assert r"got: \x1b]0;title\x07" in run.output
+    assert r"unknown value: \x1b]0;title\x07" in run.output
     assert "\x1b" not in run.output
 
 

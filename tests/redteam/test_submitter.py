@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import SUBMIT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import SUBMIT
 from integration.accounts import account, make_priority_classes
 from integration.ansible import ROOT, Ansible, TaskResult
 from integration.api import PATHS, Api, eventually

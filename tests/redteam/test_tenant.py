@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import SUBMIT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import SUBMIT
 from integration.accounts import account
 from integration.ansible import Ansible, TaskResult
 from integration.api import Api

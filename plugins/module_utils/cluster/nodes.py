@@ -95,6 +95,11 @@ class Node:
         return any(self.allocatable.get(resource) for resource in ACCELERATORS) or self.gpu_type is not None
 
     @property
+    def is_usage_known(self) -> bool:
+        """``with_use`` adds it, which needs the permission to list all pods."""
+        return bool(self.used)
+
+    @property
     def gpu_total(self) -> int:
         return whole_devices(self.allocatable)
 
@@ -185,22 +190,26 @@ def with_use(nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[Node]:
 
 
 def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:
-    """A node as gpuctl_node_info returns it, with the given labels or else all with ``PREFIX``."""
+    """A node as gpuctl_node_info returns it, with the given labels or else all with ``PREFIX``.
+
+    What is used and free is None where it is not known.
+    """
     keys = (
         node.labels.keys() & set(label_keys) if label_keys else [key for key in node.labels if key.startswith(PREFIX)]
     )
+    known = node.is_usage_known
     return {
         "node_name": node.name,
         "status": node.status,
         "gpu_total": node.gpu_total,
-        "gpu_used": node.gpu_used,
-        "gpu_free": node.gpu_free,
+        "gpu_used": node.gpu_used if known else None,
+        "gpu_free": node.gpu_free if known else None,
         "gpu_type": node.gpu_type,
         "bound_pools": [node.pool],
         "cpu": cores(node.allocatable.get("cpu", 0)),
-        "cpu_used": cores(node.used.get("cpu", 0)),
+        "cpu_used": cores(node.used.get("cpu", 0)) if known else None,
         "memory": gibibytes(node.allocatable.get("memory", 0)),
-        "memory_used": gibibytes(node.used.get("memory", 0)),
+        "memory_used": gibibytes(node.used.get("memory", 0)) if known else None,
         "labels": {key: node.labels[key] for key in sorted(keys)},
         "address": node.address,
         "created_at": node.created_at,

@@ -131,8 +131,20 @@ def read_nodes_with_usage(
     client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node
 ) -> tuple[list[Node], list[PodUse]]:
     """All nodes with their usage, and all unfinished pods: two lists, in pages."""
-    uses = client.list_slim(POD, slim_pod, fields=UNFINISHED)
+    uses = read_uses(client)
     return with_use(client.list_slim(NODE, slim), uses), uses
+
+
+def read_uses(client: Client) -> list[PodUse]:
+    """All unfinished pods."""
+    return client.list_slim(POD, slim_pod, fields=UNFINISHED)
+
+
+def _read_nodes(client: Client) -> tuple[list[Node] | None, list[PodUse] | None]:
+    """The nodes, with their usage as far as the account may read it, and all unfinished pods; None where it may not."""
+    uses = if_allowed(lambda: read_uses(client), None)
+    nodes = if_allowed(lambda: client.list_slim(NODE, slim_node), None)
+    return nodes if nodes is None or uses is None else with_use(nodes, uses), uses
 
 
 def read_reasons(client: Client, workloads: Mapping[JobId, Object]) -> dict[JobId, str]:
@@ -156,10 +168,10 @@ def reasons_of(
     preempted pods that are missing.
     """
     active = {job: workload for job, workload in workloads.items() if status_of(workload) != "Paused"}
-    everything: tuple[list[Node], list[PodUse]] | None = None
+    nodes: list[Node] | None = None
+    uses: list[PodUse] | None = None
     if not all(pod["spec"].get("nodeName") for job in active for pod in pods.get(job, ())):
-        everything = if_allowed(lambda: read_nodes_with_usage(client), None)
-    nodes, uses = everything or (None, None)
+        nodes, uses = _read_nodes(client)
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
     preemptions = _preemptions(client, active, pods, uses)
     here: dict[str, list[Object]] = defaultdict(list)
@@ -201,7 +213,7 @@ def _preemptions(
     events = if_allowed(lambda: _events(client, places, PREEMPTED), list[dict[str, Any]]())
     found = {job: event for job, obj in hit.items() if (event := last_preemption(obj, events))}
     if found and uses is None:
-        uses = if_allowed(lambda: client.list_slim(POD, slim_pod, fields=UNFINISHED), list[PodUse]())
+        uses = if_allowed(lambda: read_uses(client), list[PodUse]())
     return {job: preemption_text(event, uses or ()) for job, event in found.items()}
 
 

@@ -382,7 +382,7 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[No
         command = f"kubectl create --namespace {pod['metadata']['namespace']} --filename CLAIM.yaml"
         return PendingReason(text, f"Create it with {command}, or correct storage.workdirs", needs_user=True)
     about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
-    shortage = shortage_of(pod, nodes) if nodes is not None and not about_claims else None
+    shortage = shortage_of(pod, nodes, message) if nodes is not None and not about_claims else None
     if not shortage:
         text = f"pod {name} cannot be scheduled: {message or 'the scheduler gave no reason'}"
         lasting = nodes is None and _NO_NODE_MATCHES.search(message) is not None

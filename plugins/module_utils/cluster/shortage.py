@@ -8,8 +8,10 @@ not name the pool or the GPU type, nor how much is free, nor whether any node is
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..accelerators import ACCELERATORS, whole_devices
@@ -19,6 +21,8 @@ from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_reso
 from .pod_requests import pod_requests
 
 Object = Mapping[str, Any]
+
+_WAIT = "Wait for other jobs to finish, delete one, or raise job.priority"
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,11 @@ class Shortage:
     needs_user: bool = False
 
 
-def shortage_of(pod: Object, nodes: Sequence[Node]) -> Shortage | None:
+def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shortage | None:
     """What an unscheduled pod finds on no node; None when these checks find no cause.
 
-    Lasting causes come first. Nodes read without their usage only show those.
+    Lasting causes come first. Of nodes read without their usage, only the ``refusal``, the scheduler's message, shows
+    that they are in use.
     """
     place, members = _pool_of(pod, nodes)
     if not members:
@@ -61,7 +66,7 @@ def shortage_of(pod: Object, nodes: Sequence[Node]) -> Shortage | None:
     return (
         _larger_than_any(requests, members, place, pod)
         or _none_accepts_pods(members, place)
-        or _nothing_free(requests, members, place)
+        or (_nothing_free if members[0].is_usage_known else partial(_seem_full, refusal))(requests, members, place)
     )
 
 
@@ -176,7 +181,7 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     scarcest = min(needed, key=lambda resource: sum(node.free(resource) >= requests[resource] for node in nodes))
     best = max(nodes, key=lambda node: node.free(scarcest))
     free, missing = best.free(scarcest), requests[scarcest] - best.free(scarcest)
-    hint = "Wait for other jobs to finish, delete one, or raise job.priority"
+    hint = _WAIT
     if missing <= 0:
         nouns = _enumerate([_noun(resource) for resource in needed])
         return Shortage(f"no single node of {place} has enough {nouns} free at the same time", hint)
@@ -191,6 +196,17 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     amount = f"{_at_most(scarcest, free)}{'' if number > 1 else ' free'}"
     where = "; ".join(filter(None, (f"on {best.name}", unavailable)))
     return Shortage(f"{needs}, but {most} {amount} ({where}), {_amount(scarcest, missing, math.ceil)} short", hint)
+
+
+def _seem_full(refusal: str, requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
+    """The scheduler counts nodes by what they lack (``7 Insufficient cpu``), but does not say how much is free."""
+    lacking = [resource for resource in requests if re.search(rf"Insufficient {re.escape(resource)}\b", refusal)]
+    if not lacking:
+        return None
+    nouns = _enumerate([_noun(resource) for resource in lacking])
+    return Shortage(
+        f"{_needs(lacking[0], requests[lacking[0]])}, but no node of {place} has enough {nouns} free", _WAIT
+    )
 
 
 def _unavailable(nodes: Sequence[Node]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from ..engine.results import map_diff
 from ..labels import DEFAULT_NAMESPACE, MAIN_CONTAINER
 from ..manifest.problems import abridged, number_of
-from ..namespaces import NamespaceOptions, require_allowed
+from ..namespaces import NamespaceOptions, allowed_namespaces, require_allowed
 from ..options import option
 from ..printable import one_line
 from ..task import ModuleSpec, Task, TaskFailed
@@ -70,7 +70,7 @@ def _container(task: Task[CopyOptions]) -> Container:
     job = (options.namespace or DEFAULT_NAMESPACE, options.name)
     require_allowed(task, job[:1])
     try:
-        pod = pod_to_copy(task.client(), job, options.pod, options.container)
+        pod = pod_to_copy(task.client(), job, options.pod, options.container, allowed_namespaces(task))
     except ValueError as problem:
         raise TaskFailed(str(problem)) from None
     return Container(task.client(), job[0], pod, options.container)

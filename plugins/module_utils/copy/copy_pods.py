@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..cluster.read import JobId, read_pods
+from ..cluster.lookup import pods_of_job_or_pod
+from ..cluster.read import JobId
 from ..cluster.reason import pod_status
 from ..cluster.status import is_terminating
 from ..kube.client import Client
@@ -16,14 +17,20 @@ from ..logs.log_pods import choose_pods, sort_pods
 Pod = dict[str, Any]
 
 
-def pod_to_copy(client: Client, job: JobId, wanted: str | None, container: str) -> str:
-    """The name of the pod. Raises ValueError with a message for the user if there is not exactly one."""
-    pods = sort_pods(read_pods(client, [job])[job])
-    if not pods:
-        raise ValueError(no_pods_message(client, job))
+def pod_to_copy(
+    client: Client, job: JobId, wanted: str | None, container: str, allowed: Collection[str] | None = None
+) -> str:
+    """The name of the pod, by which the job may be named, too. ``allowed``: the namespaces that messages may name.
+
+    Raises ValueError with a message for the user if there is not exactly one.
+    """
+    job, named, found = pods_of_job_or_pod(client, job)
+    if not found:
+        raise ValueError(no_pods_message(client, job, allowed))
+    pods = sort_pods(found)
     where = f"job {job[1]} in namespace {job[0]}"
     try:
-        chosen = choose_pods(pods, wanted or None, container)
+        chosen = choose_pods(pods, wanted or named, container)
     except ValueError as problem:
         raise ValueError(f"{where}: {problem}") from None
     running = [pod for pod in chosen if is_running(pod, container)]

@@ -138,7 +138,8 @@ class Plan:
     ``prerequisites`` come before the steps and are shared with other plans (PriorityClasses). ``kind`` is the
     manifest's; None if a job is deleted by name and does not exist. ``blocker`` says why the plan cannot be applied; it
     then has no steps. ``held_gpus`` is the number of GPUs that the job's pods hold (for a pause). ``manifest`` is the
-    digest by which the ledger knows a training. ``kept`` says why a running training keeps an outdated spec.
+    digest by which the ledger knows a training. ``kept`` says why a running training keeps an outdated spec,
+    ``missing`` that there is no job of that name.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Plan:
     manifest: str | None = None
     ended: Completion | None = None
     kept: str = ""
+    missing: str = ""
 
     @property
     def action(self) -> Action:

@@ -46,8 +46,8 @@ def result_of(
 
 
 def full_reason(plan: Plan, reason: str | None) -> str | None:
-    """Why the job is not running, and why a training is not run again or keeps an outdated spec."""
-    return " ".join(filter(None, (reason, (plan.ended or Completion()).reason, plan.kept))) or None
+    """Why the job is not running or not there, and why a training is not run again or keeps an outdated spec."""
+    return " ".join(filter(None, (plan.missing, reason, (plan.ended or Completion()).reason, plan.kept))) or None
 
 
 def diffs_of(plan: Plan) -> list[dict[str, str]]:

@@ -117,6 +117,8 @@ def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: Wai
         for result in applied
     ]
     message = action_summary(results, "job")
+    for missing in filter(None, (result.plan.missing for result in applied)):
+        message += f"; {missing.removesuffix('.')}"
     gpus = sum(result.plan.released_gpus for result in applied)
     if gpus:
         released = "would be released" if task.check_mode else "released"

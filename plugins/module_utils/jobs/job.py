@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..namespaces import NamespaceOptions
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task
 from .apply_jobs import apply_jobs
+from .job_plans import NamedByPod
 from .ledger import RERUN
 from .ledger_store import LedgerStore
 from .select import JOB_KINDS, select_jobs
@@ -57,7 +58,12 @@ def run(task: Task[JobOptions]) -> dict[str, Any]:
     jobs = select_jobs(task, builds_objects=state.builds_objects)
     if not jobs:
         return {"changed": False, "results": [], "diff": [], "msg": "0 jobs: nothing to do"}
-    return apply_jobs(task, state, jobs, LedgerStore(task))
+    try:
+        return apply_jobs(task, state, jobs, LedgerStore(task))
+    except NamedByPod as found:
+        namespace, name = found.job
+        task.warn(f"{jobs[0].name} is a pod of job {name} in namespace {namespace}. The task is for the whole job.")
+        return apply_jobs(task, state, [replace(jobs[0], name=name)], LedgerStore(task))
 
 
 MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS)

@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from ..cluster.autoscaler import autoscaler_problem
 from ..cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
+from ..cluster.lookup import job_names, job_of_pod, namespaces_not_found, not_found, pool_not_found
 from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
 from ..cluster.status import STUCK, status_of
 from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ..kube.shapes import OddObject
 from ..labels import APP, JOB_TYPE, POOL, job_name_of, service_name
-from ..namespaces import NamespaceOptions, listed_namespaces
+from ..namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
 from ..options import option
 from ..redaction import live_secret_values, masked_object, redact_messages
 from ..task import ModuleSpec, Task, TaskFailed
@@ -49,7 +50,50 @@ class JobInfoOptions(NamespaceOptions):
 InfoTask = Task[JobInfoOptions]
 
 
+class NamespacesNeeded(TaskFailed):
+    """The account may not list the jobs of the whole cluster."""
+
+
 def run(task: InfoTask) -> dict[str, Any]:
+    """Warns of what the options name and the cluster does not have: an empty list alone may be a misspelling."""
+    found = read_jobs_info(task)
+    for problem in names_not_found(task, found["results"]):
+        task.warn(problem)
+    return found
+
+
+def read_jobs_info(task: InfoTask) -> dict[str, Any]:
+    """The jobs; those of the job whose pod is named if no job is."""
+    found = _read(task)
+    options = task.options
+    if not options.name or found["results"]:
+        return found
+    job = job_of_pod(task.client(), options.name, listed_namespaces(task, options.namespaces or None))
+    return _read(task.with_options(replace(options, namespaces=[job[0]], name=job[1]))) if job else found
+
+
+def names_not_found(
+    task: InfoTask, results: Collection[Mapping[str, Any]], namespaces: Collection[str] = ()
+) -> Iterator[str]:
+    """A sentence for each namespace without a result that does not exist, and for a pool and a job that do not.
+
+    ``namespaces`` are some that exist.
+    """
+    client, options = task.client(), task.options
+    found = {*namespaces, *(row["namespace"] for row in results)}
+    empty = [name for name in options.namespaces or () if name not in found]
+    yield from namespaces_not_found(client, empty, allowed_namespaces(task))
+    if results:
+        return
+    if options.pool and (problem := pool_not_found(client, options.pool)):
+        yield problem
+    if options.name:
+        names = job_names(client, listed_namespaces(task, options.namespaces or None))
+        if options.name not in names:  # Else another filter has left it out.
+            yield not_found("job", options.name, names)
+
+
+def _read(task: InfoTask) -> dict[str, Any]:
     """Lists each kind of object in all namespaces at once, or in each of those named.
 
     Only workloads are indispensable, and pods if they are requested: without the permission to read events, services
@@ -96,7 +140,9 @@ def _workloads(task: InfoTask) -> Objects:
         ]
     except ApiError as error:
         if error.is_forbidden and not task.options.namespaces:
-            raise TaskFailed(f"{error}. Name the namespaces that you may read in the option namespaces.") from None
+            raise NamespacesNeeded(
+                f"{error}. Or name the namespaces that you may read in the option namespaces."
+            ) from None
         raise
 
 

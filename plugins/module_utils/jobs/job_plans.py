@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.lookup import job_names, job_of_pod
 from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
@@ -29,6 +30,7 @@ from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
+from ..manifest.problems import nearest
 from ..task import Task
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
@@ -46,7 +48,16 @@ if TYPE_CHECKING:
 Transition = Callable[[LiveJob, "JobOptions"], Plan]
 CopyFinder = Callable[[Iterable[JobId]], Mapping[JobId, RestartCopy]]
 
-_NOT_FOUND = "job not found. gpuctl_job_info lists the jobs, and state=present with a manifest creates one."
+_NOT_FOUND = "job not found."
+_LISTED = "gpuctl_job_info lists the jobs, and state=present with a manifest creates one."
+
+
+class NamedByPod(Exception):
+    """The name of the task is not a job's, but that of one of its pods. Nothing has been written."""
+
+    def __init__(self, job: JobId) -> None:
+        super().__init__(job)
+        self.job = job
 
 
 def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
@@ -130,6 +141,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
 def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
+    _require_job_name(task, live)
     left = _pods_left(task, live) if task.options.force else {}
     ownership = Ownership(task)
     plans: list[Plan] = []
@@ -143,7 +155,10 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
             blockers.append((plan, _of_another_kind(kinds[0])))
         blockers += _of_somebody_else(plan, live[job.id], ownership)
         plans.append(plan)
-    blockers += unmanaged_workloads((plan for plan in plans if not plan.steps), client)
+    missing = [plan for plan in plans if not plan.steps]
+    blockers += unmanaged_workloads(missing, client)
+    if task.options.name and missing and not blockers:  # A manifest names its job rightly; a person may not.
+        plans = [replace(plan, missing=f"{_NOT_FOUND}{_did_you_mean(client, plan)}") for plan in plans]
     return block_plans(plans, blockers, task.options.continue_on_error)
 
 
@@ -194,10 +209,28 @@ def plan_transition(
             except TransitionRefused as problem:
                 blockers.append((plan, str(problem)))
         plans.append(plan)
+    if missing:
+        _require_job_name(task, objects)
     unmanaged = unmanaged_workloads(missing, task.client())
     taken = {(plan.namespace, plan.name) for plan, _text in unmanaged}
-    blockers += [*unmanaged, *((plan, _NOT_FOUND) for plan in missing if (plan.namespace, plan.name) not in taken)]
+    for plan in missing:
+        if (plan.namespace, plan.name) not in taken:
+            meant = _did_you_mean(task.client(), plan) if task.options.name else ""
+            blockers.append((plan, f"{_NOT_FOUND}{meant or f' {_LISTED}'}"))
+    blockers += unmanaged
     return _after_predecessors(task, _validated(task, block_plans(plans, blockers, task.options.continue_on_error)))
+
+
+def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
+    """Raises NamedByPod if the option ``name`` is no job's, but a pod's."""
+    for namespace, name in live if task.options.name else ():
+        if not live[namespace, name] and (job := job_of_pod(task.client(), name, [namespace])):
+            raise NamedByPod(job)
+
+
+def _did_you_mean(client: Client, plan: Plan) -> str:
+    meant = nearest(plan.name, job_names(client, [plan.namespace]))
+    return f" Did you mean {meant}?" if meant else ""
 
 
 def _pods_left(task: Task[JobOptions], live: ByJob) -> ByJob:

@@ -3,7 +3,7 @@
 
 A restart has no manifest: once the Job is gone, nothing else says what it was. The copy is a ControllerRevision, the
 kind that Kubernetes has for such data. It is not in the ledger, because the environment of a Job may hold secrets and a
-ConfigMap may have other readers. Of the levels in rbac/levels.py, only those that restart jobs read the copies.
+ConfigMap may have other readers. Of the levels in permissions.py, only those that restart jobs read the copies.
 """
 
 from __future__ import annotations

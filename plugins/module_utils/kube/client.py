@@ -48,6 +48,7 @@ class Client:
     ) -> None:
         self.concurrency = connection.concurrency  # the number of requests to send at once
         self.warning = connection.warning
+        self.namespace = connection.namespace
         self._request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
         self._lists = ListsInProgress(connection.server, clock)

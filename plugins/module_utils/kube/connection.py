@@ -36,6 +36,7 @@ class Connection:
     retries: int = 5
     concurrency: int = 10
     warning: str | None = None
+    namespace: str | None = None  # of the kubeconfig's context
 
 
 def bearer(token: object) -> dict[str, str]:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from difflib import SequenceMatcher
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -20,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from ..redaction import looks_secret, mask_forms, secret_spans
 from .connection import Connection, basic, bearer, read_pem
 from .errors import ConnectionProblem
-from .kubeconfig import kubeconfig_secrets, read_kubeconfig, shown_kubeconfig
+from .kubeconfig import contexts_of, kubeconfig_secrets, missing_files, read_kubeconfig, shown_kubeconfig
 from .library import KubeconfigError, load_kubeconfig, load_service_account
 
 
@@ -275,16 +276,45 @@ def _base_connection(
         raise ConnectionProblem("kubeconfig is the content of a file, not a path. Pass it through from_yaml.")
     if connection := read_kubeconfig(kubeconfig, context, learn):
         return connection
+    unusable = _unusable_kubeconfig(kubeconfig, context)
     try:
-        return load_kubeconfig(kubeconfig, context, persist=options["persist_config"] is not False)
+        if unusable:
+            raise KubeconfigError(unusable)
+        loaded = load_kubeconfig(kubeconfig, context, persist=options["persist_config"] is not False)
     except KubeconfigError as problem:
         if given("host") and not selected:
             return Connection()  # An open server, such as a proxy on this machine, needs no credentials.
-        source = "the kubeconfig dictionary" if isinstance(kubeconfig, Mapping) else f"kubeconfig {kubeconfig}"
+        if unusable:
+            raise ConnectionProblem(unusable) from None
         raise ConnectionProblem(
-            f"cannot load {source}{f', context {context}' if context else ''}: {problem}. Set kubeconfig (or "
-            f"K8S_AUTH_KUBECONFIG) to an existing file and context to one of its contexts, or set host and api_key."
+            f"cannot load {_named(kubeconfig)}{f', context {context}' if context else ''}: {problem}. Set kubeconfig "
+            f"(or K8S_AUTH_KUBECONFIG) to an existing file and context to one of its contexts, or set host and api_key."
         ) from problem
+    contexts = contexts_of(kubeconfig)
+    return replace(loaded, namespace=contexts.get(context or next(iter(contexts), "")))
+
+
+def _unusable_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None) -> str | None:
+    """What is wrong with it that needs no library to see: no file, or no such context."""
+    if missing := missing_files(kubeconfig):
+        return (
+            f"kubeconfig not found: {os.pathsep.join(missing)}. Set kubeconfig (or K8S_AUTH_KUBECONFIG) to the file by "
+            f"which kubectl reaches the cluster, or set host and api_key."
+        )
+    contexts = contexts_of(kubeconfig)
+    if not context or not contexts or context in contexts:
+        return None
+    by_nearness = sorted(contexts, key=lambda name: SequenceMatcher(None, name, context).ratio(), reverse=True)
+    more = f" and {len(contexts) - _CONTEXTS} more" if len(contexts) > _CONTEXTS else ""
+    known = ", ".join(by_nearness[:_CONTEXTS]) + more
+    return f"context not found in {_named(kubeconfig)}: {context}. Set context to one of: {known}."
+
+
+def _named(kubeconfig: str | Mapping[str, Any]) -> str:
+    return "the kubeconfig dictionary" if isinstance(kubeconfig, Mapping) else f"kubeconfig {kubeconfig}"
+
+
+_CONTEXTS = 10  # named in a message
 
 
 def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:

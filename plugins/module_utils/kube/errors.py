@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ..permissions import missing_permission
+
 T = TypeVar("T")
 
 
@@ -82,7 +84,9 @@ class ApiError(KubeError):
             if isinstance(cause, dict)
         )
         self.message = _short_message(_text(body.get("message")), self.causes)
-        super().__init__(f"{self.message} (HTTP {status} to {method} {path})")
+        missing = missing_permission(self.message) if self.is_forbidden else None
+        remedy = f". {missing.sentences}" if missing else ""
+        super().__init__(f"{self.message} (HTTP {status} to {method} {path}){remedy}")
 
     @property
     def is_forbidden(self) -> bool:

@@ -37,6 +37,26 @@ def read_kubeconfig(
         return None
 
 
+def contexts_of(kubeconfig: str | Mapping[str, Any]) -> dict[str, str | None]:
+    """The contexts with their namespaces, the current one first; none if the kubeconfig cannot be read."""
+    import yaml
+
+    try:
+        entries, current_context = _merge(kubeconfig)
+        contexts = {name: entry for (section, name), entry in entries.items() if section == "contexts"}
+        found = {name: entry.value.get("namespace") for name, entry in contexts.items()}
+    except (_NeedsLibrary, yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
+    texts = {str(name): str(namespace) if namespace else None for name, namespace in found.items()}
+    return {name: texts[name] for name in sorted(texts, key=lambda name: (name != current_context, name))}
+
+
+def missing_files(kubeconfig: str | Mapping[str, Any]) -> list[str]:
+    """The files of a kubeconfig if none of them exists; kubectl, too, ignores some that do not."""
+    paths = [path for path in kubeconfig.split(os.pathsep) if path] if isinstance(kubeconfig, str) else []
+    return [] if any(os.path.exists(os.path.expanduser(path)) for path in paths) else paths
+
+
 def kubeconfig_secrets(fields: Any) -> set[str]:
     """The secrets in a kubeconfig, or in a part of it."""
     if isinstance(fields, (list, tuple)):
@@ -103,6 +123,7 @@ def _connection(
         validate_certs=not cluster.value.get("insecure-skip-tls-verify", False),
         tls_server_name=cluster.value.get("tls-server-name"),
         proxy=cluster.value.get("proxy-url"),
+        namespace=selected.get("namespace"),
     )
     if not connection.server.startswith("https"):
         return connection

@@ -3,24 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from ..cluster.lookup import job_names
 from ..cluster.read import WORKLOADS, JobId, read_events, read_jobs, read_reasons, reasons_of
 from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import if_allowed
 from ..labels import MANAGED_BY, pods_of
+from ..manifest.problems import nearest
 
 
-def no_pods_message(client: Client, job: JobId) -> str:
-    """Why a job has no pods, or where a job of that name is."""
+def no_pods_message(client: Client, job: JobId, allowed: Collection[str] | None = None) -> str:
+    """Why a job has no pods, or where a job of that name is: of other namespaces, only those that are ``allowed``."""
     namespace, name = job
     workloads = if_allowed(lambda: read_jobs(client, [job], WORKLOADS)[job], None)
     if workloads is None:
         return f"no pods found for job {name} in namespace {namespace}"
     if not workloads:
-        return _no_job_message(client, job)
+        return _no_job_message(client, job, allowed)
     status = status_of(workloads[0])
     reason = read_reasons(client, {job: workloads[0]}).get(job)
     if status == "Paused":
@@ -44,7 +46,7 @@ def not_started_reasons(client: Client, job: JobId, pods: Sequence[dict[str, Any
     return {pod: reason for pod, reason in found.items() if f"pod {pod} " in reason}
 
 
-def _no_job_message(client: Client, job: JobId) -> str:
+def _no_job_message(client: Client, job: JobId, allowed: Collection[str] | None) -> str:
     namespace, name = job
     for resource in WORKLOADS:
         if client.get(resource, namespace, name):
@@ -53,13 +55,14 @@ def _no_job_message(client: Client, job: JobId) -> str:
                 f"{MANAGED_BY} is missing). Use kubectl."
             )
     message = f"job {name} not found in namespace {namespace}"
-    namespaces = _namespaces_with(client, name)
-    if namespaces:
+    if namespaces := _namespaces_with(client, name, allowed):
         return f"{message}. It exists in {' and '.join(namespaces)}: set namespace."
+    if meant := nearest(name, job_names(client, [namespace])):
+        return f"{message}. Did you mean {meant}?"
     return f"{message}. gpuctl_job_info lists the jobs. A finished training is removed after a day, with its logs."
 
 
-def _namespaces_with(client: Client, name: str) -> list[str]:
+def _namespaces_with(client: Client, name: str, allowed: Collection[str] | None) -> list[str]:
     """The namespaces with a job of that name; none without the permission to list them all."""
 
     def read() -> set[str]:
@@ -69,4 +72,5 @@ def _namespaces_with(client: Client, name: str) -> list[str]:
             for obj in client.list_objects(resource, labels=pods_of(name), metadata_only=True)
         }
 
-    return sorted(if_allowed(read, set[str]()))
+    found = if_allowed(read, set[str]())
+    return sorted(found if allowed is None else found & set(allowed))

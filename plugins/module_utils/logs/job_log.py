@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
-from ..cluster.read import read_pods
+from ..cluster.lookup import pods_of_job_or_pod
 from ..cluster.reason import pod_status
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
@@ -17,7 +17,7 @@ from ..kube.errors import ApiError, cut, if_allowed
 from ..kube.resources import DEPLOYMENT, JOB, STATEFUL_SET
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
 from ..manifest.problems import number_of
-from ..namespaces import NamespaceOptions, require_allowed
+from ..namespaces import NamespaceOptions, allowed_namespaces, require_allowed
 from ..options import option
 from ..redaction import SHORTEST_SECRET, live_secret_values
 from ..task import ModuleSpec, Task, TaskFailed
@@ -69,7 +69,7 @@ MODULE = ModuleSpec(JobLogOptions, run)
 def _run(task: Task[JobLogOptions], request: _Request) -> dict[str, Any]:
     job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
     require_allowed(task, job[:1])
-    pods, secrets = _pods(task, job, request)
+    job, pods, secrets = _pods(task, job, request)
     logs = _read_all(task.client(), pods, request, secrets)
     _explain_not_started(task.client(), job, logs, request.options.container)
     _raise_or_warn(task, logs)
@@ -168,14 +168,17 @@ class _Log:
         }
 
 
-def _pods(task: Task[JobLogOptions], job: tuple[str, str], request: _Request) -> tuple[list[dict[str, Any]], set[str]]:
-    """The pods to read, and the secrets to mask in their logs."""
-    pods = sort_pods(read_pods(task.client(), [job])[job])
-    if not pods:
-        raise TaskFailed(no_pods_message(task.client(), job))
+def _pods(
+    task: Task[JobLogOptions], job: tuple[str, str], request: _Request
+) -> tuple[tuple[str, str], list[dict[str, Any]], set[str]]:
+    """The job, which may be named by one of its pods, the pods to read, and the secrets to mask in their logs."""
+    job, named, found = pods_of_job_or_pod(task.client(), job)
+    if not found:
+        raise TaskFailed(no_pods_message(task.client(), job, allowed_namespaces(task)))
+    pods = sort_pods(found)
     secrets = task.masked | _secrets(task.client(), job, pods)
     try:
-        return choose_pods(pods, request.options.pod or None, request.options.container), secrets
+        return job, choose_pods(pods, request.options.pod or named, request.options.container), secrets
     except ValueError as problem:
         raise TaskFailed(f"job {job[1]} in namespace {job[0]}: {problem}") from None
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.lookup import not_found, pool_not_found
 from ..cluster.nodes import Node, node_row, slim_node
 from ..cluster.read import read_nodes_with_usage
-from ..kube.client import Client
 from ..kube.resources import NODE
 from ..kube.shapes import OddObject
 from ..labels import PREFIX
@@ -50,7 +50,7 @@ def run(task: Task[NodeInfoOptions]) -> dict[str, Any]:
     label_keys = [key if "/" in key else f"{PREFIX}{key}" for key in options.label_keys or ()]
     rows = [
         {**node_row(node, label_keys), "problem": None, **({"object": objects[node.name]} if options.full else {})}
-        for node in select_nodes(task.client(), options, slim)
+        for node in select_nodes(task, slim)
     ]
     rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == NODE.kind and options.may_select(odd.name)]
     return {"changed": False, "results": rows}
@@ -65,7 +65,23 @@ def _odd_row(odd: OddObject) -> dict[str, Any]:
     return {**dict.fromkeys(blank), "node_name": odd.name, "problem": odd.sentence}
 
 
-def select_nodes(client: Client, options: NodeInfoOptions, slim: Callable[[dict[str, Any]], Node]) -> list[Node]:
-    """The nodes that the options select, by name."""
-    nodes = read_nodes_with_usage(client, slim)[0]
-    return sorted(filter(options.selects, nodes), key=lambda node: node.name)
+def select_nodes(task: Task[NodeInfoOptions], slim: Callable[[dict[str, Any]], Node]) -> list[Node]:
+    """The nodes that the options select, by name. Warns of what they name and the cluster does not have."""
+    nodes = read_nodes_with_usage(task.client(), slim)[0]
+    for problem in _names_not_found(task, nodes):
+        task.warn(problem)
+    return sorted(filter(task.options.selects, nodes), key=lambda node: node.name)
+
+
+def _names_not_found(task: Task[NodeInfoOptions], nodes: Sequence[Node]) -> Iterator[str]:
+    """An empty list alone may be a misspelling."""
+    options = task.options
+    names = {node.name for node in nodes} | {odd.name for odd in task.odd_objects() if odd.kind == NODE.kind}
+    for name in dict.fromkeys(options.nodes or ()):
+        if name not in names:
+            yield not_found("node", name, sorted(names))
+    pools, types = {node.pool for node in nodes}, {node.gpu_type for node in nodes if node.gpu_type}
+    if options.pool and options.pool not in pools and (problem := pool_not_found(task.client(), options.pool, pools)):
+        yield problem
+    if options.gpu_type and options.gpu_type not in types:
+        yield not_found("GPU type", options.gpu_type, sorted(types))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.lookup import not_found
 from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse
 from ..cluster.read import read_nodes_with_usage
 from ..kube.resources import CONFIG_MAP
@@ -26,13 +27,16 @@ def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
     """Sends three lists of requests: nodes, unfinished pods, and the pools' declarations."""
     name = task.options.name
     rows = read_pool_rows(task, *read_nodes_with_usage(task.client()))
-    return {"changed": False, "results": [row for row in rows if not name or row["name"] == name]}
+    found = [row for row in rows if not name or row["name"] == name]
+    if name and not found:
+        task.warn(not_found("pool", name, [row["name"] for row in rows]))
+    return {"changed": False, "results": found}
 
 
 MODULE = ModuleSpec(PoolInfoOptions, run)
 
 
-def read_pool_rows(task: Task[Any], nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[dict[str, Any]]:
+def read_pool_rows(task: Task[Any], nodes: Iterable[Node], uses: Iterable[PodUse] | None) -> list[dict[str, Any]]:
     """A row for each pool, with what is wrong with its declaration. Sends one list request for the declarations."""
     declared = declarations_in(task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
     problems = {pool: declaration.problem for pool, declaration in declared.items()}
@@ -43,15 +47,19 @@ def read_pool_rows(task: Task[Any], nodes: Iterable[Node], uses: Iterable[PodUse
 
 
 def pool_rows(
-    descriptions: Mapping[str, str | None], nodes: Iterable[Node], uses: Iterable[PodUse]
+    descriptions: Mapping[str, str | None], nodes: Iterable[Node], uses: Iterable[PodUse] | None
 ) -> list[dict[str, Any]]:
-    """A row for each pool that is declared, has nodes or has jobs, and for ``default``. Pure."""
+    """A row for each pool that is declared, has nodes or has jobs, and for ``default``. Pure.
+
+    Without the pods (None), usage and jobs of the pools are None.
+    """
     members: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         members[node.pool].append(node)
-    jobs = _jobs_by_pool(uses, {node.name: node.pool for own in members.values() for node in own})
+    jobs = _jobs_by_pool(uses or (), {node.name: node.pool for own in members.values() for node in own})
     names = {DEFAULT_POOL, *descriptions, *members, *jobs}
-    return [_row(name, descriptions.get(name), members.get(name, []), jobs.get(name, [])) for name in sorted(names)]
+    rows = [_row(name, descriptions.get(name), members.get(name, []), jobs.get(name, [])) for name in sorted(names)]
+    return rows if uses is not None else [{**row, **dict.fromkeys(("gpu_used", "gpu_free", "jobs"))} for row in rows]
 
 
 def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[str, Any]]) -> dict[str, Any]:

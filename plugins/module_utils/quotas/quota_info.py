@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.lookup import namespaces_not_found, not_found
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
 from ..kube.shapes import OddObject
 from ..labels import MANAGED, QUOTA, pod_security_of
-from ..namespaces import NamespaceOptions, listed_namespaces
+from ..namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
 from ..options import option
 from ..task import ModuleSpec, Task
 from .usage import description_of, over_quota, quota_keys, quota_name_of, usage
@@ -27,28 +28,47 @@ class QuotaInfoOptions(NamespaceOptions):
 
 
 def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
-    """Sends two list requests for the whole cluster, or two requests for each of the given namespaces."""
-    namespaces = listed_namespaces(task, task.options.namespaces)
-    found = sorted(_read(task, namespaces), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
+    """Sends two list requests for the whole cluster, or two requests for each of the given namespaces.
+
+    Warns of what the options name and the cluster does not have: an empty list alone may be a misspelling.
+    """
+    rows = read_quota_rows(task)
+    found = {row["namespace"] for row in rows}
+    empty = [name for name in task.options.namespaces or () if name not in found]
+    if not task.options.name:  # Else a quota that is not in a namespace says nothing of that.
+        for problem in namespaces_not_found(task.client(), empty, allowed_namespaces(task)):
+            task.warn(problem)
+    return {"changed": False, "results": rows}
+
+
+def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
+    """Warns of a quota that is in none of the namespaces."""
+    namespaces, name = listed_namespaces(task, task.options.namespaces), task.options.name
+    everything = sorted(
+        _read(task, namespaces), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"])
+    )
+    # Filtered by name here, because any name is allowed but not every one is valid in a selector.
+    found = [obj for obj in everything if name is None or quota_name_of(obj) == name]
+    if name and not found:
+        task.warn(not_found("quota", name, sorted({quota_name_of(obj) or "" for obj in everything})))
     levels = _pod_security(task.client(), namespaces) if found else {}
     rows = [_row(obj, levels, full=task.options.full) for obj in found]
     # Which quota an object belongs to that cannot be read, its labels may not say.
     rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == RESOURCE_QUOTA.kind]
-    return {"changed": False, "results": rows}
+    return rows
 
 
 MODULE = ModuleSpec(QuotaInfoOptions, run)
 
 
 def _read(task: Task[QuotaInfoOptions], namespaces: list[str] | None) -> list[dict[str, Any]]:
-    client, name = task.client(), task.options.name
+    client = task.client()
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
         return client.list_objects(RESOURCE_QUOTA, namespace, labels=f"{MANAGED},{QUOTA}")
 
     found = run_concurrently(read, [None] if namespaces is None else namespaces, client.concurrency)
-    # Filtered by name here, because any name is allowed but not every one is valid in a selector.
-    return [obj for objects in found for obj in objects if name is None or quota_name_of(obj) == name]
+    return [obj for objects in found for obj in objects]
 
 
 def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str | None]:

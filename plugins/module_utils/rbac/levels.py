@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The Kubernetes objects that give an account access: service account, roles and bindings. Pure.
 
-The permissions are exactly those that the modules of this collection use: tests/integration/test_rbac.py runs every
-module with them and compares them with the requests that were sent.
+What each level allows is in permissions.py: exactly what the modules of this collection use.
+tests/integration/test_rbac.py runs every module with it and compares it with the requests that were sent.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from .. import labels
 from ..jobs.objects.job_objects import Object, sparse
 from ..jobs.objects.priority import PRIORITIES
 from ..kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, SERVICE_ACCOUNT, Resource
-
-READ, SUBMIT, ADMINISTER = "read", "submit", "administer"
-LEVELS = (READ, SUBMIT, ADMINISTER)
-
-# The roles of a level, by where they are bound. RBAC has no exceptions: what is granted in the whole cluster is granted
-# in kube-system. So what reads logs or writes workloads is only ever bound in the namespaces of jobs.
-_LOGS, _SUBMIT_CLUSTER = "logs", "submit-cluster"
-_ADMINISTER_JOBS, _ADMINISTER_POOLS = "administer-jobs", "administer-pools"
+from ..permissions import (
+    ADMINISTER,
+    ADMINISTER_POOLS,
+    IN_JOBS,
+    LEVELS,
+    LOGS,
+    NAMED_PERMISSIONS,
+    PERMISSIONS,
+    READ,
+    ROLES,
+    SUBMIT,
+    SUBMIT_CLUSTER,
+)
 
 _GROUP = "rbac.authorization.k8s.io"
 
@@ -33,7 +38,7 @@ def account(name: str, namespace: str) -> Object:
 
 def cluster_roles(level: str) -> list[Object]:
     """The ClusterRoles that accounts of a level are bound to; those that administrators may bind are all."""
-    names = _PERMISSIONS if level == ADMINISTER else _ROLES[level]
+    names = PERMISSIONS if level == ADMINISTER else ROLES[level]
     return [{**_named(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
 
 
@@ -46,20 +51,20 @@ def bindings(
     """
     places: list[tuple[str, str | None]]
     if level == SUBMIT:
-        places = [(_SUBMIT_CLUSTER, None)]
+        places = [(SUBMIT_CLUSTER, None)]
     elif namespaces is None:
         places = [(level, None)]
     else:
         places = [(level, place) for place in namespaces]
     if level == ADMINISTER:
-        places.append((_ADMINISTER_POOLS, labels.SYSTEM_NAMESPACE))
-    places += [(_IN_JOBS[level], place) for place in jobs]
+        places.append((ADMINISTER_POOLS, labels.SYSTEM_NAMESPACE))
+    places += [(IN_JOBS[level], place) for place in jobs]
     return [_binding(_subject(name, namespace), role, place) for role, place in places]
 
 
 def bindings_in_new_namespace(binding: Object, namespace: str) -> list[Object]:
     """What the accounts of a ClusterRoleBinding get in a new namespace, if it binds them to a level."""
-    role = next((_IN_JOBS[level] for level in LEVELS if binding["roleRef"]["name"] == role_name(level)), None)
+    role = next((IN_JOBS[level] for level in LEVELS if binding["roleRef"]["name"] == role_name(level)), None)
     return [_binding(_subject(*account), role, namespace) for account in accounts_of(binding) if role]
 
 
@@ -80,9 +85,9 @@ def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[tuple[str, str
             held[each].add((binding["roleRef"]["name"], binding["metadata"].get("namespace")))
     for one, own in held.items():
         submits = {place for role, place in own if role == role_name(SUBMIT)}
-        harmless = {(role_name(role), place) for role in (READ, _LOGS, SUBMIT) for place in submits}
+        harmless = {(role_name(role), place) for role in (READ, LOGS, SUBMIT) for place in submits}
         for other, others in held.items():
-            more = sorted(role for role, place in others - own - harmless if role != role_name(_SUBMIT_CLUSTER))
+            more = sorted(role for role, place in others - own - harmless if role != role_name(SUBMIT_CLUSTER))
             if other != one and other[1] in submits and more:
                 yield one, other, more[0]
 
@@ -112,79 +117,10 @@ def _named(resource: Resource, name: str, namespace: str | None = None) -> Objec
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": sparse(metadata)}
 
 
-# Each entry is verbs, and resources as kubectl takes them: plural[/subresource][.group].
-_Permissions = tuple[tuple[str, str], ...]
-
-_WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
-
-# gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
-_READ_PERMISSIONS: _Permissions = (
-    ("get list", _WORKLOADS),
-    ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
-    ("get list", "namespaces"),
-)
-
-# gpuctl_job_log
-_LOGS_PERMISSIONS: _Permissions = (("get", "pods/log"),)
-
-# gpuctl_job, and reading its result
-_SUBMIT_PERMISSIONS: _Permissions = (
-    ("get list watch create patch delete", _WORKLOADS),
-    ("get list create patch delete", "configmaps services horizontalpodautoscalers.autoscaling"),
-    ("list create deletecollection", "controllerrevisions.apps"),
-    ("list watch", "events"),
-    ("list watch delete deletecollection", "pods"),
-    ("get", "pods/log"),
-    ("get", "namespaces"),  # In a RoleBinding, its own: the Pod Security level that it enforces.
-    ("list", "resourcequotas"),
-    ("get list patch", "workloads.kueue.x-k8s.io"),
-)
-
-# Node addresses for URLs, and whether the PriorityClasses of jobs are as they should be.
-_CLUSTER_PERMISSIONS: _Permissions = (("list", "nodes priorityclasses.scheduling.k8s.io"),)
-
-# gpuctl_pool, gpuctl_node_label, gpuctl_quota, gpuctl_rbac
-_ADMINISTER_PERMISSIONS: _Permissions = (
-    *_READ_PERMISSIONS,
-    *_CLUSTER_PERMISSIONS,
-    ("list create patch delete", "limitranges"),
-    ("get list create patch delete", "namespaces"),
-    ("get patch", "nodes"),
-    ("list", "persistentvolumeclaims"),
-    ("get create patch delete", "resourcequotas"),
-    (
-        "get list create patch delete",
-        "rolebindings.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io",
-    ),
-)
-
-# The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system
-_ACCOUNT_PERMISSIONS: _Permissions = (("get create patch delete", "serviceaccounts"),)
-
-# The declarations of pools; their Lease is below, by name.
-_POOL_PERMISSIONS: _Permissions = (
-    ("get list create patch delete", "configmaps"),
-    ("create", "leases.coordination.k8s.io"),
-    *_ACCOUNT_PERMISSIONS,
-)
-
-_PERMISSIONS = {
-    READ: _READ_PERMISSIONS,
-    _LOGS: _LOGS_PERMISSIONS,
-    SUBMIT: _SUBMIT_PERMISSIONS,
-    _SUBMIT_CLUSTER: _CLUSTER_PERMISSIONS,
-    ADMINISTER: _ADMINISTER_PERMISSIONS,
-    _ADMINISTER_JOBS: (*_SUBMIT_PERMISSIONS, *_ACCOUNT_PERMISSIONS),
-    _ADMINISTER_POOLS: _POOL_PERMISSIONS,
-}
-_ROLES = {READ: (READ, _LOGS), SUBMIT: (SUBMIT, _SUBMIT_CLUSTER)}
-_IN_JOBS = {READ: _LOGS, SUBMIT: SUBMIT, ADMINISTER: _ADMINISTER_JOBS}  # what is bound in each namespace for jobs
-
-
 def _rules(part: str) -> list[Object]:
     """The rules of a role: resources of one group with the same verbs share a rule."""
     verbs: dict[tuple[str, str], dict[str, None]] = {}
-    for allowed, resources in _PERMISSIONS[part]:
+    for allowed, resources in PERMISSIONS[part]:
         for resource in resources.split():
             name, _dot, group = resource.partition(".")
             verbs.setdefault((group, name), {}).update(dict.fromkeys(allowed.split()))
@@ -192,15 +128,14 @@ def _rules(part: str) -> list[Object]:
     for (group, name), verbs_of_name in sorted(verbs.items()):
         names.setdefault((group, tuple(verbs_of_name)), []).append(name)
     rules = [_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
-    if part == _ADMINISTER_POOLS:
-        rules.append(_rule("coordination.k8s.io", ["leases"], ("get", "patch"), [labels.POOLS_LEASE]))
-    if part == ADMINISTER:
-        classes = [labels.priority_class_name(priority) for priority in PRIORITIES]
-        rules.append(_rule("scheduling.k8s.io", ["priorityclasses"], ("get", "create", "patch", "delete"), classes))
-        # Not to write: Kubernetes lets nobody write into a role what they do not hold in the whole cluster themselves,
-        # and the verb ``escalate`` would let them write anything.
-        roles = [role_name(name) for name in _PERMISSIONS]
-        rules.append(_rule(_GROUP, ["clusterroles"], ("get", "bind"), roles))
+    names_of = {
+        "leases": [labels.POOLS_LEASE],
+        "priorityclasses": [labels.priority_class_name(priority) for priority in PRIORITIES],
+        "clusterroles": [role_name(name) for name in PERMISSIONS],
+    }
+    for allowed, resource in NAMED_PERMISSIONS.get(part, ()):
+        name, _dot, group = resource.partition(".")
+        rules.append(_rule(group, [name], allowed.split(), names_of[name]))
     return rules
 
 

@@ -19,6 +19,7 @@ from ..kube.errors import ConcurrentChange, KubeError
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
 from ..labels import DNS_LABEL, LABEL_LENGTH, MANAGED, SYSTEM_NAMESPACE, is_managed, owner_of_reserved
 from ..options import Options, option
+from ..permissions import ADMINISTER, LEVELS, SUBMIT
 from ..pools.lease import system_namespace
 from ..task import ModuleSpec, Task, TaskFailed
 from . import levels
@@ -31,12 +32,12 @@ class RbacOptions(Options):
     state: str = option("str", choices=["present", "absent"], default="present")
     name: str = option("str", required=True)
     namespace: str = option("str", default=SYSTEM_NAMESPACE)
-    level: str | None = option("str", choices=list(levels.LEVELS))
+    level: str | None = option("str", choices=list(LEVELS))
     namespaces: list[str] | None = option("list", elements="str")
 
 
 RBAC_CONSTRAINTS: dict[str, Any] = {
-    "required_if": [("state", "present", ("level",)), ("level", levels.SUBMIT, ("namespaces",))],
+    "required_if": [("state", "present", ("level",)), ("level", SUBMIT, ("namespaces",))],
 }
 
 
@@ -74,9 +75,9 @@ def _validate(options: RbacOptions) -> None:
     if options.namespaces == []:
         # An empty variable must not mean the whole cluster.
         errors.append("namespaces: must not be empty. Name at least one, or omit it for the whole cluster.")
-    if options.namespaces and options.level == levels.ADMINISTER:
+    if options.namespaces and options.level == ADMINISTER:
         errors.append("namespaces: not allowed with level administer, which applies to the whole cluster. Omit it.")
-    if options.level == levels.SUBMIT:
+    if options.level == SUBMIT:
         errors += [
             f"namespaces: reserved for {owner} itself: {name}. Remove it. Jobs there could take over the cluster."
             for name in options.namespaces or ()
@@ -132,7 +133,7 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     name, namespace, level = options.name, options.namespace, str(options.level)
     found = _namespaces(task)
     prerequisites = tuple(_namespace_steps(task, [namespace, *(options.namespaces or ())], found))
-    if level in (levels.SUBMIT, levels.ADMINISTER):  # Jobs need them, and submit may not write them.
+    if level in (SUBMIT, ADMINISTER):  # Jobs need them, and submit may not write them.
         prerequisites += priority_class_steps(task.client(), task.warn)
     jobs = [place for place in (found if options.namespaces is None else options.namespaces) if _may_have_jobs(place)]
     bindings = levels.bindings(name, namespace, level, options.namespaces, jobs)
@@ -177,7 +178,7 @@ def _may_have_jobs(namespace: str) -> bool:
 
 def _namespace_steps(task: Task[RbacOptions], names: list[str], found: Collection[str]) -> Iterator[Step]:
     """Creates the namespace of accounts and pools if it is missing. Raises TaskFailed if another one is missing."""
-    if task.options.level == levels.ADMINISTER:
+    if task.options.level == ADMINISTER:
         names = [*names, SYSTEM_NAMESPACE]
     missing = [name for name in dict.fromkeys(names) if name not in found]
     if SYSTEM_NAMESPACE in missing:

@@ -281,7 +281,9 @@ def _wait(world: World) -> tuple[Object, list[str]]:
 
 def _inventory(world: World) -> tuple[Object, list[str]]:
     client = _Client(world)
-    nodes = select_nodes(client, NodeInfoOptions(), slim_node)
+    options = NodeInfoOptions()
+    task = Task(options, {}, False, lambda text: None, lambda values: None, _client=client)
+    nodes = select_nodes(task, slim_node)
     rows = [{"node_name": one.name, **host_variables(one)} for one in nodes]
     return {"results": rows}, [odd.sentence for odd in client.odd_objects.values()]
 

@@ -134,16 +134,22 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any]]] = {
 }
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
-    "nothing": ({}, {"KUBECONFIG": "/nowhere"}, "cannot load kubeconfig /nowhere: .*set host and api_key"),
+    "nothing": (
+        {},
+        {"KUBECONFIG": "/nowhere"},
+        r"kubeconfig not found: /nowhere\. Set kubeconfig \(or K8S_AUTH_KUBECONFIG\) to the file by which kubectl "
+        r"reaches the cluster, or set host and api_key\.$",
+    ),
     "a missing file": (
         {"kubeconfig": "/nowhere", "host": "https://h"},
         {},
-        "cannot load kubeconfig /nowhere",
+        "kubeconfig not found: /nowhere",
     ),
+    "several missing files": ({"kubeconfig": "/nowhere:/neither"}, {}, "kubeconfig not found: /nowhere:/neither"),
     "a missing context": (
-        {"kubeconfig": KUBECONFIG, "context": "c"},
+        {"kubeconfig": KUBECONFIG, "context": "bb"},
         {},
-        "cannot load the kubeconfig dictionary, context c",
+        r"context not found in the kubeconfig dictionary: bb\. Set context to one of: b, a\.$",
     ),
     "no URL": (
         {**HOST, "host": "10.0.0.1:6443"},

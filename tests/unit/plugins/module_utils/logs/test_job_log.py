@@ -286,6 +286,7 @@ def test_a_job_without_pods(job, message):
     with (
         conversation(
             a_list("pods"),
+            a_list("pods", fieldSelector="metadata.name=x", labelSelector="runwhere.ai/job-type"),
             a_list("jobs", job, group="/apis/batch/v1"),
             *REASONS[1:],
             a_list("pods"),

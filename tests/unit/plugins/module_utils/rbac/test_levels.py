@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import LEVELS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import (
-    LEVELS,
     account,
     accounts_of,
     bindings,

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a user has named and the cluster does not have: the nearest name, and jobs that are named by one of their pods.
+
+Only read once nothing was found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
+from ..kube.errors import if_allowed
+from ..kube.resources import CONFIG_MAP, NAMESPACE, NODE, POD, Resource
+from ..labels import (
+    DEFAULT_POOL,
+    DNS_LABEL,
+    JOB_TYPE,
+    MANAGED,
+    POOL,
+    SYSTEM_NAMESPACE,
+    job_name_of,
+    pool_config_map_name,
+)
+from ..manifest.problems import nearest
+from .read import WORKLOADS, JobId, read_pods
+
+_READ_SINGLY = 3  # Of more namespaces than that, all are listed.
+
+
+def not_found(what: str, name: str, known: Iterable[str]) -> str:
+    """``pool not found: trainig. Did you mean training?``"""
+    meant = nearest(name, known)
+    return f"{what} not found: {name}. {f'Did you mean {meant}?' if meant else 'Check its name.'}"
+
+
+def namespaces_not_found(client: Client, names: Iterable[str], allowed: Collection[str] | None = None) -> Iterator[str]:
+    """A sentence for each namespace that does not exist, as far as the account may know.
+
+    Only those that are ``allowed`` are suggested: what else is in the cluster is not for every user of an account.
+    """
+    names = list(dict.fromkeys(names))
+    known: set[str] | None = None
+    if len(names) > _READ_SINGLY:
+        known = _namespaces(client)
+    for name in names:
+        if name in known if known is not None else _may_exist(client, name):
+            continue
+        known = _namespaces(client) if known is None else known
+        yield not_found("namespace", name, sorted((known or set()) & set(allowed or known or ())))
+
+
+def _may_exist(client: Client, name: str) -> bool:
+    return if_allowed(lambda: client.get(NAMESPACE, None, name) is not None, True)
+
+
+def _namespaces(client: Client) -> set[str] | None:
+    """All; None if listing them is forbidden."""
+    found = if_allowed(lambda: client.list_objects(NAMESPACE, metadata_only=True), None)
+    return None if found is None else {obj["metadata"]["name"] for obj in found}
+
+
+def job_names(client: Client, namespaces: Sequence[str] | None) -> list[str]:
+    """The names of all jobs in the namespaces, or in the whole cluster (None), as far as they may be listed."""
+
+    def read(query: tuple[str | None, Resource]) -> list[dict[str, Any]]:
+        namespace, resource = query
+        return client.list_objects(resource, namespace, labels=JOB_TYPE, metadata_only=True)
+
+    none: list[dict[str, Any]] = []
+    queries = product([None] if namespaces is None else namespaces, WORKLOADS)
+    found = run_concurrently(lambda query: if_allowed(lambda: read(query), none), queries, client.concurrency)
+    return sorted({job_name_of(obj) or obj["metadata"]["name"] for objects in found for obj in objects})
+
+
+def job_of_pod(client: Client, name: str, namespaces: Sequence[str] | None) -> JobId | None:
+    """The job of the pod of that name, in one of the namespaces or in the whole cluster (None).
+
+    The former command line called the names of pods the IDs of jobs.
+    """
+    if not re.fullmatch(DNS_LABEL, name):
+        return None
+
+    def read(namespace: str | None) -> list[dict[str, Any]]:
+        return client.list_objects(POD, namespace, labels=JOB_TYPE, fields=f"metadata.name={name}", metadata_only=True)
+
+    none: list[dict[str, Any]] = []
+    places = [None] if namespaces is None else namespaces
+    found = run_concurrently(lambda place: if_allowed(lambda: read(place), none), places, client.concurrency)
+    jobs = ((pod["metadata"]["namespace"], job_name_of(pod)) for pods in found for pod in pods)
+    return next(((namespace, job) for namespace, job in jobs if job), None)
+
+
+def pods_of_job_or_pod(client: Client, job: JobId) -> tuple[JobId, str | None, list[dict[str, Any]]]:
+    """The pods of the job. If there are none and a pod is named so: its job, its name, and the pods of that job."""
+    if pods := read_pods(client, [job])[job]:
+        return job, None, pods
+    named = job_of_pod(client, job[1], [job[0]])
+    if named is None:
+        return job, None, []
+    return named, job[1], read_pods(client, [named])[named]
+
+
+def pool_not_found(client: Client, name: str, pools_of_nodes: Collection[str] | None = None) -> str | None:
+    """A sentence if no node is in the pool and none is declared for it, as far as the account may know."""
+    if pools_of_nodes is None:
+        nodes = if_allowed(lambda: client.list_objects(NODE, labels=POOL, metadata_only=True), None)
+        if nodes is None:
+            return None
+        pools_of_nodes = {node["metadata"]["labels"][POOL] for node in nodes}
+    known = {*pools_of_nodes, DEFAULT_POOL}
+    if name in known:
+        return None
+    declared = if_allowed(
+        lambda: client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}", metadata_only=True), None
+    )
+    if declared is None:
+        meant = nearest(name, sorted(known))
+        return f"no node is in pool {name}.{f' Did you mean {meant}?' if meant else ''}"
+    known |= {config_map["metadata"]["name"].removeprefix(pool_config_map_name("")) for config_map in declared}
+    return None if name in known else not_found("pool", name, sorted(known))

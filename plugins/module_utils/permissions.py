@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What each level of gpuctl_rbac allows, and which one an account lacks that the API server has refused. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from .labels import SYSTEM_NAMESPACE, owner_of_reserved
+
+READ, SUBMIT, ADMINISTER = "read", "submit", "administer"
+LEVELS = (READ, SUBMIT, ADMINISTER)
+
+# The roles of a level, by where they are bound. RBAC has no exceptions: what is granted in the whole cluster is granted
+# in kube-system. So what reads logs or writes workloads is only ever bound in the namespaces of jobs.
+LOGS, SUBMIT_CLUSTER, ADMINISTER_POOLS = "logs", "submit-cluster", "administer-pools"
+_ADMINISTER_JOBS = "administer-jobs"
+
+# Each entry is verbs, and resources as kubectl takes them: plural[/subresource][.group].
+Permissions = tuple[tuple[str, str], ...]
+
+_WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
+
+# gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
+_READ_PERMISSIONS: Permissions = (
+    ("get list", _WORKLOADS),
+    ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
+    ("get list", "namespaces"),
+)
+
+# gpuctl_job_log
+_LOGS_PERMISSIONS: Permissions = (("get", "pods/log"),)
+
+# gpuctl_job, and reading its result
+_SUBMIT_PERMISSIONS: Permissions = (
+    ("get list watch create patch delete", _WORKLOADS),
+    ("get list create patch delete", "configmaps services horizontalpodautoscalers.autoscaling"),
+    ("list create deletecollection", "controllerrevisions.apps"),
+    ("list watch", "events"),
+    ("list watch delete deletecollection", "pods"),
+    ("get", "pods/log"),
+    ("get", "namespaces"),  # In a RoleBinding, its own: the Pod Security level that it enforces.
+    ("list", "resourcequotas"),
+    ("get list patch", "workloads.kueue.x-k8s.io"),
+)
+
+# Node addresses for URLs, and whether the PriorityClasses of jobs are as they should be.
+_CLUSTER_PERMISSIONS: Permissions = (("list", "nodes priorityclasses.scheduling.k8s.io"),)
+
+# gpuctl_pool, gpuctl_node_label, gpuctl_quota, gpuctl_rbac
+_ADMINISTER_PERMISSIONS: Permissions = (
+    *_READ_PERMISSIONS,
+    *_CLUSTER_PERMISSIONS,
+    ("list create patch delete", "limitranges"),
+    ("get list create patch delete", "namespaces"),
+    ("get patch", "nodes"),
+    ("list", "persistentvolumeclaims"),
+    ("get create patch delete", "resourcequotas"),
+    (
+        "get list create patch delete",
+        "rolebindings.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io",
+    ),
+)
+
+# The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system
+_ACCOUNT_PERMISSIONS: Permissions = (("get create patch delete", "serviceaccounts"),)
+
+# The declarations of pools; their Lease is below, by name.
+_POOL_PERMISSIONS: Permissions = (
+    ("get list create patch delete", "configmaps"),
+    ("create", "leases.coordination.k8s.io"),
+    *_ACCOUNT_PERMISSIONS,
+)
+
+PERMISSIONS: Mapping[str, Permissions] = {
+    READ: _READ_PERMISSIONS,
+    LOGS: _LOGS_PERMISSIONS,
+    SUBMIT: _SUBMIT_PERMISSIONS,
+    SUBMIT_CLUSTER: _CLUSTER_PERMISSIONS,
+    ADMINISTER: _ADMINISTER_PERMISSIONS,
+    _ADMINISTER_JOBS: (*_SUBMIT_PERMISSIONS, *_ACCOUNT_PERMISSIONS),
+    ADMINISTER_POOLS: _POOL_PERMISSIONS,
+}
+ROLES = {READ: (READ, LOGS), SUBMIT: (SUBMIT, SUBMIT_CLUSTER)}
+IN_JOBS = {READ: LOGS, SUBMIT: SUBMIT, ADMINISTER: _ADMINISTER_JOBS}  # what is bound in each namespace for jobs
+
+# For objects with certain names only (rbac/levels.py).
+NAMED_PERMISSIONS: Mapping[str, Permissions] = {
+    ADMINISTER: (
+        ("get create patch delete", "priorityclasses.scheduling.k8s.io"),
+        # Not to write: Kubernetes lets nobody write into a role what they do not hold in the whole cluster themselves,
+        # and the verb ``escalate`` would let them write anything.
+        ("get bind", "clusterroles.rbac.authorization.k8s.io"),
+    ),
+    ADMINISTER_POOLS: (("get patch", "leases.coordination.k8s.io"),),
+}
+
+
+@dataclass(frozen=True)
+class MissingPermission:
+    """What the API server has refused to a user; without a namespace, in the whole cluster."""
+
+    user: str
+    verb: str
+    resource: str  # as in PERMISSIONS
+    namespace: str | None
+
+    def __str__(self) -> str:
+        where = f"in namespace {self.namespace}" if self.namespace else "in the whole cluster"
+        return f"{self.verb} {self.resource} {where}"
+
+    @property
+    def sentences(self) -> str:
+        """What is missing and how an administrator grants it, without the last full stop."""
+        found = next(self._grants(), None)
+        if found is None:
+            return f"Missing permission: {self}. No level of gpuctl_rbac has it"
+        level, role = found
+        return (
+            f"Missing permission: {self}. The level {level} of gpuctl_rbac has it. An administrator grants it with: "
+            f"{self._command(level, role)}"
+        )
+
+    def _grants(self) -> Iterator[tuple[str, str]]:
+        """The levels that have it, the lowest first, each with the role."""
+        for level in LEVELS:
+            for role in _roles_at(level, self.namespace):
+                rows = (*PERMISSIONS[role], *NAMED_PERMISSIONS.get(role, ()))
+                if any(self.verb in verbs.split() and self.resource in named.split() for verbs, named in rows):
+                    yield level, role
+
+    def _command(self, level: str, role: str) -> str:
+        account = _ACCOUNT.fullmatch(self.user)
+        if account is None:  # gpuctl_rbac grants levels to service accounts.
+            kind = f"rolebinding --namespace={self.namespace}" if self.namespace else "clusterrolebinding"
+            user = shlex.quote(self.user)
+            return f"kubectl create {kind} NAME --clusterrole=gpuctl-{role} --user={user}"
+        place = self.namespace or ("ITS_NAMESPACES" if level == SUBMIT else None)
+        limit = f" namespaces={place}" if place and level != ADMINISTER else ""
+        options = f"name={account[2]} namespace={account[1]} level={level}{limit}"
+        command = f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{options}"'
+        return f"{command} (in place of what the account has{': name all its namespaces' if limit else ''})"
+
+
+_ACCOUNT = re.compile(r"system:serviceaccount:([-a-z0-9]+):([-.a-z0-9]+)")
+
+# apiserver, endpoints/handlers/responsewriters/errors.go, ``forbiddenMessage``
+_REFUSAL = re.compile(
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<plural>[^"]+)" in API group "(?P<group>[^"]*)"'
+    r'(?: in the namespace "(?P<namespace>[^"]+)"| at the cluster scope)'
+)
+
+
+def missing_permission(message: str) -> MissingPermission | None:
+    """What a message of the API server says is missing; None for one that is about something else."""
+    found = _REFUSAL.search(message)
+    if found is None:
+        return None
+    resource = f"{found['plural']}.{found['group']}" if found["group"] else found["plural"]
+    return MissingPermission(found["user"], found["verb"], resource, found["namespace"])
+
+
+def _roles_at(level: str, namespace: str | None) -> Iterator[str]:
+    """The roles that gpuctl_rbac can bind an account of a level to, which count there."""
+    yield SUBMIT_CLUSTER if level == SUBMIT else level
+    if level == ADMINISTER and namespace == SYSTEM_NAMESPACE:
+        yield ADMINISTER_POOLS
+    if namespace and owner_of_reserved(namespace) is None:
+        yield IN_JOBS[level]

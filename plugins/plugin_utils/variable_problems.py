@@ -1,0 +1,153 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is wrong with the variables that a playbook was given, as sentences that name each with its remedy. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from ansible.module_utils.common import validation
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import nearest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import one_line
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import Playbook, Variable
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import cut
+
+_PREFIX = "gpuctl"
+_ALMOST_THE_SAME = 0.85
+_SHOWN = 60
+
+
+def unknown_variables(given: Iterable[Any], known: Collection[str]) -> list[str]:
+    """A sentence for each given name that is meant for the playbooks and is not known."""
+    sentences = []
+    for name in sorted(str(name) for name in given if name not in known):
+        meant = next(iter(get_close_matches(name, known, n=1, cutoff=_ALMOST_THE_SAME)), None)
+        if name.lower().startswith(_PREFIX):
+            meant = meant or _with_similar_end(name, known)
+        elif meant is None:
+            continue  # It has nothing to do with the playbooks.
+        hint = f"Did you mean {meant}?" if meant else f"Rename it. {_PREFIX}* is for the playbooks."
+        sentences.append(f"Unknown variable: {one_line(name)}. {hint}")
+    return sentences
+
+
+def _with_similar_end(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is similar after the prefix, which alone would make any two of them similar."""
+    by_end = {each[len(_PREFIX) + 1 :]: each for each in known if each.startswith(_PREFIX)}
+    return by_end.get(nearest(name[len(_PREFIX) + 1 :], by_end) or "")
+
+
+def value_problems(playbook: Playbook, values: Mapping[str, Any], *, in_awx: bool) -> list[str]:
+    """A sentence for all that is missing, and one for each value that the playbook cannot take.
+
+    ``values`` are those of the variables of the playbook, and of their aliases.
+    """
+    given = {
+        each.name
+        for each in playbook.variables.values()
+        if any(name in values and not _is_empty(each, values[name]) for name in (each.name, *each.aliases))
+    }
+    return [
+        *_missing(playbook, values, given, in_awx),
+        *_exclusive(playbook, given),
+        *(problem for variable in playbook.variables.values() if (problem := _value_problem(variable, values))),
+    ]
+
+
+def _missing(playbook: Playbook, values: Mapping[str, Any], given: Collection[str], in_awx: bool) -> Iterator[str]:
+    conditional = (names for name, value, names in playbook.required_if if values.get(name) == value)
+    required = [each.name for each in playbook.variables.values() if each.required]
+    alternatives = [[name] for name in (*required, *(name for names in conditional for name in names))]
+    groups = [[playbook.variables[name] for name in group] for group in (*alternatives, *playbook.required_one_of)]
+    missing = [group for group in groups if not any(each.name in given for each in group)]
+    if missing:
+        names = ", ".join(" or ".join(each.name for each in group) for group in missing)
+        add = _asked if in_awx else _on_command_line
+        yield f"Missing variable{'s' if len(missing) > 1 else ''}: {names}. {add(missing)}"
+
+
+def _on_command_line(missing: Sequence[list[Variable]]) -> str:
+    groups = [
+        [f"-e {each.name}={shlex.quote(str(each.example))}" for each in group if each.example] for group in missing
+    ]
+    return f"Add {' '.join(' or '.join(group) for group in groups)}."
+
+
+def _asked(missing: Sequence[list[Variable]]) -> str:
+    questions = [f'"{each.question}"' for group in missing for each in group if each.question]
+    answer = f"Answer {', '.join(questions)} in the survey, or set" if questions else "Set"
+    return f"{answer} the extra variable{'s' if len(missing) > 1 else ''}."
+
+
+def _exclusive(playbook: Playbook, given: Collection[str]) -> Iterator[str]:
+    for group in playbook.mutually_exclusive:
+        names = [name for name in group if name in given]
+        if len(names) > 1:
+            yield f"{' and '.join(names)} exclude each other. Give one of them."
+
+
+def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
+    name = next((name for name in (variable.name, *variable.aliases) if name in values), None)
+    if name is None:
+        return None
+    value = values[name]
+    if _is_empty(variable, value):
+        such_as = f", such as {variable.example}," if variable.example else ""
+        return f"{name}: empty. Give a value{such_as} or leave it out." if variable.not_empty else None
+    shown = "" if variable.secret else f": {cut(one_line(str(value)), _SHOWN)}"
+    what, remedy = _TYPES[variable.type]
+    try:
+        _CHECKS[variable.type](value)
+    except (TypeError, ValueError):
+        return f"{name}: not {what}{shown}. {remedy}{f' such as {variable.example}' if variable.example else ''}."
+    if variable.choices and str(value) not in variable.choices:
+        valid = f"one of: {', '.join(variable.choices)}" if len(variable.choices) > 1 else variable.choices[0]
+        return f"{name}: unknown value{shown}. Use {valid}."
+    return None
+
+
+def _is_empty(variable: Variable, value: Any) -> bool:
+    """Whether a value stands for none, as the empty answer of a survey does; in a list, also blanks between commas."""
+    if isinstance(value, str):
+        return not value.strip(", \t\n" if variable.type == "list" else None)
+    return value is None or (isinstance(value, (list, dict)) and all(_is_empty(variable, item) for item in value))
+
+
+def _check_integer(value: Any) -> None:
+    if isinstance(value, bool):
+        raise TypeError(value)
+    validation.check_type_int(value)
+
+
+def _check_text(value: Any) -> None:
+    if isinstance(value, (list, dict)):
+        raise TypeError(value)
+
+
+def _check_list(value: Any) -> None:
+    for item in validation.check_type_list(value):
+        _check_text(item)
+
+
+_TYPES = {
+    "bool": ("a boolean", "Use true or false"),
+    "int": ("a whole number", "Use a number"),
+    "list": ("a list of texts", "Use a list or a text"),
+    "path": ("a path", "Use a path"),
+    "raw": ("a value", "Correct it"),
+    "str": ("a text", "Use a text"),
+}
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "bool": boolean,
+    "int": _check_integer,
+    "list": _check_list,
+    "path": _check_text,
+    "raw": lambda value: None,
+    "str": _check_text,
+}

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a refusal of the API server says of the levels of gpuctl_rbac."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import missing_permission
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
+
+ROBOT = "system:serviceaccount:gpuctl-system:robot"
+
+
+def refusal(verb: str, resource: str, group: str, place: str, user: str = ROBOT) -> str:
+    what = f"{resource}.{group}" if group else resource
+    return f'{what} is forbidden: User "{user}" cannot {verb} resource "{resource}" in API group "{group}" {place}'
+
+
+def sentences(*attempt: str, user: str = ROBOT) -> str:
+    missing = missing_permission(refusal(*attempt, user=user))
+    assert missing
+    return missing.sentences
+
+
+CLUSTER, TEAM = "at the cluster scope", 'in the namespace "team-a"'
+
+
+@pytest.mark.parametrize(
+    ("attempt", "level", "options"),
+    [
+        (("list", "pods", "", CLUSTER), "read", "level=read"),
+        (("list", "pods", "", TEAM), "read", "level=read namespaces=team-a"),
+        (("get", "pods/log", "", TEAM), "read", "level=read namespaces=team-a"),
+        (("watch", "pods", "", TEAM), "submit", "level=submit namespaces=team-a"),
+        (("patch", "jobs", "batch", TEAM), "submit", "level=submit namespaces=team-a"),
+        (("list", "priorityclasses", "scheduling.k8s.io", CLUSTER), "submit", "level=submit namespaces=ITS_NAMESPACES"),
+        (("patch", "priorityclasses", "scheduling.k8s.io", CLUSTER), "administer", "level=administer"),
+        (("patch", "nodes", "", CLUSTER), "administer", "level=administer"),
+        (("get", "configmaps", "", 'in the namespace "gpuctl-system"'), "administer", "level=administer"),
+        (
+            ("patch", "leases", "coordination.k8s.io", 'in the namespace "gpuctl-system"'),
+            "administer",
+            "level=administer",
+        ),
+    ],
+)
+def test_the_lowest_level_that_has_it(attempt: tuple[str, ...], level: str, options: str) -> None:
+    text = sentences(*attempt)
+    assert f"The level {level} of gpuctl_rbac has it." in text
+    assert f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "name=robot namespace=gpuctl-system {options}"' in text
+
+
+@pytest.mark.parametrize(
+    ("attempt", "what"),
+    [
+        (("create", "pods/exec", "", TEAM), "create pods/exec in namespace team-a"),
+        (("list", "secrets", "", CLUSTER), "list secrets in the whole cluster"),
+        (("patch", "jobs", "batch", CLUSTER), "patch jobs.batch in the whole cluster"),
+        (("patch", "jobs", "batch", 'in the namespace "kube-system"'), "patch jobs.batch in namespace kube-system"),
+        (("patch", "leases", "coordination.k8s.io", TEAM), "patch leases.coordination.k8s.io in namespace team-a"),
+    ],
+)
+def test_what_no_level_has(attempt: tuple[str, ...], what: str) -> None:
+    assert sentences(*attempt) == f"Missing permission: {what}. No level of gpuctl_rbac has it"
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        (TEAM, "kubectl create rolebinding --namespace=team-a NAME --clusterrole=gpuctl-submit"),
+        (CLUSTER, "kubectl create clusterrolebinding NAME --clusterrole=gpuctl-administer"),
+    ],
+)
+def test_people_get_the_role_because_levels_are_for_service_accounts(place: str, command: str) -> None:
+    attempt = ("watch", "pods", "") if place == TEAM else ("patch", "nodes", "")
+    text = sentences(*attempt, place, user="ann; rm -rf /")
+    assert text.endswith(f"An administrator grants it with: {command} --user='ann; rm -rf /'")
+    assert shlex.split(text)[-1] == "--user=ann; rm -rf /"
+
+
+def test_the_roles_that_commands_name_exist() -> None:
+    named = {role["metadata"]["name"] for role in cluster_roles("administer")}
+    text = sentences("create", "serviceaccounts", "", TEAM, user="ann")
+    assert text.partition("--clusterrole=")[2].split()[0] in named
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1',
+        'jobs.batch "j" is forbidden: ',
+        'forbidden: User "u" cannot get path "/apis"',
+    ],
+)
+def test_other_messages_stay_as_they_are(message: str) -> None:
+    assert missing_permission(message) is None
+    assert str(ApiError("GET", "/x", 403, {"message": message})) == f"{message} (HTTP 403 to GET /x)"
+
+
+def test_the_error_of_a_request_names_what_is_missing() -> None:
+    error = ApiError("GET", "/api/v1/nodes", 403, {"message": refusal("list", "nodes", "", CLUSTER)})
+    assert "(HTTP 403 to GET /api/v1/nodes). Missing permission: list nodes in the whole cluster. The level" in str(
+        error
+    )

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The playbooks check their variables: known names, accepted values, and what is said about others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import (
+    described_playbooks,
+    described_variables,
+    role_variables,
+)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import (
+    unknown_variables,
+    value_problems,
+)
+
+KNOWN = {*described_variables(), *role_variables()}
+
+UNKNOWN: dict[str, tuple[str, str]] = {
+    "a letter too many": ("gpuctl_srcc", "Unknown variable: gpuctl_srcc. Did you mean gpuctl_src?"),
+    "letters in the wrong order": ("gpuctl_naem", "Unknown variable: gpuctl_naem. Did you mean gpuctl_name?"),
+    "a hyphen": ("gpuctl-wait-timeout", "Unknown variable: gpuctl-wait-timeout. Did you mean gpuctl_wait_timeout?"),
+    "capitals": ("GPUCTL_SRC", "Unknown variable: GPUCTL_SRC. Did you mean gpuctl_src?"),
+    "the prefix is misspelled": ("gpuclt_src", "Unknown variable: gpuclt_src. Did you mean gpuctl_src?"),
+    "a variable of a role": (
+        "jobs_forse_conflicts",
+        "Unknown variable: jobs_forse_conflicts. Did you mean jobs_force_conflicts?",
+    ),
+    "like no other": ("gpuctl_zzz", "Unknown variable: gpuctl_zzz. Rename it. gpuctl* is for the playbooks."),
+    "what the playbooks use themselves": (
+        "gpuctl_target_state",
+        "Unknown variable: gpuctl_target_state. Rename it. gpuctl* is for the playbooks.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), UNKNOWN.values(), ids=UNKNOWN)
+def test_a_misspelled_variable_is_named_with_the_one_that_was_meant(name: str, expected: str) -> None:
+    assert unknown_variables({name: 1, "gpuctl_src": "a"}, KNOWN) == [expected]
+
+
+def test_variables_of_others_are_not_looked_at() -> None:
+    given = ["ansible_user", "awx_job_id", "tower_job_id", "env", "gpu_type", "gpuctl_submitted", "jobs_wait", "region"]
+    assert unknown_variables(dict.fromkeys(given), KNOWN) == []
+
+
+PROBLEMS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "nothing is required": ("status", {}, []),
+    "one is missing": ("logs", {}, ["Missing variable: gpuctl_name. Add -e gpuctl_name=sft."]),
+    "an empty answer is none": (
+        "logs",
+        {"gpuctl_name": " "},
+        ["Missing variable: gpuctl_name. Add -e gpuctl_name=sft."],
+    ),
+    "several are missing": (
+        "notebook_copy",
+        {"gpuctl_name": "lab"},
+        [
+            "Missing variables: gpuctl_local, gpuctl_remote. "
+            "Add -e gpuctl_local=data/ -e gpuctl_remote=/home/jovyan/work/data."
+        ],
+    ),
+    "one of two is missing": (
+        "pause",
+        {},
+        ["Missing variable: gpuctl_name or gpuctl_src. Add -e gpuctl_name=sft or -e gpuctl_src=manifests/."],
+    ),
+    "the other name counts": ("pause", {"gpuctl_dir": "manifests/"}, []),
+    "a list of blanks is empty": (
+        "provision",
+        {"gpuctl_dir": " , "},
+        ["Missing variable: gpuctl_dir or gpuctl_node_labels. Add -e gpuctl_dir=cluster/."],
+    ),
+    "required with a value": (
+        "job_state",
+        {"gpuctl_state": "present", "gpuctl_name": "web"},
+        ["Missing variable: gpuctl_replicas. Add -e gpuctl_replicas=3."],
+    ),
+    "not required with another value": ("job_state", {"gpuctl_state": "paused", "gpuctl_name": "web"}, []),
+    "two that exclude each other": (
+        "submit",
+        {"gpuctl_src": "a", "gpuctl_definition": "kind: training"},
+        ["gpuctl_src and gpuctl_definition exclude each other. Give one of them."],
+    ),
+    "zero is a value": ("scale", {"gpuctl_name": "web", "gpuctl_replicas": 0}, []),
+    "texts of a survey": ("scale", {"gpuctl_name": "web", "gpuctl_replicas": "3", "gpuctl_force": "yes"}, []),
+    "not a boolean": (
+        "status",
+        {"gpuctl_pods": "maybe"},
+        ["gpuctl_pods: not a boolean: maybe. Use true or false."],
+    ),
+    "not a number": (
+        "status",
+        {"gpuctl_watch": "ten"},
+        ["gpuctl_watch: not a whole number: ten. Use a number such as 10."],
+    ),
+    "a boolean is no number": (
+        "status",
+        {"gpuctl_watch": True},
+        ["gpuctl_watch: not a whole number: True. Use a number such as 10."],
+    ),
+    "not a text": (
+        "logs",
+        {"gpuctl_name": ["sft"]},
+        ["gpuctl_name: not a text: ['sft']. Use a text such as sft."],
+    ),
+    "not a list": (
+        "submit",
+        {"gpuctl_src": {"a": 1}},
+        ["gpuctl_src: not a list of texts: {'a': 1}. Use a list or a text such as manifests/."],
+    ),
+    "a list of names": ("submit", {"gpuctl_src": ["a", "b"], "gpuctl_allowed_namespaces": "team-a,team-b"}, []),
+    "not a choice": (
+        "submit",
+        {"gpuctl_src": "a", "gpuctl_rerun": "alway"},
+        ["gpuctl_rerun: unknown value: alway. Use one of: never, on_change, on_failure, always."],
+    ),
+    "not the only choice": (
+        "teardown",
+        {"gpuctl_dir": "a", "gpuctl_confirm": "yes"},
+        ["gpuctl_confirm: unknown value: yes. Use teardown."],
+    ),
+    "what limits must not be empty": (
+        "status",
+        {"gpuctl_allowed_namespaces": " , "},
+        ["gpuctl_allowed_namespaces: empty. Give a value, such as team-a,team-b, or leave it out."],
+    ),
+    "an empty list limits neither": (
+        "status",
+        {"gpuctl_allowed_namespaces": []},
+        ["gpuctl_allowed_namespaces: empty. Give a value, such as team-a,team-b, or leave it out."],
+    ),
+    "a long value is cut, and its line breaks are shown": (
+        "status",
+        {"gpuctl_pods": "a\n" + "b" * 100},
+        [f"gpuctl_pods: not a boolean: a\\x0a{'b' * 54}…. Use true or false."],
+    ),
+}
+
+
+@pytest.mark.parametrize(("playbook", "given", "expected"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_is_missing_or_wrong_is_said_with_its_remedy(
+    playbook: str, given: dict[str, Any], expected: list[str]
+) -> None:
+    assert value_problems(described_playbooks()[playbook], given, in_awx=False) == expected
+
+
+def test_a_job_of_awx_is_told_the_question_of_the_survey() -> None:
+    assert value_problems(described_playbooks()["logs"], {}, in_awx=True) == [
+        'Missing variable: gpuctl_name. Answer "Name" in the survey, or set the extra variable.'
+    ]
+    assert value_problems(described_playbooks()["provision"], {}, in_awx=True) == [
+        "Missing variable: gpuctl_dir or gpuctl_node_labels. Set the extra variable."
+    ]
