@@ -5,8 +5,8 @@
 
 Write the new steps into NAME.json without a `response`, run this, and read what it wrote. Values that differ between
 runs become placeholders; `match`, `ignore` and `wait` are yours to choose (README.md). Of a step that polls, the answer
-that `expect` holds for is recorded: all of it, or the parts that the step's `keep` names. Steps that watch are replayed,
-not recorded.
+that `expect` holds for is recorded: all of it, or the parts that the step's `keep` names. Steps that watch are
+replayed, not recorded.
 """
 
 from __future__ import annotations

@@ -417,7 +417,8 @@ _GO: dict[str, tuple[tuple[str, str], ...]] = {
     "Results": (("results", "Result"), ("config", "Config")),
     "Result": (
         ("request", ""), ("driver", ""), ("pool", ""), ("device", ""), ("adminAccess", "?"),
-        ("tolerations", "Toleration"), ("bindingConditions", "?"), ("bindingFailureConditions", "?"), ("shareID", "?"), ("consumedCapacity", "?"),
+        ("tolerations", "Toleration"), ("bindingConditions", "?"), ("bindingFailureConditions", "?"),
+        ("shareID", "?"), ("consumedCapacity", "?"),
     ),
     "NodeSelector": (("nodeSelectorTerms", "Term"),),
     "Term": (("matchExpressions", "Requirement"), ("matchFields", "Requirement")),
