@@ -150,8 +150,9 @@ collection: $(VENV) ## Build the collection's tarball into build/, of the files 
 	ansible-galaxy collection build --force --output-path build .cache/shipped/ansible_collections/runwhere/gpuctl
 
 .PHONY: schemas
-schemas: $(VENV) collections-path ## Write schemas/*.json and the guide to manifests from the models
+schemas: $(VENV) collections-path ## Write schemas/*.json, the guide to manifests and accelerator_profiles.py
 	$(PY) -m tools.generate_schemas
+	$(PY) -m tools.generate_profiles
 	$(PY) -m tools.generate_reference
 
 .PHONY: docs

@@ -28,6 +28,7 @@ SHIPPED = (
     "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "MAINTAINERS", "README.md", "README.zh-CN.md",
     "REUSE.toml", "SECURITY.md", "galaxy.yml", "requirements.txt",
     "LICENSES/*.txt",
+    "accelerators/*.yml",
     "changelogs/changelog.yaml", "changelogs/config.yaml", "changelogs/fragments/*.yml",
     "docs/*.md", "docs/*.svg", "docs/docsite/*.yml", "docs/docsite/rst/*.rst",
     "examples/*.yaml", "examples/manifests/*.yaml",

@@ -11,6 +11,8 @@ FIELD_MANAGER = "runwhere.gpuctl"
 
 DEFAULT_NAMESPACE = "default"
 SYSTEM_NAMESPACE = "gpuctl-system"  # where pools are declared
+ACCELERATORS_CONFIG_MAP = "gpuctl-accelerators"  # profiles of accelerators by administrators, a key for each
+ACCELERATORS_FILE = "GPUCTL_ACCELERATORS"  # the environment variable with the file of further profiles
 DEFAULT_POOL = "default"
 RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
 POOLS_LEASE = "pools"  # the Lease that serializes changes of pools

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ..accelerators import ACCELERATORS, whole_devices
+from ..accelerators import DeviceResource, catalog, whole_devices
 from ..labels import (
     DEFAULT_POOL,
     GPU_PRODUCT,
@@ -26,11 +26,6 @@ ACTIVE, MAINTAINING, FAULTY = "active", "maintaining", "faulty"
 _CONNECTED = ("InternalIP", "ExternalIP")  # the types of addresses that are used
 
 
-def counted_resources() -> tuple[str, ...]:
-    """The resources that nodes and pods are compared by, the scarcest first."""
-    return (*ACCELERATORS, "cpu", "memory")
-
-
 class PodUse(NamedTuple):
     """An unfinished pod: its job, its node or the pool that it waits for, and its requests."""
 
@@ -39,12 +34,12 @@ class PodUse(NamedTuple):
     job_kind: str | None
     pool: str | None  # the requested one
     node: str | None
-    requests: tuple[int, ...]  # in the order of counted_resources
+    requests: Amounts  # of accelerators, CPU and memory
     uid: str = ""
 
     @property
     def gpu(self) -> int:
-        return whole_devices(dict(zip(counted_resources(), self.requests, strict=True)))
+        return whole_devices(self.requests)
 
 
 @dataclass(frozen=True)
@@ -75,6 +70,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     not_ready_since: str | None = None
     not_ready_message: str = ""
+    counted_as: Mapping[str, str] = field(default_factory=dict)  # profile -> what its devices are, if not whole
     used: Amounts = field(default_factory=dict)
 
     @property
@@ -92,7 +88,20 @@ class Node:
     @property
     def has_gpus(self) -> bool:
         """Also true for shared GPUs, and for a node with a GPU type whose driver or device plugin is down."""
-        return any(self.allocatable.get(resource) for resource in ACCELERATORS) or self.gpu_type is not None
+        return any(self.allocatable.get(row.resource) for row in self.devices) or self.gpu_type is not None
+
+    @property
+    def devices(self) -> list[DeviceResource]:
+        """The accelerators that the node lists or its pods request, whole or in parts."""
+        known = catalog()
+        found = (known.row(resource) for resource in {**self.allocatable, **self.used})
+        return [
+            replace(row, kind=self.counted_as[row.profile])
+            if row.is_whole_device and row.profile in self.counted_as
+            else row
+            for row in found
+            if row
+        ]
 
     @property
     def is_usage_known(self) -> bool:
@@ -101,15 +110,15 @@ class Node:
 
     @property
     def gpu_total(self) -> int:
-        return whole_devices(self.allocatable)
+        return sum(self.allocatable.get(row.resource, 0) for row in self.devices if row.is_whole_device)
 
     @property
     def gpu_used(self) -> int:
-        return whole_devices(self.used)
+        return sum(self.used.get(row.resource, 0) for row in self.devices if row.is_whole_device)
 
     @property
     def gpu_free(self) -> int:
-        return whole_devices({resource: self.free(resource) for resource in ACCELERATORS})
+        return sum(self.free(row.resource) for row in self.devices if row.is_whole_device)
 
     def free(self, resource: str) -> int:
         """The allocatable amount that pods do not use; 0 on a node that does not accept pods."""
@@ -126,7 +135,7 @@ def slim_pod(pod: Mapping[str, Any]) -> PodUse:
         labels.get(JOB_TYPE),
         labels.get(POOL),
         pod["spec"].get("nodeName"),
-        tuple(pod_requests(pod, counted_resources()).values()),
+        counted_requests(pod),
         pod["metadata"].get("uid", ""),
     )
 
@@ -145,9 +154,7 @@ def slim_node(node: Mapping[str, Any]) -> Node:
         status=node_status(node),
         labels=node["metadata"].get("labels") or {},
         allocatable={
-            resource: amount_of(resource, allocatable[resource])
-            for resource in counted_resources()
-            if resource in allocatable
+            resource: amount_of(resource, quantity) for resource, quantity in allocatable.items() if _counts(resource)
         },
         created_at=node["metadata"]["creationTimestamp"],
         last_updated_at=max(filter(None, heartbeats), default=None),
@@ -160,7 +167,32 @@ def slim_node(node: Mapping[str, Any]) -> Node:
         ),
         not_ready_since=unready.get("lastTransitionTime"),
         not_ready_message=unready.get("message") or "",
+        counted_as=_counted_as(node["metadata"]),
     )
+
+
+def _counts(resource: str) -> bool:
+    """Whether nodes and pods are compared by a resource."""
+    return resource in ("cpu", "memory") or catalog().row(resource) is not None
+
+
+def counted_requests(pod: Mapping[str, Any]) -> Amounts:
+    """What a pod requests of accelerators, the scarcest first, and of CPU and memory."""
+    spec = pod["spec"]
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    named = {name for each in containers for name in ((each.get("resources") or {}).get("requests") or ())}
+    accelerators = [name for name in sorted(named) if "/" in name and _counts(name)]
+    return pod_requests(pod, (*accelerators, "cpu", "memory"))
+
+
+def _counted_as(metadata: Mapping[str, Any]) -> dict[str, str]:
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    found = {}
+    for profile in catalog().profiles.values():
+        mark = next((mark for mark in profile.marks if mark.marks(labels, annotations)), None)
+        if mark:
+            found[profile.name] = mark.counts_as
+    return found
 
 
 def _addresses(status: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -181,12 +213,13 @@ def node_status(node: Mapping[str, Any]) -> str:
 
 def with_use(nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[Node]:
     """The nodes with their usage. Pods on deleted nodes do not count."""
-    resources = counted_resources()
-    taken: dict[str, list[int]] = defaultdict(lambda: [0] * len(resources))
+    taken: dict[str, Amounts] = defaultdict(dict)
     for use in uses:
         if use.node:
-            taken[use.node] = [sum(pair) for pair in zip(taken[use.node], use.requests, strict=True)]
-    return [replace(node, used=dict(zip(resources, taken[node.name], strict=True))) for node in nodes]
+            sums = taken[use.node]
+            for resource, amount in use.requests.items():
+                sums[resource] = sums.get(resource, 0) + amount
+    return [replace(node, used=taken.get(node.name, {})) for node in nodes]
 
 
 def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..accelerators import ACCELERATORS, whole_devices
+from ..accelerators import catalog, whole_devices
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL
 from ..manifest.problems import enumerated
-from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_resources, gibibytes
-from .pod_requests import pod_requests
+from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
 
 Object = Mapping[str, Any]
 
@@ -62,7 +61,7 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
         return _all_tainted(pod, labelled, place)
     if len(members) < len(labelled):
         place = f"{place} whose taints it tolerates"
-    requests = pod_requests(pod, counted_resources())
+    requests = counted_requests(pod)
     return (
         _larger_than_any(requests, members, place, pod)
         or _none_accepts_pods(members, place)
@@ -132,7 +131,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
 
 def _all_tainted(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
     keys = sorted({taint.key for node in nodes for taint in _untolerated(node, pod)})
-    if keys in [[row.taint] for row in ACCELERATORS.values()]:
+    if len(keys) == 1 and keys[0] in catalog().taints():
         text = f"the nodes of {place} only accept jobs that use GPUs (taint {keys[0]})"
         return Shortage(text, "Set resources.pool to a pool with other nodes", lasting=True)
     # Not lasting: maintenance and driver upgrades set taints and remove them.
@@ -159,7 +158,8 @@ def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: 
         )
         needs, most = _needs(resource, requests[resource]), _at_most(resource, largest)
         text = f"{needs}, but the largest node of {place} has {most}"
-        field = ACCELERATORS[resource].documented if resource in ACCELERATORS else resource
+        row = catalog().row(resource)
+        field = row.documented if row else resource
         return Shortage(text, f"Lower resources.{field}{spread}", lasting=True)
     return None
 
@@ -219,8 +219,8 @@ _UNAVAILABLE = {MAINTAINING: "cordoned", FAULTY: "not ready"}
 
 
 def _noun(resource: str) -> str:
-    if resource in ACCELERATORS:
-        return ACCELERATORS[resource].noun
+    if row := catalog().row(resource):
+        return row.noun
     return "CPU" if resource == "cpu" else "memory"
 
 
@@ -234,8 +234,8 @@ def _at_most(resource: str, number: int) -> str:
 
 
 def _amount(resource: str, number: int, rounded: Callable[[float], float]) -> str:
-    if resource in ACCELERATORS:
-        return ACCELERATORS[resource].text(number)
+    if row := catalog().row(resource):
+        return row.text(number)
     return f"{cores(number)} CPU" if resource == "cpu" else f"{gibibytes(number, rounded)} of memory"
 
 

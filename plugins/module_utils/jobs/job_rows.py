@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from ..accelerators import ACCELERATORS, whole_devices
+from ..accelerators import MEMORY, catalog, whole_devices
 from ..cluster.pod_requests import amount_of
 from ..cluster.reason import pod_status
 from ..cluster.related import is_about_pod, is_about_workload, main_container
@@ -49,9 +49,9 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "pods_wanted": pods_wanted(workload),
         "pool": labels.get(POOL) or DEFAULT_POOL,
         "priority": labels.get(PRIORITY),
-        "gpu": whole_devices({resource: amount_of(resource, requests.get(resource)) for resource in ACCELERATORS}),
+        "gpu": whole_devices({name: amount_of(name, quantity) for name, quantity in requests.items() if "/" in name}),
         "gpu_type": (spec.get("nodeSelector") or {}).get(GPU_TYPE),
-        **_shares(requests),
+        "gpu_share": _share(requests),
         "cpu": requests.get("cpu"),
         "memory": requests.get("memory"),
         "image": container.get("image"),
@@ -87,10 +87,11 @@ _ANY_POD: Mapping[str, Any] = {
 _ANY_WORKLOAD = {**_ANY_POD, "kind": "Job", "spec": {"template": {"spec": _ANY_POD["spec"]}}}
 
 
-def _shares(requests: Mapping[str, Any]) -> dict[str, str | None]:
-    """``gpu_share``, and any other share of a GPU, as in a manifest."""
-    shares = [row for row in ACCELERATORS.values() if row.unit]
-    return {row.field: f"{requests[row.resource]}{row.unit}" if row.resource in requests else None for row in shares}
+def _share(requests: Mapping[str, Any]) -> str | None:
+    """The memory of a shared device, as in a manifest."""
+    rows = ((catalog().row(name), quantity) for name, quantity in requests.items() if "/" in name)
+    found = (row.quantity(amount_of(row.resource, quantity)) for row, quantity in rows if row and row.kind == MEMORY)
+    return next(found, None)
 
 
 def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..accelerators import ACCELERATORS, whole_devices
-from ..cluster.pod_requests import pod_requests
+from ..accelerators import whole_devices
+from ..cluster.nodes import counted_requests
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
@@ -214,7 +214,5 @@ def _default_replicas(job: LiveJob) -> int:
 def _held_gpus(pods: Iterable[Mapping[str, Any]]) -> int:
     """GPUs held by pods: none by a pod that has no node yet or has finished."""
     return sum(
-        whole_devices(pod_requests(pod, ACCELERATORS))
-        for pod in pods
-        if pod["spec"].get("nodeName") and is_unfinished(pod)
+        whole_devices(counted_requests(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod)
     )

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..accelerators import ACCELERATORS
 from ..quantity import canonical, uniform
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ def _data_of(manifest: Training) -> dict[str, Any]:
 
 
 def _respell(data: dict[str, Any], *, cpu: Spelling, of_bytes: Spelling) -> None:
-    shares = (row.field for row in ACCELERATORS.values() if row.unit)
-    sizes = dict.fromkeys(("memory", *shares), of_bytes)
+    sizes = dict.fromkeys(("memory", "gpu_share"), of_bytes)
     spellings = {"resources": {"cpu": cpu, **sizes}, "storage": {"shm": of_bytes}}
     for block, fields in spellings.items():
         for field, spelling in fields.items():

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..labels import DEFAULT_NAMESPACE
+from ..labels import ACCELERATORS_CONFIG_MAP, ACCELERATORS_FILE, DEFAULT_NAMESPACE, SYSTEM_NAMESPACE
 from .budget import Budget, TooMuchError
 from .problems import DEFINITION, MAX_SHOWN, ManifestError, ManifestErrors, MissingLibrary, joined
 from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceNode, UnsupportedValueError, from_python
@@ -49,7 +49,7 @@ def load(
         errors = _read_sources(found, sources, budget)
         checked = _validated(sources, errors, budget)
         errors += check_across_documents(checked, namespace)
-        errors += _policies_among(checked)
+        errors += _without_effect(checked)
         if host_paths is not None:
             errors += check_host_paths(checked, host_paths)
     except TooMuchError as problem:
@@ -92,6 +92,33 @@ def _validated(sources: Iterable[SourceNode], errors: list[ManifestError], budge
     return checked
 
 
+def load_profiles(texts: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """The profiles of accelerators in YAML texts, each with the name of its source: their fields, by name.
+
+    Raises ManifestErrors, and MissingLibrary.
+    """
+    _require_pydantic()
+    from .models import AcceleratorManifest
+    from .validation import validate
+
+    budget = Budget()
+    sources: list[SourceNode] = []
+    found = (each for name, text in texts for each in _from_text(text, name, 1, budget))
+    errors = _read_sources(found, sources, budget)
+    profiles: dict[str, dict[str, Any]] = {}
+    for checked in map(validate, sources):
+        errors += checked.errors
+        model = checked.document.model if checked.document else None
+        if isinstance(model, AcceleratorManifest):
+            profiles[model.accelerator.name] = model.model_dump(exclude_unset=True, exclude={"kind", "version"})
+        elif model is not None:
+            hint, place = "Keep only manifests of kind accelerator there", checked.locations[()]
+            errors.append(ManifestError.at(checked.origin, place, "not an accelerator", hint, model.kind))
+    if errors:
+        raise ManifestErrors(errors)
+    return profiles
+
+
 def load_host_paths(file: str) -> HostPaths:
     """What the policy in a file says about paths of nodes. Raises ManifestErrors, and MissingLibrary."""
     _require_pydantic()
@@ -113,14 +140,26 @@ def load_host_paths(file: str) -> HostPaths:
     return HostPaths(policy.policy.name, tuple(rules.roots)) if rules else HostPaths()
 
 
-def _policies_among(checked: Iterable[CheckedManifest]) -> Iterator[ManifestError]:
-    """Errors for policies: whoever writes manifests could otherwise believe in one, or allow himself anything."""
+_ELSEWHERE = {
+    "policy": (
+        "a policy among manifests has no effect",
+        "Keep it in a file of its own, and name that in GPUCTL_POLICY",
+    ),
+    "accelerator": (
+        "an accelerator among manifests has no effect",
+        f"Put it into the ConfigMap {ACCELERATORS_CONFIG_MAP} in namespace {SYSTEM_NAMESPACE}, or into a file, and "
+        f"name that in {ACCELERATORS_FILE}",
+    ),
+}
+
+
+def _without_effect(checked: Iterable[CheckedManifest]) -> Iterator[ManifestError]:
+    """Errors for what only administrators write: authors could otherwise believe in it, or allow themselves all."""
     for each in checked:
-        if each.data.get("kind") == "policy":
-            hint = "Keep it in a file of its own, and name that in GPUCTL_POLICY"
-            yield ManifestError(
-                each.origin.file, "a policy among manifests has no effect", hint, document=each.origin.number
-            )
+        kind = each.data.get("kind")
+        if kind in _ELSEWHERE:
+            problem, hint = _ELSEWHERE[kind]
+            yield ManifestError(each.origin.file, problem, hint, document=each.origin.number)
 
 
 def _require_pydantic() -> None:

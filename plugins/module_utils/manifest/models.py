@@ -543,7 +543,224 @@ class Policy(VersionedManifest):
     )
 
 
-Manifest: TypeAlias = "Training | Inference | Notebook | Compute | Pool | Quota | Policy"
+class AcceleratorSection(Block):
+    """The name and description of an accelerator."""
+
+    name: rules.ProfileName = Field(description="Name of the accelerator.", examples=["nvidia"])
+    description: rules.Description | None = Field(default=None, description="What it is.")
+
+
+class Partitions(Block):
+    """The partitions of a device, such as those of MIG."""
+
+    resource: rules.PartitionResource = Field(
+        description="Extended resource of a partition, with {partition} for its name.",
+        examples=["nvidia.com/mig-{partition}"],
+    )
+    names: rules.Pattern = Field(description="What the names of partitions are.", examples=[r"[1-9]g\.[0-9]+gb"])
+    most: rules.PositiveCount | None = Field(default=None, description="How many a pod can have.", examples=[1])
+    noun: rules.ShortText = Field(description="Plural, as messages name them.", examples=["MIG partitions"])
+    singular: rules.ShortText = Field(description="One of them.", examples=["MIG partition"])
+
+
+class ShareCores(Block):
+    """The compute of a share, in percent of a device."""
+
+    resource: rules.ExtendedResource = Field(description="Extended resource.", examples=["nvidia.com/gpucores"])
+    listed: rules.Boolean = Field(default=True, description="Whether nodes list it among their resources.")
+
+
+class ShareMemory(Block):
+    """The memory of a share."""
+
+    resource: rules.ExtendedResource = Field(description="Extended resource.", examples=["nvidia.com/gpumem"])
+    unit: rules.MemoryUnit = Field(description="Memory that one of its amounts is.", examples=["Mi"])
+    sizes: list[rules.PositiveCount] = Field(
+        default=[], description="The only amounts that the hardware has.", examples=[[24576, 49152]]
+    )
+    listed: rules.Boolean = Field(default=True, description="Whether nodes list it among their resources.")
+
+
+class ShareMeans(Block):
+    """What a container requests for a share of a device."""
+
+    devices: rules.ExtendedResource | None = Field(
+        default=None, description="Resource of the number of shares.", examples=["nvidia.com/gpu"]
+    )
+    memory: ShareMemory = Field(description="Memory of the share.")
+    cores: ShareCores | None = Field(default=None, description="Compute of the share.")
+    quota: list[rules.QuotaKey] = Field(
+        default=[],
+        description="Further keys of quotas for the memory, which only the scheduler of the backend enforces.",
+        examples=[["limits.nvidia.com/gpumem"]],
+    )
+    scheduler: rules.DnsSubdomain | None = Field(
+        default=None, description="Scheduler that pods with a share need.", examples=["volcano"]
+    )
+
+
+class MemoryLabel(Block):
+    """The label of nodes with the memory of their devices."""
+
+    label: rules.LabelKey = Field(description="Label of nodes.", examples=["nvidia.com/gpu.memory"])
+    unit: rules.MemoryUnit = Field(description="Unit of its number.", examples=["Mi"])
+    suffix: str = Field(default="", description="Text after the number.", examples=["G"])
+    sizes: list[rules.PositiveCount] = Field(
+        default=[],
+        description="Numbers that occur. Needed with a suffix, as Kubernetes only compares whole numbers.",
+        examples=[[32, 64]],
+    )
+
+    @model_validator(mode="after")
+    def _comparable(self) -> MemoryLabel:
+        if self.suffix and not self.sizes:
+            raise rules.section_error("a suffix needs sizes", "Add the numbers that occur as sizes", "sizes")
+        return self
+
+
+class ProfileLabels(Block):
+    """The labels that the vendor's software sets on nodes."""
+
+    product: rules.LabelKey | None = Field(
+        default=None, description="Type of the devices.", examples=["nvidia.com/gpu.product"]
+    )
+    memory: MemoryLabel | None = Field(default=None, description="Memory of a device.")
+    count: rules.LabelKey | None = Field(
+        default=None, description="Number of devices.", examples=["nvidia.com/gpu.count"]
+    )
+    driver: rules.LabelKey | None = Field(
+        default=None, description="Version of the driver.", examples=["nvidia.com/cuda.driver-version.full"]
+    )
+    runtime: rules.LabelKey | None = Field(
+        default=None, description="Version of the runtime.", examples=["nvidia.com/cuda.runtime-version.full"]
+    )
+    domain: rules.LabelKey | None = Field(
+        default=None, description="Domain of fast links between nodes.", examples=["nvidia.com/gpu.clique"]
+    )
+
+
+class DeviceMark(Block):
+    """A label or annotation of nodes that says what the devices that they list are."""
+
+    label: rules.LabelKey | None = Field(
+        default=None, description="Label of nodes.", examples=["nvidia.com/gpu.sharing-strategy"]
+    )
+    annotation: rules.LabelKey | None = Field(
+        default=None, description="Annotation of nodes.", examples=["hami.io/node-nvidia-register"]
+    )
+    pattern: rules.Pattern | None = Field(
+        default=None, description="What its value is. By default, anything.", examples=["time-slicing|mps"]
+    )
+    counts_as: Literal["partitions", "shares", "broken"] = Field(description="What the devices are then.")
+
+    @model_validator(mode="after")
+    def _one_key(self) -> DeviceMark:
+        if (self.label is None) == (self.annotation is None):
+            raise rules.section_error("needs a label or an annotation", "Add one of them")
+        return self
+
+
+class PodNeeds(Block):
+    """What pods with the accelerator have."""
+
+    runtime_class: rules.DnsSubdomain | None = Field(default=None, description="RuntimeClass.", examples=["nvidia"])
+    env: dict[rules.EnvName, str] = Field(default_factory=dict, description="Environment variables.")
+    annotations: dict[rules.LabelKey, str] = Field(default_factory=dict, description="Annotations.")
+    labels: dict[rules.LabelKey, str] = Field(default_factory=dict, description="Labels.")
+
+
+class CommunicationLibrary(Block):
+    """The library by which the processes of a training communicate."""
+
+    name: rules.ShortText = Field(description="Name of the library.", examples=["NCCL"])
+    torch_backend: rules.ShortText | None = Field(
+        default=None, description="Backend of torch.distributed.", examples=["nccl"]
+    )
+
+
+class ExporterMetrics(Block):
+    """The metrics of the vendor's exporter for Prometheus."""
+
+    port: rules.Port | None = Field(default=None, description="Port of the exporter.", examples=[9400])
+    utilization: rules.MetricName | None = Field(
+        default=None, description="Utilization of a device in percent.", examples=["DCGM_FI_DEV_GPU_UTIL"]
+    )
+    memory_used: rules.MetricName | None = Field(
+        default=None, description="Memory in use.", examples=["DCGM_FI_DEV_FB_USED"]
+    )
+    memory_free: rules.MetricName | None = Field(
+        default=None, description="Free memory.", examples=["DCGM_FI_DEV_FB_FREE"]
+    )
+    memory_total: rules.MetricName | None = Field(
+        default=None, description="Memory of the device.", examples=["gpu_total_vram"]
+    )
+    temperature: rules.MetricName | None = Field(
+        default=None, description="Temperature.", examples=["DCGM_FI_DEV_GPU_TEMP"]
+    )
+
+
+class ImageMarks(Block):
+    """How images for the accelerator are known."""
+
+    repositories: list[rules.ShortText] = Field(
+        default=[], description="Repositories, with * for any text.", examples=[["nvcr.io/*"]]
+    )
+    words: list[rules.ShortText] = Field(
+        default=[], description="Words in the name or tag of an image.", examples=[["cuda"]]
+    )
+
+
+class AcceleratorManifest(VersionedManifest):
+    """An accelerator: what Kubernetes calls its devices, and what jobs with them need. For administrators."""
+
+    kind: Literal["accelerator"]
+    accelerator: AcceleratorSection = Field(description="Name and description.")
+    like: rules.ProfileName | None = Field(
+        default=None,
+        description="Accelerator whose fields hold where this manifest has none. A built-in one of the same name does "
+        "by itself.",
+        examples=["nvidia"],
+    )
+    without: list[rules.ShortText] = Field(
+        default=[], description="Fields of the other one that do not hold.", examples=[["partitions"]]
+    )
+    vendor: rules.ShortText | None = Field(default=None, description="Vendor.", examples=["NVIDIA"])
+    noun: rules.ShortText | None = Field(default=None, description="Plural, as messages name them.", examples=["GPUs"])
+    singular: rules.ShortText | None = Field(default=None, description="One of them.", examples=["GPU"])
+    resource: rules.ExtendedResource | None = Field(
+        default=None, description="Extended resource of a whole device.", examples=["nvidia.com/gpu"]
+    )
+    counts: list[rules.PositiveCount] = Field(
+        default=[], description="Numbers of devices that a pod can have. By default, any.", examples=[[1, 2, 4, 8]]
+    )
+    partitions: Partitions | None = Field(default=None, description="Partitions of a device.")
+    shares: dict[rules.DnsLabel, ShareMeans] = Field(
+        default_factory=dict, description="Ways to share a device, by name. Pools that name none use the first."
+    )
+    slices: rules.ExtendedResource | None = Field(
+        default=None, description="Resource of time-sliced devices.", examples=["nvidia.com/gpu.shared"]
+    )
+    labels: ProfileLabels = Field(default_factory=ProfileLabels, description="Labels of nodes.")
+    nodes: list[DeviceMark] = Field(
+        default=[],
+        description="When the devices of a node are partitions or shares. The first mark that applies counts.",
+    )
+    taints: list[rules.LabelKey] = Field(
+        default=[], description="Keys of taints that keep other pods off the nodes.", examples=[["nvidia.com/gpu"]]
+    )
+    pod: PodNeeds = Field(default_factory=PodNeeds, description="What pods with the accelerator have.")
+    library: CommunicationLibrary | None = Field(default=None, description="Communication library.")
+    metrics: ExporterMetrics = Field(default_factory=ExporterMetrics, description="Metrics of the exporter.")
+    frameworks: list[rules.ShortText] = Field(
+        default=[], description="Frameworks that run on it. By default, any.", examples=[["pytorch", "vllm"]]
+    )
+    images: ImageMarks = Field(default_factory=ImageMarks, description="Images for the accelerator.")
+    unconfirmed: list[rules.ShortText] = Field(
+        default=[], description="Fields that no source of the vendor confirms.", examples=[["metrics"]]
+    )
+
+
+Manifest: TypeAlias = "Training | Inference | Notebook | Compute | Pool | Quota | Policy | AcceleratorManifest"
 KINDS: dict[str, type[Manifest]] = {
     "training": Training,
     "inference": Inference,
@@ -552,4 +769,7 @@ KINDS: dict[str, type[Manifest]] = {
     "pool": Pool,
     "quota": Quota,
     "policy": Policy,
+    "accelerator": AcceleratorManifest,
 }
+ADMINISTRATORS = ("policy", "accelerator")
+"""The kinds that have no effect among other manifests: an administrator names the file, or puts them elsewhere."""

@@ -369,6 +369,55 @@ _PARAMETER_WORDS = "letters, digits, '-' and '_', with a letter first"
 ParameterName = Annotated[str, text_rule(r"[A-Za-z_][-A-Za-z0-9_]*", 63, "parameter name", _PARAMETER_WORDS, "lr")]
 _IMAGE_WORDS = "'registry/name:tag' with the name in lower case"
 Image = Annotated[str, text_rule(_IMAGE, 512, "image reference", _IMAGE_WORDS, "nginx:1.27")]
+# Of an extended resource (pkg/apis/core/v1/helper IsExtendedResourceName), and of a label that a vendor sets.
+_PREFIXED = rf"{DNS_LABEL}(?:\.{DNS_LABEL})*/{LABEL_VALUE}"
+_RESOURCE_WORDS = "'domain/name'"
+ExtendedResource = Annotated[
+    str, text_rule(_PREFIXED, 253, "name of an extended resource", _RESOURCE_WORDS, "nvidia.com/gpu")
+]
+_PARTITION_RESOURCE = _PREFIXED.replace(LABEL_VALUE, r"[-A-Za-z0-9_.]*\{partition\}[-A-Za-z0-9_.]*")
+PartitionResource = Annotated[
+    str,
+    text_rule(
+        _PARTITION_RESOURCE, 253, "name of a resource", "'domain/name' with '{partition}'", "nvidia.com/mig-{partition}"
+    ),
+]
+_LABEL_KEY_WORDS = "'name' or 'domain/name'"
+LabelKey = Annotated[
+    str,
+    text_rule(
+        rf"(?:{DNS_LABEL}(?:\.{DNS_LABEL})*/)?{LABEL_VALUE}", 253, "label", _LABEL_KEY_WORDS, "nvidia.com/gpu.product"
+    ),
+]
+ProfileName = Annotated[str, replace(_DNS_RULE, example="nvidia")]
+QuotaKey = Annotated[
+    str,
+    text_rule(
+        r"(?:requests\.|limits\.)" + _PREFIXED,
+        253,
+        "key of a ResourceQuota",
+        "'limits.domain/name'",
+        "limits.nvidia.com/gpumem",
+    ),
+]
+
+
+def _check_pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError):
+        raise value_error("invalid regular expression", "Correct it as Python's re reads it") from None
+    return value
+
+
+Pattern = Annotated[
+    str,
+    Rule(
+        "regular expression", "a regular expression of Python", "[1-9]g\\.[0-9]+gb", {"maxLength": 1000}, _check_pattern
+    ),
+]
+MemoryUnit = Annotated[str, text_rule(r"[1-9]?[0-9]*[KMGT]i?", 20, "unit", "'Mi', 'Gi' or '256Mi'", "Mi")]
+ShortText = Annotated[str, length_rule(253, "text", "GPUs")]
 HttpPath = Annotated[str, text_rule(r"/[!-~]*", 2048, "HTTP path", "a path that starts with '/'", "/health")]
 _METRIC_WORDS = "'cpu', 'gpu_utilization' or the name of a Pods metric"
 # A segment of a path (pkg/apis/autoscaling/validation validateMetricIdentifier).

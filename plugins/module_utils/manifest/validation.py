@@ -9,10 +9,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..accelerators import requested
 from ._pydantic import ValidationError
 from .host_paths import HostPaths
-from .models import KINDS, Inference, JobManifest, Manifest
+from .models import ADMINISTRATORS, KINDS, Inference, JobManifest, Manifest
 from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
 from .reader import Loc, ParsedManifest, display_value, quoted, read_manifest
 from .spelling import Key, keys_along, keys_of
@@ -74,7 +73,7 @@ def _kind(source: SourceNode) -> str | ManifestError:
         hint = "Write its keys, beginning with `kind:`"
         return ManifestError.at(source.origin, source.location, "not a manifest", hint)
     value = next((value for key, value in node.entries if key.text == "kind"), None)
-    hint, shown = f"Use {enumerated([kind for kind in KINDS if kind != 'policy'], 'or')}", None
+    hint, shown = f"Use {enumerated([kind for kind in KINDS if kind not in ADMINISTRATORS], 'or')}", None
     if value is None:
         problem = "required key is missing"
         written = next((key for key, _value in node.entries if nearest(key.text, ["kind"])), None)
@@ -151,14 +150,9 @@ def _location_of(parsed: ParsedManifest, loc: Loc) -> Location:
 
 def _warn_of_ignored_fields(manifest: Manifest, parsed: ParsedManifest) -> None:
     resources = manifest.resources if isinstance(manifest, JobManifest) else None
-    wanted = requested(resources) if resources else []
-    for row, _amount in wanted[1:]:
-        used, number = wanted[0]
-        if used.is_whole_device:
-            why = f"The job gets {number} whole GPU(s). Remove it, or set {used.documented} to 0."
-        else:
-            why = f"The job gets {used.text(number)}. Remove it, or {used.documented}."
-        parsed.ignored(parsed.location(("resources", row.field)), getattr(resources, row.field), why)
+    if resources and resources.gpu and resources.gpu_share is not None:
+        why = f"The job gets {resources.gpu} whole GPU(s). Remove it, or set gpu to 0."
+        parsed.ignored(parsed.location(("resources", "gpu_share")), resources.gpu_share, why)
     replicas = ("service", "replicas")
     if isinstance(manifest, Inference) and manifest.autoscaling is not None and replicas in parsed.locations:
         why = "autoscaling sets the number of replicas. Remove it."

@@ -7,9 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .. import labels
-from ..accelerators import ACCELERATORS
 from ..jobs.objects.job_objects import Object, sparse
-from ..quantity import GIB, canonical, parse
+from ..quantity import GIB, canonical, floor_gib, parse
 from .usage import quota_keys
 
 if TYPE_CHECKING:
@@ -67,7 +66,8 @@ def limit_range(quota: Quota, name: str) -> Object | None:
 
 def _amounts(limits: Limits) -> dict[str, str]:
     given = {resource: getattr(limits, resource) for resource in quota_keys()}
-    rules = {row.field: row.limit for row in ACCELERATORS.values()}
+    # Jobs request whole GiB, so a fraction could not be used.
+    rules = {"gpu_share": floor_gib}
     return {name: str(rules.get(name, str)(value)) for name, value in given.items() if value is not None}
 
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..accelerators import ACCELERATORS
 from ..cluster.status import is_terminating
 from ..engine.fields import ABSENT, Change, is_owned, value_at
 from ..engine.plan import Action, Plan, Step, step_for
@@ -115,7 +114,7 @@ def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans) ->
     if unenforced := unenforced_keys(step.live):
         result.warnings.append(
             f"quota {name} in namespace {namespace}: Kubernetes does not enforce {', '.join(unenforced)}, so it is "
-            f"removed. The enforced key is {', '.join(ACCELERATORS[key].quota_key for key in unenforced)}."
+            f"removed. The enforced key is {', '.join(f'requests.{key}' for key in unenforced)}."
         )
         step = _without(step, unenforced)
     removals = [Step(Action.DELETE, {}, obj) for obj in left.values()]

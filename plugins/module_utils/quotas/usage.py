@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..accelerators import ACCELERATORS
+from ..accelerators import catalog
 from ..labels import DESCRIPTION, QUOTA, is_managed
 from ..quantity import parse
 
@@ -18,7 +18,8 @@ def quota_keys() -> dict[str, tuple[str, ...]]:
     return {
         "cpu": ("requests.cpu", "limits.cpu"),
         "memory": ("requests.memory", "limits.memory"),
-        **{row.field: (row.quota_key,) for row in ACCELERATORS.values() if row.in_quotas},
+        "gpu": ("requests.nvidia.com/gpu",),
+        "gpu_share": ("requests.aliyun.com/gpu-mem",),
         "pods": ("pods",),
     }
 
@@ -82,4 +83,4 @@ def _share(hard: str, used: str | None) -> dict[str, Any]:
 
 def unenforced_keys(resource_quota: Object) -> list[str]:
     """The keys of a ResourceQuota that Kubernetes ignores: it enforces ``requests.<key>``."""
-    return [key for key in ACCELERATORS if key in (resource_quota.get("spec", {}).get("hard") or {})]
+    return [key for key in (resource_quota.get("spec", {}).get("hard") or {}) if catalog().row(key)]

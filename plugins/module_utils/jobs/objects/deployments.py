@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from ... import labels
+from ...accelerators import Equipment
 from ...manifest.models import Autoscaling, Compute, Inference
-from . import metadata, scheduling
+from . import metadata
 from .job_objects import Built, Object, sparse
 from .pod import Additions, pod_template, probes, startup_seconds
 from .ports import port_warnings
@@ -20,36 +21,37 @@ _DRAIN_SECONDS = 10
 _PULL_SECONDS = 600
 # Load comes in waves and a model takes minutes to load: replicas are removed only after ten quiet minutes.
 _SCALE_DOWN_AFTER = 600
-# What dcgm-exporter measures per pod, under the name that prometheus-adapter serves it by default.
-_POD_METRICS = {"gpu_utilization": "DCGM_FI_DEV_GPU_UTIL"}
 
 
-def build_inference(manifest: Inference, namespace: str) -> Built:
+def build_inference(manifest: Inference, namespace: str, equipment: Equipment) -> Built:
     """The objects of an inference. With ``autoscaling`` the replicas belong to the autoscaler and are not applied."""
     scaling = manifest.autoscaling
     replicas = manifest.service.replicas if scaling is None else None
-    workload, warnings = _deployment(manifest, namespace, replicas)
+    workload, warnings = _deployment(manifest, namespace, equipment, replicas)
     dependents = [access_service(manifest, namespace)]
     if scaling is not None:
-        dependents.append(_autoscaler(manifest, scaling, namespace))
+        dependents.append(_autoscaler(manifest, scaling, namespace, equipment))
         if "replicas" in manifest.service.model_fields_set:
             kept = f"{scaling.min_replicas} to {scaling.max_replicas}"
             warnings.append(f"service.replicas is ignored: autoscaling keeps {kept} replicas.")
     return Built(workload, dependents, priority_class(manifest.job.priority), warnings)
 
 
-def build_compute(manifest: Compute, namespace: str) -> Built:
+def build_compute(manifest: Compute, namespace: str, equipment: Equipment) -> Built:
     """The objects of a compute service."""
-    workload, warnings = _deployment(manifest, namespace, manifest.service.replicas)
+    workload, warnings = _deployment(manifest, namespace, equipment, manifest.service.replicas)
     return Built(workload, [access_service(manifest, namespace)], priority_class(manifest.job.priority), warnings)
 
 
-def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | None) -> tuple[Object, list[str]]:
+def _deployment(
+    manifest: Inference | Compute, namespace: str, equipment: Equipment, replicas: int | None
+) -> tuple[Object, list[str]]:
     """The Deployment and warnings. ``replicas`` is None when an autoscaler owns them."""
     served = manifest.service
     template, warnings = pod_template(
         manifest,
         namespace,
+        equipment,
         Additions(
             container={
                 "ports": [{"name": PORT_NAME, "containerPort": served.port, "protocol": "TCP"}],
@@ -62,7 +64,7 @@ def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | N
     spec = {
         "replicas": replicas,
         "selector": {"matchLabels": labels.pod_selector(manifest.job.name)},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": _rolling_update(manifest)},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": _rolling_update(equipment)},
         "progressDeadlineSeconds": startup_seconds(served) + _PULL_SECONDS,
         "template": template,
     }
@@ -75,14 +77,14 @@ def _deployment(manifest: Inference | Compute, namespace: str, replicas: int | N
     return workload, [*warnings, *port_warnings(manifest)]
 
 
-def _rolling_update(manifest: Inference | Compute) -> Object:
+def _rolling_update(equipment: Equipment) -> Object:
     """GPU pods are removed first: where all GPUs are in use, a surplus pod would stay pending."""
-    if scheduling.uses_gpu(manifest.resources):
+    if equipment.requests:
         return {"maxSurge": 0, "maxUnavailable": 1}
     return {"maxSurge": 1, "maxUnavailable": 0}
 
 
-def _autoscaler(manifest: Inference, scaling: Autoscaling, namespace: str) -> Object:
+def _autoscaler(manifest: Inference, scaling: Autoscaling, namespace: str, equipment: Equipment) -> Object:
     """The autoscaler that owns ``replicas`` of the job's Deployment."""
     name = manifest.job.name
     return {
@@ -93,16 +95,18 @@ def _autoscaler(manifest: Inference, scaling: Autoscaling, namespace: str) -> Ob
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
             "minReplicas": scaling.min_replicas,
             "maxReplicas": scaling.max_replicas,
-            "metrics": [_metric(scaling)],
+            "metrics": [_metric(scaling, equipment)],
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": _SCALE_DOWN_AFTER}},
         },
     }
 
 
-def _metric(scaling: Autoscaling) -> Object:
+def _metric(scaling: Autoscaling, equipment: Equipment) -> Object:
     if scaling.metric == "cpu":
         target: Object = {"type": "Utilization", "averageUtilization": int(scaling.target)}
         return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-    metric = {"name": _POD_METRICS.get(scaling.metric, scaling.metric)}
+    # What the vendor's exporter measures per pod, under the name that prometheus-adapter serves it by default.
+    exported = equipment.profile.part("metrics").get("utilization") if scaling.metric == "gpu_utilization" else None
+    metric = {"name": exported or scaling.metric}
     target = {"type": "AverageValue", "averageValue": scaling.target}
     return {"type": "Pods", "pods": {"metric": metric, "target": target}}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from ... import labels
-from ...accelerators import container_requests, whole_devices
+from ...accelerators import Equipment
 from ...manifest.models import Training
 from . import metadata
 from .job_objects import Object
@@ -17,17 +17,12 @@ from .volumes import Volume, config_map_files
 HOSTFILE = "/job/hostfile"
 
 
-def gpus_per_node(manifest: Training) -> int:
-    """Whole GPUs; 0 for a share of one."""
-    return whole_devices(container_requests(manifest.resources))
-
-
 def is_distributed(manifest: Training) -> bool:
     """Whether the training runs on more than one node."""
     return manifest.resources.node_count > 1
 
 
-def rendezvous(manifest: Training) -> Provided:
+def rendezvous(manifest: Training, equipment: Equipment) -> Provided:
     """Environment variables that tell each node its rank and the address of the first node.
 
     torchrun reads ``PET_*`` as its options; scripts and LLaMA-Factory read the plain names. WORLD_SIZE and RANK are not
@@ -40,7 +35,7 @@ def rendezvous(manifest: Training) -> Provided:
         "MASTER_PORT": str(manifest.distributed.master_port),
         "NNODES": str(manifest.resources.node_count),
         "NODE_RANK": rank,
-        "NPROC_PER_NODE": str(_processes(manifest)),
+        "NPROC_PER_NODE": str(_processes(equipment)),
     }
     return {
         **block,
@@ -49,11 +44,10 @@ def rendezvous(manifest: Training) -> Provided:
     }
 
 
-def hostfile(manifest: Training, namespace: str) -> Object:
+def hostfile(manifest: Training, namespace: str, equipment: Equipment) -> Object:
     """DeepSpeed's hostfile: a line per node, with a slot per GPU."""
-    lines = [
-        f"{_host(manifest, index)} slots={_processes(manifest)}\n" for index in range(manifest.resources.node_count)
-    ]
+    slots = _processes(equipment)
+    lines = [f"{_host(manifest, index)} slots={slots}\n" for index in range(manifest.resources.node_count)]
     path = PurePosixPath(HOSTFILE)
     return metadata.config_map(manifest, namespace, _hostfile_name(manifest), {path.name: "".join(lines)})
 
@@ -97,9 +91,9 @@ def _host(manifest: Training, index: int) -> str:
     return f"{manifest.job.name}-{index}.{labels.service_name(manifest.job.name)}"
 
 
-def _processes(manifest: Training) -> int:
+def _processes(equipment: Equipment) -> int:
     """One process per GPU; without whole GPUs one per node."""
-    return max(gpus_per_node(manifest), 1)
+    return max(equipment.whole_devices, 1)
 
 
 def _hostfile_name(manifest: Training) -> str:

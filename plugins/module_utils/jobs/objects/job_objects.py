@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...accelerators import PoolHardware, equipment
+
 if TYPE_CHECKING:
     from ...manifest.models import Compute, Inference, Notebook, Training
 
@@ -30,25 +32,31 @@ class Built(NamedTuple):
         return [self.workload, *self.dependents]
 
 
-def build(manifest: Training | Inference | Notebook | Compute, namespace: str) -> Built:
-    """The objects of a job. ``namespace`` is the one for manifests without job.namespace."""
+def build(
+    manifest: Training | Inference | Notebook | Compute, namespace: str, pool: PoolHardware | None = None
+) -> Built:
+    """The objects of a job. ``namespace`` is the one for manifests without job.namespace.
+
+    ``pool`` is what its pool declares. Raises UnfitHardware.
+    """
     namespace = manifest.job.namespace or namespace
+    gets = equipment(manifest.resources, pool)
     # Only the module of the kind is imported: a module process compiles what it imports, and mostly for one job.
     if manifest.kind == "training":
         from .training import build_training
 
-        return build_training(manifest, namespace)
+        return build_training(manifest, namespace, gets)
     if manifest.kind == "inference":
         from .deployments import build_inference
 
-        return build_inference(manifest, namespace)
+        return build_inference(manifest, namespace, gets)
     if manifest.kind == "notebook":
         from .notebook import build_notebook
 
-        return build_notebook(manifest, namespace)
+        return build_notebook(manifest, namespace, gets)
     from .deployments import build_compute
 
-    return build_compute(manifest, namespace)
+    return build_compute(manifest, namespace, gets)
 
 
 def sparse(fields: Mapping[str, Any]) -> Object:

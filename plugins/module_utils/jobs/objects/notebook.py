@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ... import labels
+from ...accelerators import Equipment
 from ...manifest.models import Notebook
 from . import metadata
 from .job_objects import Built
@@ -13,7 +14,7 @@ from .priority import priority_class
 from .service import PORT_NAME, access_service
 
 
-def build_notebook(manifest: Notebook, namespace: str) -> Built:
+def build_notebook(manifest: Notebook, namespace: str, equipment: Equipment) -> Built:
     """The objects of a notebook: pod ``<name>-0`` behind one Service, which is also the governing one.
 
     A changed manifest restarts the pod (RollingUpdate). With podManagementPolicy Parallel, a pod that never became
@@ -22,6 +23,7 @@ def build_notebook(manifest: Notebook, namespace: str) -> Built:
     template, warnings = pod_template(
         manifest,
         namespace,
+        equipment,
         Additions(
             container={
                 "ports": [{"name": PORT_NAME, "containerPort": manifest.service.port, "protocol": "TCP"}],

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ... import labels
-from ...accelerators import container_requests
+from ...accelerators import Equipment
 from ...manifest.models import Environment, EnvVar, JobManifest, Resources, Service
 from . import metadata, scheduling, security, volumes
 from .job_objects import Object, sparse
@@ -40,17 +40,19 @@ class Additions:
     args: list[str] | None = None
 
 
-def pod_template(manifest: JobManifest, namespace: str, additions: Additions) -> tuple[Object, list[str]]:
+def pod_template(
+    manifest: JobManifest, namespace: str, equipment: Equipment, additions: Additions
+) -> tuple[Object, list[str]]:
     """The pod template of a job, and warnings about what the user overrides."""
     shm = [volumes.shared_memory(manifest.storage.shm)] if manifest.storage.shm else []
     mounted, mount_warnings = volumes.without_collisions([*shm, *additions.volumes], volumes.workdirs(manifest.storage))
     env, env_warnings = _environment(additions.env, manifest.environment.env)
-    container = _container(manifest, additions, env, mounted)
+    container = _container(manifest, equipment, additions, env, mounted)
     spec = {
         "containers": [container],
         "volumes": [volume.as_volume for volume in mounted],
         "imagePullSecrets": [{"name": name} for name in manifest.environment.image_pull_secrets],
-        **scheduling.placement(manifest),
+        **scheduling.placement(manifest, equipment),
         **additions.pod,
     }
     template = {
@@ -93,7 +95,9 @@ def startup_seconds(service: Service) -> int:
     return service.startup_timeout or _STARTUP_TIMEOUT
 
 
-def _container(manifest: JobManifest, additions: Additions, env: list[Object], mounted: list[Volume]) -> Object:
+def _container(
+    manifest: JobManifest, equipment: Equipment, additions: Additions, env: list[Object], mounted: list[Volume]
+) -> Object:
     environment = manifest.environment
     return sparse(
         {
@@ -104,7 +108,7 @@ def _container(manifest: JobManifest, additions: Additions, env: list[Object], m
             "args": environment.args if additions.args is None else additions.args,
             "workingDir": environment.workdir,
             "env": env,
-            "resources": _container_resources(manifest.resources),
+            "resources": _container_resources(manifest.resources, equipment),
             "volumeMounts": [volume.as_mount for volume in mounted],
             **security.container_fields(environment),
             **additions.container,
@@ -142,8 +146,8 @@ def _given_variable(variable: EnvVar) -> Object:
     return sparse({"name": variable.name, "value": variable.value, "valueFrom": variable.value_from})
 
 
-def _container_resources(resources: Resources) -> Object:
+def _container_resources(resources: Resources, equipment: Equipment) -> Object:
     """Requests and limits are the same, so that no node is overcommitted."""
-    gpus = {resource: str(amount) for resource, amount in container_requests(resources).items()}
+    gpus = {resource: str(amount) for resource, amount in equipment.amounts.items()}
     amounts = {"cpu": resources.cpu, "memory": resources.memory, **gpus}
     return {"requests": amounts, "limits": dict(amounts)}

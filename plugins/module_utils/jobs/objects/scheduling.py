@@ -4,29 +4,24 @@
 from __future__ import annotations
 
 from ... import labels
-from ...accelerators import ACCELERATORS, container_requests
+from ...accelerators import Equipment
 from ...manifest.models import JobManifest, Notebook, Resources, Training
 from . import queue
 from .job_objects import Object, sparse
 
 
-def placement(manifest: JobManifest) -> Object:
+def placement(manifest: JobManifest, equipment: Equipment) -> Object:
     """The fields of a pod spec that say where it is placed, and with which priority."""
     return sparse(
         {
             "nodeSelector": _node_selector(manifest.resources),
             "affinity": {**_outside_of_pools(manifest.resources), **_near_each_other(manifest)},
             "topologySpreadConstraints": _over_machines(manifest),
-            "tolerations": _tolerations(manifest.resources),
+            "tolerations": _tolerations(equipment),
             "priorityClassName": labels.priority_class_name(manifest.job.priority),
             "schedulerName": queue.scheduler(manifest.queue),
         }
     )
-
-
-def uses_gpu(resources: Resources) -> bool:
-    """Whether the pods get a GPU, or a share of one."""
-    return bool(container_requests(resources))
 
 
 def _node_selector(resources: Resources) -> dict[str, str | None]:
@@ -72,7 +67,7 @@ def _wanted_placement(manifest: JobManifest) -> str | None:
     return None if isinstance(manifest, Notebook) else "spread"
 
 
-def _tolerations(resources: Resources) -> list[Object]:
+def _tolerations(equipment: Equipment) -> list[Object]:
     """GPU nodes commonly have a taint of their resource's name, which keeps other pods away."""
-    keys = [ACCELERATORS[resource].taint for resource in container_requests(resources)]
+    keys = equipment.profile.taints if equipment.requests else ()
     return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]

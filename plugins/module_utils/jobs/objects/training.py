@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from ... import labels
+from ...accelerators import Equipment
 from ...manifest.models import Training
 from . import deepspeed, distributed, metadata, queue, service, volumes
 from .job_objects import Built, Object
@@ -18,7 +19,7 @@ _CHECKPOINT_SECONDS = 300  # From SIGTERM (pause, preemption, drain) until the t
 _LLAMA_FACTORY = {"llamafactory-cli", "llama-factory-cli"}
 
 
-def build_training(manifest: Training, namespace: str) -> Built:
+def build_training(manifest: Training, namespace: str, equipment: Equipment) -> Built:
     """The Job of a training, and what its pods need to find each other and their configuration."""
     nodes = manifest.resources.node_count
     several = distributed.is_distributed(manifest)
@@ -28,11 +29,16 @@ def build_training(manifest: Training, namespace: str) -> Built:
     template, overrides = pod_template(
         manifest,
         namespace,
+        equipment,
         Additions(
             pod=_pod_fields(manifest, several),
-            env={**(distributed.rendezvous(manifest) if several else {}), **_launcher_env(manifest), **config.provided},
+            env={
+                **(distributed.rendezvous(manifest, equipment) if several else {}),
+                **_launcher_env(manifest, equipment),
+                **config.provided,
+            },
             volumes=(
-                *_default_shared_memory(manifest),
+                *_default_shared_memory(manifest, equipment),
                 *([distributed.hostfile_volume(manifest)] if several else []),
                 *([deepspeed.volume(manifest)] if config.names else []),
             ),
@@ -42,7 +48,8 @@ def build_training(manifest: Training, namespace: str) -> Built:
     )
     dependents = []
     if several:
-        dependents += [service.rendezvous_service(manifest, namespace), distributed.hostfile(manifest, namespace)]
+        hosts = distributed.hostfile(manifest, namespace, equipment)
+        dependents += [service.rendezvous_service(manifest, namespace), hosts]
     if config.names:
         dependents.append(deepspeed.deepspeed_config_map(manifest, config.names, namespace))
     return Built(
@@ -98,16 +105,16 @@ def _pod_fields(manifest: Training, several: bool) -> Object:
     return fields
 
 
-def _launcher_env(manifest: Training) -> Provided:
+def _launcher_env(manifest: Training, equipment: Equipment) -> Provided:
     """LLaMA-Factory starts torchrun for several visible GPUs; for several nodes it needs this variable."""
     command = manifest.environment.command
     program = PurePosixPath(command[0]).name if command else ""
-    parallel = distributed.gpus_per_node(manifest) > 1 or distributed.is_distributed(manifest)
+    parallel = equipment.whole_devices > 1 or distributed.is_distributed(manifest)
     return {"FORCE_TORCHRUN": "1"} if program in _LLAMA_FACTORY and parallel else {}
 
 
-def _default_shared_memory(manifest: Training) -> list[volumes.Volume]:
+def _default_shared_memory(manifest: Training, equipment: Equipment) -> list[volumes.Volume]:
     """Data loader workers and NCCL exchange data through /dev/shm; the runtime's 64 MiB kills them with a bus error."""
-    if manifest.storage.shm or distributed.gpus_per_node(manifest) == 0:
+    if manifest.storage.shm or equipment.whole_devices == 0:
         return []
     return [volumes.shared_memory(volumes.half_the_memory(manifest.resources))]

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The table of accelerators: a row and the fields of the manifest are all that another kind of GPU needs."""
+"""Profiles of accelerators: those that are built in, and a made-up vendor, which is data and counts everywhere."""
 
 from __future__ import annotations
 
-import json
-import operator
+import subprocess
+import sys
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import (
-    ACCELERATORS,
-    Accelerator,
-    container_requests,
+    Catalog,
+    PoolHardware,
+    ProfileError,
+    UnfitHardware,
+    built_in_catalog,
+    catalog,
+    equipment,
+    use_catalog,
     whole_devices,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import node_row, slim_node, slim_pod
@@ -22,58 +28,45 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage i
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_rows import job_row
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.transitions import LiveJob, pause
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (
-    KINDS,
-    Limits,
-    Quota,
-    Resources,
-    Training,
-    TrainingResources,
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import (
+    ManifestErrors,
+    load,
+    load_profiles,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import keys_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_info import pool_rows
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import resource_quota
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.usage import over_quota, unenforced_keys, usage
+from outside_packages import imported
 
 from .cluster.live_objects import accounted, node, pod, workload
 
-AMD = "amd.com/gpu"
-NVIDIA_TAINT, AMD_TAINT = ({"key": key, "effect": "NoSchedule"} for key in ("nvidia.com/gpu", AMD))
-
-
-class AmdResources(TrainingResources):
-    amd_gpu: int = 0
-
-
-class AmdTraining(Training):
-    resources: AmdResources
-
-
-class AmdLimits(Limits):
-    amd_gpu: int | None = None
-
-
-class AmdQuota(Quota):
-    namespaces: dict[str, AmdLimits]
+ROOT = Path(__file__).resolve().parents[4]
+TOOL = imported(ROOT / "tools" / "generate_profiles.py")
+ACME = "acme.example/npu"
+ACME_PROFILE = """
+kind: accelerator
+accelerator: {name: acme}
+noun: Acme NPUs
+singular: Acme NPU
+resource: acme.example/npu
+taints: [acme.example/npu]
+"""
+NVIDIA_TAINT, ACME_TAINT = ({"key": key, "effect": "NoSchedule"} for key in ("nvidia.com/gpu", ACME))
 
 
 @pytest.fixture
-def amd(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third row, and its fields in the manifests."""
-    row = Accelerator(AMD, field="amd_gpu", documented="amd_gpu", taint=AMD, noun="AMD GPUs", singular="AMD GPU")
-    monkeypatch.setitem(ACCELERATORS, AMD, row)
-    monkeypatch.setitem(KINDS, "training", AmdTraining)
-    monkeypatch.setitem(KINDS, "quota", AmdQuota)
+def acme() -> Iterator[None]:
+    """A vendor that nobody knows."""
+    use_catalog(built_in_catalog().with_profiles(load_profiles([("acme.yml", ACME_PROFILE)])))
+    yield
+    use_catalog(None)
 
 
-def amd_node(gpus: int, **options: Any) -> dict[str, Any]:
-    return node(gpu=0, **{AMD: str(gpus)}, **options)
+def acme_node(devices: int, **options: Any) -> dict[str, Any]:
+    return node(gpu=0, **{ACME: str(devices)}, **options)
 
 
-def amd_pod(gpus: int, **options: Any) -> dict[str, Any]:
+def acme_pod(devices: int, **options: Any) -> dict[str, Any]:
     obj = pod(**options)
-    obj["spec"]["containers"][0]["resources"]["requests"][AMD] = str(gpus)
+    obj["spec"]["containers"][0]["resources"]["requests"][ACME] = str(devices)
     return obj
 
 
@@ -88,84 +81,167 @@ def training(**resources: Any) -> Any:
     return document
 
 
-def pod_spec(**resources: Any) -> dict[str, Any]:
-    *_dependents, job = build(training(**resources).model, "ml").objects
+def pod_spec(pool: PoolHardware | None = None, **resources: Any) -> dict[str, Any]:
+    *_dependents, job = build(training(**resources).model, "ml", pool).objects
     spec: dict[str, Any] = job["spec"]["template"]["spec"]
     return spec
 
 
-@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=ACCELERATORS)
-def test_the_fields_of_a_row_are_those_of_the_manifest(row: Accelerator) -> None:
-    for block in (Resources, *((Limits,) if row.in_quotas else ())):
-        assert (row.field, row.documented) in [(key.field, key.documented) for key in keys_of(block)], block
+# ---- The data
 
 
-def test_every_value_of_a_field_requests_something() -> None:
-    fields = {row.field for row in ACCELERATORS.values()}
-    keys = {key.field: key for key in keys_of(Resources) if key.field in fields}
-    for field, key in keys.items():
-        for value in (*key.examples, *getattr(key.shape, "choices", ())):
-            block = SimpleNamespace(**{**dict.fromkeys(fields), field: value})
-            assert list(container_requests(block).values()) != [], f"{field}: no row in accelerators.py takes {value}"
+def test_the_module_is_that_of_the_files() -> None:
+    assert TOOL.MODULE.read_text(encoding="utf-8") == TOOL.module(), "run `make schemas`"
 
 
-@pytest.mark.usefixtures("amd")
+def test_importing_the_profiles_imports_no_library() -> None:
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]);"
+        "from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import catalog; catalog();"
+        "print([name for name in ('yaml', 'pydantic', 'urllib3') if name in sys.modules])"
+    )
+    collections = str(ROOT / ".cache" / "collections")
+    done = subprocess.run([sys.executable, "-c", script, collections], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("profile", built_in_catalog().profiles.values(), ids=lambda profile: profile.name)
+def test_a_profile_is_complete(profile: Any) -> None:
+    assert profile.data["vendor"]
+    assert profile.taints
+    assert profile.part("library")
+    assert catalog().row(profile.device.resource).profile == profile.name
+    for resource in profile.resources():
+        assert catalog().row(resource.resource) is not None
+
+
+@pytest.mark.parametrize(
+    ("resource", "profile", "kind"),
+    [
+        ("nvidia.com/gpu", "nvidia", "devices"),
+        ("nvidia.com/gpu.shared", "nvidia", "shares"),
+        ("nvidia.com/mig-1g.10gb", "nvidia", "partitions"),
+        ("nvidia.com/mig-1g.24gb.me.all", "nvidia", "partitions"),
+        ("nvidia.com/gpumem", "nvidia", "memory"),
+        ("nvidia.com/gpucores", "nvidia", "cores"),
+        ("aliyun.com/gpu-mem", "nvidia", "memory"),
+        ("volcano.sh/vgpu-number", "nvidia", "shares"),
+        ("amd.com/gpu", "amd", "devices"),
+        ("amd.com/cpx_nps4", "amd", "partitions"),
+        ("huawei.com/Ascend910", "ascend", "devices"),
+        ("huawei.com/Ascend910-2c", "ascend", "partitions"),
+        ("huawei.com/Ascend910-6c.1cpu.16g", "ascend", "partitions"),
+        ("huawei.com/Ascend310P-4c.3cpu", "ascend-310p", "partitions"),
+        ("huawei.com/npu", "ascend-950", "devices"),
+        ("cambricon.com/mlu.mim-2m.8gb", "cambricon", "partitions"),
+        ("aws.amazon.com/neuroncore", "neuron", "partitions"),
+        ("google.com/tpu", "tpu", "devices"),
+        ("habana.ai/gaudi", "gaudi", "devices"),
+        ("gpu.intel.com/xe", "intel-xe", "devices"),
+    ],
+)
+def test_a_resource_belongs_to_a_profile(resource: str, profile: str, kind: str) -> None:
+    row = catalog().row(resource)
+    assert row is not None
+    assert (row.profile, row.kind, row.resource) == (profile, kind, resource)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["cpu", "memory", "hugepages-2Mi", "rdma/hca_shared_devices_a", "gpu.intel.com/monitoring", "nvidia.com/mig-x",
+     "vpc.amazonaws.com/efa", "huawei.com/Ascend910-memory", "example.com/gpu"],
+)  # fmt: skip
+def test_other_resources_belong_to_none(resource: str) -> None:
+    assert catalog().row(resource) is None
+
+
+# ---- Profiles of administrators
+
+
+def test_a_profile_of_a_known_name_changes_only_what_it_says() -> None:
+    text = "{kind: accelerator, accelerator: {name: nvidia}, pod: {runtime_class: nvidia}, labels: {count: x.org/n}}"
+    changed = built_in_catalog().with_profiles(load_profiles([("file", text)])).profiles["nvidia"]
+    before = built_in_catalog().profiles["nvidia"]
+    assert changed.part("pod") == {"runtime_class": "nvidia"}
+    assert changed.part("labels") == {**before.part("labels"), "count": "x.org/n"}
+    assert changed.device == before.device
+    assert changed.backends == before.backends
+
+
+def test_a_profile_is_like_another_without_some_of_it() -> None:
+    text = """
+    {kind: accelerator, accelerator: {name: ascend-x}, like: ascend, resource: huawei.com/X, without: [partitions]}
+    """
+    found = built_in_catalog().with_profiles(load_profiles([("file", text)])).profiles["ascend-x"]
+    assert found.partition("2c") is None
+    assert found.part("library") == {"name": "Huawei HCCL", "torch_backend": "hccl"}
+    assert found.device.resource == "huawei.com/X"
+
+
+@pytest.mark.parametrize(
+    ("profiles", "problem"),
+    [
+        ({"a": {"like": "b"}}, "like a profile that there is not: b"),
+        ({"a": {"like": "b"}, "b": {"like": "a"}}, "profiles that are like each other: a, b"),
+        ({"a": {"resource": "x.example/y"}}, "required key is missing: noun, singular"),
+    ],
+)
+def test_a_profile_that_cannot_be_used(profiles: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ProfileError, match=problem):
+        Catalog(profiles)
+
+
+# ---- What a job gets
+
+
+@pytest.mark.parametrize(
+    ("pool", "share", "amounts"),
+    [
+        (PoolHardware(), "2500Mi", {"aliyun.com/gpu-mem": 3}),
+        (PoolHardware(share_backend="hami"), "2500Mi", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 2500}),
+        (
+            PoolHardware(share_backend="volcano"),
+            "1Gi",
+            {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1024},
+        ),
+        (
+            PoolHardware(accelerator="cambricon", share_backend="hami"),
+            "1Gi",
+            {"cambricon.com/vmlu": 1, "cambricon.com/mlu.smlu.vmemory": 4},
+        ),
+    ],
+)
+def test_a_share_is_what_the_backend_of_the_pool_makes_of_it(
+    pool: PoolHardware, share: str, amounts: dict[str, int]
+) -> None:
+    gets = equipment(SimpleNamespace(gpu=0, gpu_share=share), pool)
+    assert gets.amounts == amounts
+    assert whole_devices(gets.amounts) == 0, "a share of a device is no device"
+
+
+def test_what_cannot_be_shared() -> None:
+    with pytest.raises(UnfitHardware, match="TPU chips cannot be shared"):
+        equipment(SimpleNamespace(gpu=0, gpu_share="1Gi"), PoolHardware(accelerator="tpu"))
+
+
+# ---- A vendor that nobody knows counts everywhere
+
+
+@pytest.mark.usefixtures("acme")
 def test_the_container_requests_them() -> None:
-    spec = pod_spec(amd_gpu=2)
+    spec = pod_spec(PoolHardware(accelerator="acme"), gpu=2)
     (container,) = spec["containers"]
-    expected = {"cpu": "8", "memory": "32Gi", AMD: "2"}
+    expected = {"cpu": "8", "memory": "32Gi", ACME: "2"}
     assert container["resources"] == {"requests": expected, "limits": expected}
-    assert spec["tolerations"] == [{"key": AMD, "operator": "Exists", "effect": "NoSchedule"}]
+    assert spec["tolerations"] == [{"key": ACME, "operator": "Exists", "effect": "NoSchedule"}]
     assert {"name": "FORCE_TORCHRUN", "value": "1"} in container["env"], "one process for each of them"
     assert [volume["emptyDir"] for volume in spec["volumes"]] == [{"medium": "Memory", "sizeLimit": "16Gi"}]
 
 
-@pytest.mark.usefixtures("amd")
-@pytest.mark.parametrize(
-    ("resources", "gets", "warnings"),
-    [
-        (
-            {"gpu": 4, "amd_gpu": 2},
-            "nvidia.com/gpu",
-            ["ignored: 2. The job gets 4 whole GPU(s). Remove it, or set gpu to 0."],
-        ),
-        (
-            {"gpu-share": "1500Mi", "amd_gpu": 2},
-            "aliyun.com/gpu-mem",
-            ["ignored: 2. The job gets 2Gi of shared GPU memory. Remove it, or gpu-share."],
-        ),
-        ({"gpu": 0, "amd_gpu": 2}, AMD, []),
-    ],
-)
-def test_a_job_gets_the_first_of_several(resources: dict[str, Any], gets: str, warnings: list[str]) -> None:
-    (container,) = pod_spec(**resources)["containers"]
-    assert [key for key in container["resources"]["requests"] if "/" in key] == [gets]
-    assert [warning.partition("resources.amd_gpu: ")[2] for warning in training(**resources).warnings] == warnings
-
-
-def test_a_field_whose_value_names_a_resource_has_a_row_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    for profile in ("1g.10gb", "2g.20gb"):
-        row = Accelerator(
-            f"nvidia.com/mig-{profile}",
-            field="mig_profile",
-            documented="mig_profile",
-            taint="nvidia.com/gpu",
-            noun=f"MIG partitions {profile}",
-            is_whole_device=False,
-            in_quotas=False,
-            request=partial(operator.eq, profile),
-        )
-        monkeypatch.setitem(ACCELERATORS, row.resource, row)
-    requests = container_requests(SimpleNamespace(gpu=0, gpu_share=None, mig_profile="2g.20gb"))
-    assert json.dumps(requests) == '{"nvidia.com/mig-2g.20gb": 1}'
-    assert whole_devices(requests) == 0
-    assert list(usage({"spec": {}})) == ["cpu", "memory", "gpu", "gpu_share", "pods"]
-
-
-@pytest.mark.usefixtures("amd")
+@pytest.mark.usefixtures("acme")
 def test_nodes_and_pools_count_them() -> None:
-    objects = [amd_node(8, name="a"), node("b", gpu=4)]
-    pods = [amd_pod(3, nodeName="a"), pod("y", gpu=1, nodeName="b")]
+    objects = [acme_node(8, name="a"), node("b", gpu=4)]
+    pods = [acme_pod(3, nodeName="a"), pod("y", gpu=1, nodeName="b")]
     nodes = accounted(objects, pods)
     assert [[node_row(each)[f"gpu_{what}"] for what in ("total", "used", "free")] for each in nodes] == [
         [8, 3, 5],
@@ -177,46 +253,46 @@ def test_nodes_and_pools_count_them() -> None:
     assert [job["gpu"] for job in pool["jobs"]] == [4]
 
 
-@pytest.mark.usefixtures("amd")
+@pytest.mark.usefixtures("acme")
 def test_a_pause_releases_them() -> None:
     live = {**workload("Job", suspend=False), "apiVersion": "batch/v1"}
-    assert pause(LiveJob("ml", "x", live, pods=(amd_pod(2, nodeName="a"),))).released_gpus == 2
+    assert pause(LiveJob("ml", "x", live, pods=(acme_pod(2, nodeName="a"),))).released_gpus == 2
 
 
-@pytest.mark.usefixtures("amd")
+@pytest.mark.usefixtures("acme")
 def test_a_job_row_counts_them() -> None:
     live = workload("Job")
-    live["spec"]["template"]["spec"] = amd_pod(2)["spec"]
+    live["spec"]["template"]["spec"] = acme_pod(2)["spec"]
     assert job_row(live, datetime.now(timezone.utc))["gpu"] == 2
 
 
-@pytest.mark.usefixtures("amd")
+@pytest.mark.usefixtures("acme")
 @pytest.mark.parametrize(
     ("obj", "others", "sentence", "hint"),
     [
         (
-            amd_node(4),
+            acme_node(4),
             [],
-            "it needs 6 AMD GPUs on one node, but the largest node of the cluster has 4 AMD GPUs",
-            "Lower resources.amd_gpu, or spread the training with resources.node_count",
+            "it needs 6 Acme NPUs on one node, but the largest node of the cluster has 4 Acme NPUs",
+            "Lower resources.gpu, or spread the training with resources.node_count",
         ),
         (
             node(),
             [],
-            "no node of the cluster has AMD GPUs",
-            "Set resources.pool to a pool with AMD GPUs, or install the device plugin for amd.com/gpu",
+            "no node of the cluster has Acme NPUs",
+            f"Set resources.pool to a pool with Acme NPUs, or install the device plugin for {ACME}",
         ),
         (
-            amd_node(8),
-            [amd_pod(7, nodeName="n1")],
-            "it needs 6 AMD GPUs on one node, but the only node of the cluster has 1 AMD GPU free (on n1), "
-            "5 AMD GPUs short",
+            acme_node(8),
+            [acme_pod(7, nodeName="n1")],
+            "it needs 6 Acme NPUs on one node, but the only node of the cluster has 1 Acme NPU free (on n1), "
+            "5 Acme NPUs short",
             "Wait for other jobs to finish, delete one, or raise job.priority",
         ),
         (
-            amd_node(8, taints=[AMD_TAINT]),
+            acme_node(8, taints=[ACME_TAINT]),
             [],
-            "the nodes of the cluster only accept jobs that use GPUs (taint amd.com/gpu)",
+            f"the nodes of the cluster only accept jobs that use GPUs (taint {ACME})",
             "Set resources.pool to a pool with other nodes",
         ),
         (
@@ -229,18 +305,11 @@ def test_a_job_row_counts_them() -> None:
     ids=["larger than any node", "none at all", "in use", "tainted", "tainted for others"],
 )
 def test_a_shortage_names_them(obj: dict[str, Any], others: list[dict[str, Any]], sentence: str, hint: str) -> None:
-    found = shortage_of(amd_pod(6), accounted([obj], others))
+    found = shortage_of(acme_pod(6), accounted([obj], others))
     assert found is not None
     assert (found.text, found.hint) == (sentence, hint)
 
 
-@pytest.mark.usefixtures("amd")
-def test_a_quota_limits_them() -> None:
-    quota = {"kind": "quota", "quota": {"name": "q"}, "namespaces": {"team-a": {"gpu": 1, "amd_gpu": 4}}}
-    (document,) = load(definition=quota)
-    live = resource_quota(document.model, "team-a")
-    assert live["spec"]["hard"] == {"requests.nvidia.com/gpu": "1", f"requests.{AMD}": "4"}
-    live["status"] = {"used": {f"requests.{AMD}": "6"}}
-    assert usage(live)["amd_gpu"] == {"used": 6, "hard": 4, "percent": 150.0}
-    assert over_quota(live) == [{"resource": "amd_gpu", "used": 6, "hard": 4}]
-    assert unenforced_keys({"spec": {"hard": {AMD: "4", f"requests.{AMD}": "4"}}}) == [AMD]
+def test_nothing_else_is_a_profile() -> None:
+    with pytest.raises(ManifestErrors, match="not an accelerator: quota"):
+        load_profiles([("file", "{kind: quota, quota: {name: q}}")])

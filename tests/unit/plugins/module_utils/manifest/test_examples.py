@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, JobManifest, Pool
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (
+    ADMINISTRATORS,
+    KINDS,
+    JobManifest,
+    Pool,
+)
 
 EXAMPLES = Path(__file__).parents[5] / "examples" / "manifests"
 
@@ -21,6 +26,6 @@ def test_an_example_loads_and_is_named_after_its_kind(file: Path) -> None:
 
 def test_the_examples_pass_the_cross_document_checks() -> None:
     models = [document.model for document in load([str(EXAMPLES)])]
-    assert {model.kind for model in models} == set(KINDS) - {"policy"}
+    assert {model.kind for model in models} == set(KINDS) - set(ADMINISTRATORS)
     pools = {model.pool.name for model in models if isinstance(model, Pool)}
     assert {model.resources.pool for model in models if isinstance(model, JobManifest)} <= pools
