@@ -36,6 +36,8 @@ class PodUse(NamedTuple):
     node: str | None
     requests: Amounts  # of accelerators, CPU and memory
     uid: str = ""
+    name: str = ""
+    counts_claims: bool = False  # whether the devices that it claims are among its requests
 
     @property
     def gpu(self) -> int:

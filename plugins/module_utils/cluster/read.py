@@ -15,12 +15,16 @@ from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
+    DEVICE_CLASS,
     EVENT,
     HORIZONTAL_POD_AUTOSCALER,
     JOB,
     NAMESPACE,
     NODE,
     POD,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
     SECRET,
     SERVICE,
     STATEFUL_SET,
@@ -28,6 +32,8 @@ from ..kube.resources import (
 )
 from ..kube.shapes import OddObject, UnreadableObject
 from ..labels import APP, MANAGED, job_name_of, pod_security_of
+from .device_shortage import claims_devices
+from .devices import Inventory, inventory_of
 from .endpoints import SecretKey
 from .node_loss import nodes_in_doubt
 from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
@@ -164,14 +170,17 @@ def reasons_of(
 ) -> dict[K, str]:
     """The same from pods and events that were read already; the keys can be any.
 
-    Reads the nodes and all unfinished pods if a pod has no node, the nodes of pods that are not ready, and who
-    preempted pods that are missing.
+    Reads the nodes and all unfinished pods if a pod has no node, and devices and claims if it waits for some; the nodes
+    of pods that are not ready, and who preempted pods that are missing.
     """
     active = {job: workload for job, workload in workloads.items() if status_of(workload) != "Paused"}
     nodes: list[Node] | None = None
     uses: list[PodUse] | None = None
     if not all(pod["spec"].get("nodeName") for job in active for pod in pods.get(job, ())):
         nodes, uses = _read_nodes(client)
+    waiting = (pod for job in active for pod in pods.get(job, ()) if not pod["spec"].get("nodeName"))
+    devices = read_devices(client) if nodes is not None and any(map(claims_devices, waiting)) else None
+    names = {use.uid: f"job {use.job} in namespace {use.namespace}" for use in uses or () if use.job}
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
     preemptions = _preemptions(client, active, pods, uses)
     here: dict[str, list[Object]] = defaultdict(list)
@@ -182,11 +191,37 @@ def reasons_of(
             workload,
             pods.get(job, ()),
             here[workload["metadata"]["namespace"]],
-            Surroundings(nodes, pod_nodes, preemptions.get(job, "")),
+            Surroundings(nodes, pod_nodes, preemptions.get(job, ""), devices, names),
         )
         for job, workload in workloads.items()
     }
     return {job: reason for job, reason in found.items() if reason}
+
+
+def read_devices(client: Client) -> Inventory | None:
+    """All devices, claims and classes: three lists; None where the server has none, or the account may not read them."""
+    slices = _devices_or_none(client, RESOURCE_SLICE)
+    claims = _devices_or_none(client, RESOURCE_CLAIM) if slices is not None else None
+    if slices is None or claims is None:
+        return None
+    return inventory_of(slices, claims, _devices_or_none(client, DEVICE_CLASS))
+
+
+def read_taken_devices(client: Client) -> Inventory | None:
+    """The same without the classes, and one list alone where drivers offer no devices."""
+    slices = _devices_or_none(client, RESOURCE_SLICE)
+    claims = _devices_or_none(client, RESOURCE_CLAIM) if slices else slices
+    return None if slices is None or claims is None else inventory_of(slices, claims)
+
+
+def _devices_or_none(client: Client, resource: Resource) -> list[dict[str, Any]] | None:
+    """Servers before 1.34 do not know the version."""
+    try:
+        return client.list_objects(resource)
+    except ApiError as error:
+        if error.is_forbidden or error.status == 404:
+            return None
+        raise
 
 
 def _nodes_in_doubt(client: Client, pods: Iterable[Object]) -> list[Node]:
