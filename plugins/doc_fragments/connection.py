@@ -132,6 +132,7 @@ options:
         Modules that list objects of the whole cluster list only those in these namespaces.
       - E(GPUCTL_ALLOWED_NAMESPACES) also contains such a list, separated by commas. If both are set, a namespace must be in
         both, so a credential of AWX can limit what the answers to a survey may name.
+      - A list without a name is an error, also in the variable, unless that is empty.
       - This protects from mistakes and from other people's input where several teams share an account. What an account itself
         may do is decided by its permissions, see M(runwhere.gpuctl.gpuctl_rbac).
     type: list

@@ -105,7 +105,6 @@ from typing import TYPE_CHECKING, Any
 
 from ansible import constants as C
 from ansible.errors import AnsibleParserError
-from ansible.module_utils.basic import missing_required_lib
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.host_address import (
     is_dns_name,
@@ -118,10 +117,12 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
     connection_secrets,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import missing_library
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import NodeInfoOptions, select_nodes
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import redact
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import as_unsafe
 
 if TYPE_CHECKING:
@@ -178,9 +179,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         try:
             nodes = select_nodes(task, slim_node)
         except ImportError as problem:
-            raise AnsibleParserError(f"{path}: {missing_required_lib(str(problem.name))}") from problem
+            raise AnsibleParserError(f"{path}: {missing_library(str(problem.name))}") from problem
         except KubeError as problem:
-            raise AnsibleParserError(f"{path}: {printable(str(redact(str(problem), secrets)))}") from None
+            raise AnsibleParserError(f"{path}: {printable(worded(str(redact(str(problem), secrets))))}") from None
         task.warn_of_odd_objects()
         chosen = [node for node in nodes if params["all_nodes"] or node.has_gpus]
         for node in chosen:

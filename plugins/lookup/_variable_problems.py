@@ -47,8 +47,8 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import (
     Playbook,
     described_playbooks,
-    described_variables,
     role_variables,
+    shared_variables,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import (
     unknown_variables,
@@ -60,7 +60,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
     def run(self, terms: list[str], variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[str]:
         given, (name,) = variables or {}, terms
         extra = load_extra_vars(self._loader)
-        if unknown := unknown_variables(extra, {*described_variables(), *role_variables()}):
+        if unknown := unknown_variables(extra, {*shared_variables(), *role_variables()}):
             return unknown
         playbook = described_playbooks()[name]
         values: dict[str, Any] = {}

@@ -66,6 +66,7 @@ def run_module(module: GpuctlModule, spec: ModuleSpec[Any]) -> None:
     """Perform the task of a module process and exit with its result."""
     from .printable import printable_data
     from .task import Task, run_task
+    from .wording import names_in
 
     task = Task(
         spec.options.from_params(module.params),
@@ -74,6 +75,7 @@ def run_module(module: GpuctlModule, spec: ModuleSpec[Any]) -> None:
         module.warn,
         module.no_log_values.update,
         diff_mode=bool(module._diff),
+        names=lambda: names_in(os.environ),
     )
     result = run_task(task, spec)
     module.params = printable_data(module.params)  # AnsibleModule returns them as ``invocation``.

@@ -31,20 +31,20 @@ def allowed_namespaces(task: Task[Any]) -> Sequence[str] | None:
 
     The option comes from whoever writes the task, the variable from the credential: neither widens the other.
     """
-    given = task.options.allowed_namespaces
+    given, inherited = task.options.allowed_namespaces, task.environ.get(ALLOWED_NAMESPACES, "")
+    # What names no namespace is a mistake: it must not mean all of them.
     if given is not None and not _names(given):
-        # An empty variable must not mean all namespaces.
-        raise TaskFailed("allowed_namespaces: must not be empty. Name at least one namespace, or omit it.")
-    bounds = [
-        names for names in (_names(given or ()), _names(task.environ.get(ALLOWED_NAMESPACES, "").split(","))) if names
-    ]
+        raise TaskFailed("O(allowed_namespaces): empty. Name at least one namespace, or leave it out.")
+    if inherited and not _names(inherited.split(",")):
+        raise TaskFailed(f"{ALLOWED_NAMESPACES}: names no namespace: {inherited!r}. Name at least one, or unset it.")
+    bounds = [names for names in (_names(given or ()), _names(inherited.split(","))) if names]
     if not bounds:
         return None
     common = [name for name in bounds[0] if all(name in names for names in bounds)]
     if not common:
         option, variable = (", ".join(names) for names in bounds)
         raise TaskFailed(
-            f"allowed_namespaces: none of {option} is in {ALLOWED_NAMESPACES}: {variable}. Correct one of them."
+            f"O(allowed_namespaces): none of {option} is in {ALLOWED_NAMESPACES}: {variable}. Correct one of them."
         )
     return common
 
@@ -66,7 +66,7 @@ def job_namespace_problem(namespace: str, allowed: Sequence[str] | None) -> str 
     return namespace_problem(namespace, allowed)
 
 
-def require_allowed(task: Task[Any], namespaces: Iterable[str], name: str = "namespace") -> None:
+def require_allowed(task: Task[Any], namespaces: Iterable[str], name: str = "O(namespace)") -> None:
     """Raises TaskFailed for all of the namespaces that the task may not act in; ``name`` is where they are named."""
     allowed = allowed_namespaces(task)
     found = [problem for each in namespaces if (problem := namespace_problem(each, allowed))]
@@ -77,7 +77,7 @@ def require_allowed(task: Task[Any], namespaces: Iterable[str], name: str = "nam
 def listed_namespaces(task: Task[Any], requested: Sequence[str] | None) -> list[str] | None:
     """The namespaces to list: those requested, else all that are allowed; None for the whole cluster."""
     if requested is not None:
-        require_allowed(task, requested, "namespaces")
+        require_allowed(task, requested, "O(namespaces)")
         return list(dict.fromkeys(requested))
     allowed = allowed_namespaces(task)
     return None if allowed is None else list(allowed)

@@ -15,17 +15,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from ansible.module_utils.basic import missing_required_lib
-
 from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
 from .kube.errors import KubeError
+from .libraries import missing_library
 from .manifest.problems import ManifestErrors, MissingLibrary
 from .manifest.secrets import shown_definition
 from .manifest.tree import half_of_a_character
 from .options import Options, OptionsT
 from .printable import printable, printable_data
 from .redaction import forms_of, mask_forms, redact
+from .wording import Names, worded, worded_result
 
 if TYPE_CHECKING:
     from .kube.shapes import OddObject
@@ -52,6 +52,7 @@ class Task(Generic[OptionsT]):
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far;
     ``definition_secrets`` are those of the task's manifests. ``progress`` shows a line during a long wait; a module
     process cannot show one before it ends. Both it and ``warn`` go to the terminal, so what they get is made printable.
+    ``names`` are those of the options where the user sets them (wording.py).
     Without ``diff_mode`` no diff is built: for hundreds of objects it would cost more than the rest of the result.
     """
 
@@ -65,12 +66,13 @@ class Task(Generic[OptionsT]):
     progress: Callable[[str], None] = lambda line: None
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    names: Callable[[], Names] = dict
     _client: Client | None = None
 
     def __post_init__(self) -> None:
         warn, progress = self.warn, self.progress
-        self.warn = lambda text: warn(printable(text))
-        self.progress = lambda line: progress(printable(line))
+        self.warn = lambda text: warn(printable(worded(text, self.names)))
+        self.progress = lambda line: progress(printable(worded(line, self.names)))
 
     def with_options(self, options: OtherOptionsT) -> Task[OtherOptionsT]:
         """The same task, on the same connection, with the options of another module."""
@@ -82,7 +84,7 @@ class Task(Generic[OptionsT]):
         for name in names:
             value = getattr(self.options, name)
             if (value or 0) < 0:
-                raise TaskFailed(f"{name}: {value} is negative. Give 0 or more.")
+                raise TaskFailed(f"O({name}): {value} is negative. Give 0 or more.")
 
     def client(self) -> Client:
         """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
@@ -155,7 +157,7 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     The caller removes masked values from it.
     """
     task.mask(connection_secrets(task.params, task.environ))
-    result: dict[str, Any] = printable_data(_result(task, spec))
+    result: dict[str, Any] = printable_data(worded_result(_result(task, spec), task.names))
     return result
 
 
@@ -169,9 +171,9 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
             finally:
                 task.warn_of_odd_objects()
     except MissingLibrary as problem:
-        return _failure(missing_required_lib(problem.name), exception=problem.traceback)
+        return _failure(missing_library(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
-        return _failure(missing_required_lib(str(problem.name)), exception=traceback.format_exc())
+        return _failure(missing_library(str(problem.name)), exception=traceback.format_exc())
     except TaskFailed as problem:
         return _failure(str(problem), **problem.result)
     except ManifestErrors as problem:
@@ -194,9 +196,9 @@ def _unusable_options(params: Mapping[str, Any]) -> Iterator[str]:
     for name, value in params.items():
         for item in value if isinstance(value, list) and name != "definition" else [value]:
             if isinstance(item, int) and abs(item) > _MAX_INTEGER:
-                yield f"{name}: number too large. Use at most {_MAX_INTEGER}."
+                yield f"O({name}): number too large. Use at most {_MAX_INTEGER}."
             elif isinstance(item, str) and name != "definition" and (problem := _unusable_text(item)):
-                yield f"{name}: {problem}. Remove it."
+                yield f"O({name}): {problem}. Remove it."
 
 
 def _unusable_text(text: str) -> str | None:

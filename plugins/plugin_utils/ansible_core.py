@@ -79,6 +79,13 @@ def as_unsafe(data: Any) -> Any:
     return wrap_var(data)
 
 
+def role_of(task: Any) -> str | None:
+    """The role of this collection that the task of an action plugin is in."""
+    role = getattr(task, "_role", None)
+    collection, _dot, name = str(role.get_name() if role else "").rpartition(".")
+    return name if collection == "runwhere.gpuctl" else None
+
+
 def returns_invocation(variables: Mapping[str, Any]) -> bool:
     """Whether results have ``invocation``: always before ansible-core 2.21, which has a setting for it."""
     try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pkgutil import iter_modules
@@ -31,12 +31,15 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
     secret_variables,
     without_credentials,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import with_requirements_file
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task, shown_options
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import WORDING, Names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
     plain_options,
     returns_invocation,
+    role_of,
     validate_options,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import awx_environment
@@ -46,6 +49,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import (
     switched_off,
     unfit_library,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
 
 _PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 
@@ -100,6 +104,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         )
         reason = module_process_reason(context)
         environment |= awx_environment(variables)
+        self._names = lambda: option_names(self._task.action.rpartition(".")[2], role_of(self._task), variables)
         if reason is None:
             result |= self._run_in_process(variables, environment)
         else:
@@ -109,10 +114,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             inherited = secret_variables(environment) if context.transport == "local" and not context.becomes else {}
             left = {name: value for name, value in environment.items() if name not in inherited}
             self._passed_on = without_credentials(left)
+            if names := self._names():
+                self._passed_on = {**self._passed_on, WORDING: json.dumps(names)}
             with _environment(inherited):
                 result |= self._execute_module(
                     module_args=self._options(environment), task_vars=task_vars, wrap_async=wrap_async
                 )
+            if context.transport == "local" and result.get("failed") and isinstance(result.get("msg"), str):
+                result["msg"] = with_requirements_file(result["msg"])
         if self._task.no_log:
             censor_results(result)
         return result
@@ -141,6 +150,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return text if self._passed_on is None else str(self._connection._shell.env_prefix(**self._passed_on))
 
     _passed_on: Mapping[str, str] | None = None
+    _names: Callable[[], Names] = dict
 
     def _run_in_process(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
         """What AnsibleModule does with a task: validate, run, report without secrets."""
@@ -165,6 +175,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 progress=progress,
                 diff_mode=self._task.diff,
                 environ={**os.environ, **environment},
+                names=self._names,
             )
             with _working_directory(self._loader.get_basedir()):
                 result = run_task(task, spec)

@@ -51,11 +51,12 @@ class Playbook:
     required_one_of: tuple[tuple[str, ...], ...] = ()
     mutually_exclusive: tuple[tuple[str, ...], ...] = ()
     required_if: tuple[tuple[Any, ...], ...] = ()
+    sets: str | None = None
+    instead_of: tuple[str, ...] = ()
 
-    def variable_of(self, module: str, option: str) -> Variable | None:
-        """The variable that sets the option of a module."""
-        fed = f"{module}.{option}"
-        return next((each for each in self.variables.values() if fed in each.feeds), None)
+    @property
+    def full_name(self) -> str:
+        return f"runwhere.gpuctl.{self.name}"
 
 
 @lru_cache(maxsize=1)
@@ -64,9 +65,10 @@ def described_playbooks() -> dict[str, Playbook]:
     return {name: _playbook(name, _described()) for name in _described()["playbooks"]}
 
 
-def described_variables() -> tuple[str, ...]:
-    """The names of the variables of all playbooks: a workflow gives its variables to each of its playbooks."""
-    return tuple(_described()["variables"])
+@lru_cache(maxsize=1)
+def shared_variables() -> dict[str, Variable]:
+    """The variables of all playbooks: a workflow gives its variables to each of its playbooks."""
+    return {name: Variable.of(name, facts) for name, facts in _described()["variables"].items()}
 
 
 @lru_cache(maxsize=1)
@@ -106,6 +108,8 @@ def _playbook(name: str, described: Mapping[str, Any]) -> Playbook:
         groups("required_one_of"),
         groups("mutually_exclusive"),
         tuple(tuple(condition) for condition in facts.get("required_if", ())),
+        facts.get("sets"),
+        tuple(facts.get("instead_of", ())),
     )
 
 

@@ -259,8 +259,9 @@ def _first_url(row: Row) -> str | None:
 
 
 def _counts(rows: Iterable[Row], key: str = "status") -> str:
-    """``480 Running, 25 Pending``, the most frequent first."""
-    return ", ".join(f"{number} {value}" for value, number in Counter(row[key] for row in rows).most_common())
+    """``480 Running, 25 Pending``, the most frequent first; rows of others may lack the key."""
+    counts = Counter(row.get(key) or "other" for row in rows)
+    return ", ".join(f"{number} {value}" for value, number in counts.most_common())
 
 
 def _counted_rest(rows: Sequence[Row], key: str, width: int) -> list[str]:

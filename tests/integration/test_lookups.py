@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from .ansible import Ansible, Run, TaskResult
+from .ansible import ROOT, Ansible, Run, TaskResult
 from .api import Api, eventually
 from .manifests import compute, training
 from .pools import Field
 from .recorder import Recorder
 from .test_status import status
+
+COLLECTION = ROOT / ".cache" / "collections" / "ansible_collections" / "runwhere" / "gpuctl"
 
 
 def warnings(result: TaskResult) -> list[str]:
@@ -129,9 +131,10 @@ def test_the_states_of_a_job_that_is_named_by_a_pod(ansible: Ansible, api: Api, 
     assert warning.startswith(f"{pod} is a pod of job web in namespace {namespace}. The task is for the whole job.")
     predicted = ansible.job(name=pod, namespace=namespace, state="absent", check=True)
     assert predicted.jobs["web"]["action"] == "delete", predicted.message
-    restarted = ansible.job(name=pod, namespace=namespace, state="restarted")
+    restarted = ansible.job(name=pod, namespace=namespace, state="restarted", wait=True, wait_timeout=60)
     assert restarted.jobs["web"]["action"] == "restart", restarted.message
-    (other, *_rest) = [one["metadata"]["name"] for one in api.list("pod", namespace)]
+    found = [one["metadata"] for one in api.list("pod", namespace)]
+    other = next(metadata["name"] for metadata in found if "deletionTimestamp" not in metadata)
     paused = ansible.job(name=other, namespace=namespace, state="paused")
     assert paused.jobs["web"]["action"] == "pause", paused.message
 
@@ -231,3 +234,41 @@ def test_a_refusal_names_the_permission_and_who_has_it(ansible: Ansible, namespa
     result = ansible.module("gpuctl_pool_info")
     assert "Missing permission: list pods in the whole cluster. The level read of gpuctl_rbac has it." in result.message
     assert 'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "name=tester namespace=' in result.message
+
+
+# -- the installation -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fast_path", ["1", "0"], ids=["in process", "as a module"])
+def test_a_missing_library_comes_with_its_command(ansible: Ansible, tmp_path: Path, fast_path: str):
+    (tmp_path / "pydantic.py").write_text("raise ImportError('not here', name='pydantic')")
+    without = {"PYTHONPATH": str(tmp_path), "GPUCTL_FAST_PATH": fast_path}
+    result = Ansible(tmp_path, {**ansible.environment, **without}).job(definition=compute("web"))
+    assert result.failed
+    assert result.message.startswith("Python library not found: pydantic. Install what the collection needs: ")
+    assert result.message.endswith(f"-m pip install -r {COLLECTION}/requirements.txt")
+
+
+def test_the_inventory_says_what_to_install(ansible: Ansible, tmp_path: Path):
+    (tmp_path / "urllib3.py").write_text("raise ImportError('not here', name='urllib3')")
+    (tmp_path / "a.gpuctl.yml").write_text("plugin: runwhere.gpuctl.gpuctl")
+    broken = Ansible(tmp_path, {**ansible.environment, "PYTHONPATH": str(tmp_path)})
+    run = broken.run("ansible-inventory", "-i", "a.gpuctl.yml", "--list")
+    assert f"-m pip install -r {COLLECTION}/requirements.txt" in flat(run)
+
+
+def test_a_context_that_does_not_exist(ansible: Ansible):
+    result = ansible.module("gpuctl_node_info", context="nowhere")
+    contexts = yaml.safe_load(Path(ansible.environment["K8S_AUTH_KUBECONFIG"]).read_text())["contexts"]
+    assert result.message == (
+        f"context not found in kubeconfig {ansible.environment['K8S_AUTH_KUBECONFIG']}: nowhere. Set context to one "
+        f"of: {', '.join(each['name'] for each in contexts)}."
+    )
+
+
+def test_no_kubeconfig_at_all(ansible: Ansible):
+    run = Ansible(ansible.directory, {}).module("gpuctl_node_info")
+    assert run.message == (
+        "kubeconfig not found: ~/.kube/config. Set kubeconfig (or K8S_AUTH_KUBECONFIG) to the file by which kubectl "
+        "reaches the cluster, or set host and api_key."
+    )

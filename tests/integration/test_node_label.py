@@ -53,8 +53,8 @@ def test_by_default_a_conflict_changes_nothing(ansible: Ansible, field: Field, r
     )
     assert result.failed
     assert result.message.splitlines() == [
-        f"{one} already has {GPU_TYPE}=A10. Set overwrite to true to change that.",
-        f"{two} already has {GPU_TYPE}=T4. Set overwrite to true to change that.",
+        f"{one} already has {GPU_TYPE}=A10. Use overwrite=true to change that.",
+        f"{two} already has {GPU_TYPE}=T4. Use overwrite=true to change that.",
         "node nowhere not found. List the nodes: kubectl get nodes",
         "Nothing was changed.",
     ]

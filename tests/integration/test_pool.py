@@ -140,9 +140,9 @@ def test_all_blockers_are_reported_and_nothing_changes(ansible: Ansible, field: 
         f"pool {field.pool('b')}: node {three}x not found. Did you mean {three}?",
         f"pool {field.pool('c')}: node qq not found. List the nodes: kubectl get nodes",
         f"pool {field.pool('b')}: node {one} is in pool {field.pool('a')}. "
-        "Remove it from that pool, or set force to true to move it.",
+        "Remove it from that pool, or use force=true to move it.",
         f"pool {field.pool('b')}: node {two} is in pool {field.pool('a')}. "
-        "Remove it from that pool, or set force to true to move it.",
+        "Remove it from that pool, or use force=true to move it.",
         "Nothing was changed.",
     ]
     assert recorder.writes == []

@@ -248,7 +248,7 @@ def test_a_manifest_of_the_same_name_does_not_replace_a_colleagues_job(
     refused = ansible.job(**change, namespace=namespace)
     assert refused.failed
     assert "it belongs to somebody else: Kubernetes user system:serviceaccount:" in refused.message
-    assert "set takeover to true" in refused.message
+    assert "use takeover=true" in refused.message
     assert "Nothing was changed." in refused.message
     after = api.get("deployment", "web", namespace)
     assert after["spec"] == before["spec"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
 from outside_packages import imported
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +43,7 @@ def sentences() -> Iterator[str]:
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
 
 
-MESSAGES = "\n".join(sentences())
+MESSAGES = worded("\n".join(sentences()))
 QUOTED = re.findall(r"^   \* - ``(.*)``$", GUIDES["guide_troubleshooting"], re.MULTILINE)
 
 

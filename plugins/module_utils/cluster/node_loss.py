@@ -64,7 +64,7 @@ def loss_text(pods: Sequence[Object], nodes: Iterable[Node]) -> str:
 
 def loss_hint(workload: Object, pods: Sequence[Object]) -> str:
     """What helps, which depends on who would start other pods in their place."""
-    force = "run state=restarted with force=true, which no longer waits for the node"
+    force = "use O(state=restarted) with O(force=true), which no longer waits for the node"
     if workload["kind"] == "Deployment":
         seconds = max(_tolerated_seconds(pod) for pod in pods)
         return f"Kubernetes starts another pod {seconds} s after the loss of the node. To have one at once, {force}"

@@ -185,9 +185,9 @@ def _being_deleted(found: _Pods, around: Surroundings) -> PendingReason:
     """A deleted workload stays until its pods have ended, and starts no others."""
     if lost := [*found.lost, *found.lost_and_replaced]:
         text = f"the job is being deleted, but {loss_text(lost, around.pod_nodes)}"
-        return PendingReason(text, "Run state=absent with force=true, which no longer waits for the node")
+        return PendingReason(text, "Use O(state=absent) with O(force=true), which no longer waits for the node")
     pods = f": {_stopping_text(found.stopping[0])}" if found.stopping else ""
-    return PendingReason(f"the job is being deleted{pods}", "To run it again, apply its manifest with state=present")
+    return PendingReason(f"the job is being deleted{pods}", "To run it again, apply its manifest with O(state=present)")
 
 
 def pod_status(pod: Object) -> str:
@@ -219,7 +219,7 @@ def _paused(workload: Object) -> PendingReason:
     if workload["kind"] == "Job" and queue:
         return PendingReason(f"the job is waiting in queue {queue} for Kueue to admit it")
     how = "suspended (spec.suspend)" if workload["kind"] == "Job" else "scaled to 0 replicas"
-    return PendingReason(f"the job is {how}", "Resume it with state=resumed")
+    return PendingReason(f"the job is {how}", "Resume it with O(state=resumed)")
 
 
 def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Object]) -> Iterator[PendingReason]:
@@ -450,7 +450,7 @@ def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> P
     if is_node_fault(faults[-1]):
         text = f"pod {name} cannot start on node {node}: {_short(runtime_cause(message))}"
         hint = f"If this lasts, take the node out of use (kubectl cordon {node}) and restart the job"
-        return PendingReason(text, f"{hint} with state=restarted")
+        return PendingReason(text, f"{hint} with O(state=restarted)")
     text = f"pod {name} is waiting for a volume: {_short(message)}"
     if not concerns_template(message, workload, pod):
         return PendingReason(text)

@@ -101,7 +101,7 @@ def _empty_pool(place: str, nodes: Sequence[Node]) -> Shortage:
     if place == f"pool {DEFAULT_POOL}" and pools:
         return Shortage("it names no pool, and every node is in one", f"Set resources.pool ({existing})", True)
     if place.startswith("pool "):
-        hint = f"Correct resources.pool ({existing}), or add nodes to the pool with gpuctl_pool"
+        hint = f"Correct resources.pool ({existing}), or add nodes to the pool with M(gpuctl_pool)"
         return Shortage(f"{place} has no nodes", hint, True)
     return Shortage(f"{place} has no nodes", lasting=True)
 
@@ -112,7 +112,7 @@ def _unknown_type(wanted: str, nodes: Sequence[Node], place: str) -> Shortage:
         hint = f"Available GPU types: {_enumerate(types)}. Correct resources.gpu-type, or remove it"
         return Shortage(f"GPU type {wanted} not found in {place}", hint, True)
     text = f"GPU type {wanted} not found in {place}, where no node has the label {GPU_TYPE}"
-    return Shortage(text, "Remove resources.gpu-type, or set the label with gpuctl_pool or gpuctl_node_label", True)
+    return Shortage(text, "Remove resources.gpu-type, or set the label with M(gpuctl_pool,gpuctl_node_label)", True)
 
 
 def _untolerated(node: Node, pod: Object) -> list[Taint]:

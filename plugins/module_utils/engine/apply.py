@@ -326,10 +326,10 @@ class Executor:
 
         if not poll(is_gone, self.gone_timeout, backoff(0.1, 1.5, 2.0), sleep=self.sleep):
             may_kill = step.kind in WORKLOAD_KINDS and self.grace_seconds is None
-            at_once = ", or set force=true to delete its pods at once" if may_kill else ""
+            at_once = ", or use O(force=true) to delete its pods at once" if may_kill else ""
             raise KubeError(
-                f"still terminating after {self.gone_timeout:.0f} s: {left}. Raise wait_timeout, or run the task again "
-                f"once it is gone{at_once}."
+                f"still terminating after {self.gone_timeout:.0f} s: {left}. Raise O(wait_timeout), or run the task "
+                f"again once it is gone{at_once}."
             )
 
     def _left(self, step: Step, plan: Plan) -> str:
@@ -389,7 +389,7 @@ def _is_leftover(live: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
     )
 
 
-_RUN_AGAIN = "Run the task again, or submit the manifest with state=present."
+_RUN_AGAIN = "Run the task again, or submit the manifest with O(state=present)."
 
 
 def _is_own_conflict(error: ApiError, plan: Plan) -> bool:

@@ -176,8 +176,8 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
         step = replace(step, action=Action.RECREATE)
     if replaced_for_a_change and on_immutable == "fail":
         raise PlansRejected(
-            f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Set "
-            f"on_immutable=recreate to delete the job and create it again, or delete it first."
+            f"Kubernetes cannot change {', '.join(step.immutable)} of a {step.kind} in place. Use "
+            f"O(on_immutable=recreate) to delete the job and create it again, or delete it first."
         )
     if step.replaces:
         client.create(step.desired, dry_run=True)

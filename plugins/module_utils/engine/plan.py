@@ -332,12 +332,12 @@ def with_hint(error: ApiError, plan: Plan) -> str:
         held = "; ".join(f"{cause.field.lstrip('.')} ({cause.message})" for cause in error.causes)
         return (
             f"fields of the manifest were changed by others to different values: {held}. "
-            f"Set force_conflicts to true to overwrite them, or copy their values into the manifest."
+            f"Use O(force_conflicts=true) to overwrite them, or copy their values into the manifest."
         )
     if error.is_missing_namespace:
         return (
             f"namespace {plan.namespace} not found. Create it (kubectl create namespace {plan.namespace}), or set "
-            f"job.namespace or the option namespace to another one."
+            f"job.namespace or O(namespace) to another one."
         )
     if error.status == 403 and "priorityclasses" in error.message:
         name = error.path.rpartition("/")[2]

@@ -179,7 +179,7 @@ def _status_word(status: str | None) -> str | None:
     for word in STATUS_WORDS:
         if word.lower() == status.strip().lower():
             return word
-    raise TaskFailed(f"status: {status!r} is unknown. Use one of {', '.join(STATUS_WORDS)}.")
+    raise TaskFailed(f"O(status): {status!r} is unknown. Use one of {', '.join(STATUS_WORDS)}.")
 
 
 def _select(

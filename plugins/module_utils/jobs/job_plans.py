@@ -49,7 +49,7 @@ Transition = Callable[[LiveJob, "JobOptions"], Plan]
 CopyFinder = Callable[[Iterable[JobId]], Mapping[JobId, RestartCopy]]
 
 _NOT_FOUND = "job not found."
-_LISTED = "gpuctl_job_info lists the jobs, and state=present with a manifest creates one."
+_LISTED = "M(gpuctl_job_info) lists the jobs, and O(state=present) with a manifest creates one."
 
 
 class NamedByPod(Exception):
@@ -76,7 +76,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             task.warn(
                 f"training {job.name} in namespace {job.namespace} is not run, because ConfigMap {LEDGER} has an "
                 f"entry for it. {FIELD_MANAGER} did not write that entry: {writer}. Nothing else shows that the "
-                f"training ever ran. Set rerun to always to run it, or delete the entry."
+                f"training ever ran. To run it, use O(rerun=always), or delete the entry."
             )
         if any(step.action is not Action.UNCHANGED for step in plan.steps):
             blockers += _of_somebody_else(plan, live[job.id], ownership)

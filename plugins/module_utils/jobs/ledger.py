@@ -175,7 +175,7 @@ def not_rerun_reason(rerun: str, last_run: RunResult, *, changed: bool, recorded
         suggestion = "on_change"
     elif last_run.result == "Failed" and rerun == "on_change":
         suggestion = "on_failure"
-    return f"{ended} and is not run again: {manifest}, and rerun is {rerun}. rerun={suggestion} runs it again."
+    return f"{ended} and is not run again: {manifest}, and O(rerun) is {rerun}. O(rerun={suggestion}) runs it again."
 
 
 def ledger_changes(entries: Mapping[str, Entry], seen: Mapping[str, Entry]) -> dict[str, str | None]:

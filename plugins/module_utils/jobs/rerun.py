@@ -70,5 +70,5 @@ def _would_be_interrupted(plan: Plan, workload: Mapping[str, Any]) -> bool:
 def _kept_reason(plan: Plan) -> str:
     return (
         "It keeps running as it was submitted: its manifest is the same, and only this version of runwhere.gpuctl "
-        f"builds it differently ({', '.join(plan.steps[0].immutable)}). To apply that, set upgrade to true."
+        f"builds it differently ({', '.join(plan.steps[0].immutable)}). To apply that, use O(upgrade=true)."
     )

@@ -107,7 +107,7 @@ class RestartCopies:
         hint = " Grant list, create and deletecollection on controllerrevisions.apps there." if forbidden else ""
         self._task.warn(
             f"copies of the trainings to restart cannot be kept in namespace {namespace}: {as_sentence(error)} If this "
-            f"task is interrupted, state=restarted cannot repeat it; state=present with the manifests can.{hint}"
+            f"task is interrupted, O(state=restarted) cannot repeat it; O(state=present) with the manifests can.{hint}"
         )
 
 

@@ -56,10 +56,12 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
     namespace = options.namespace or "default"
     task.require_non_negative("replicas", "wait_timeout")
     if options.replicas is not None and options.state != "present":
-        raise TaskFailed(f"replicas is only valid with state=present: state is {options.state}. Remove one of them.")
+        raise TaskFailed(
+            f"O(replicas) is only valid with O(state=present): O(state) is {options.state}. Remove one of them."
+        )
     if options.name:
         if problem := _namespace_rule(task)(namespace):
-            raise TaskFailed(f"namespace: {problem} Nothing was changed.")
+            raise TaskFailed(f"O(namespace): {problem} Nothing was changed.")
         return [SelectedJob(namespace, options.name, options.kind)]
     return _from_manifests(task, namespace, builds_objects)
 
@@ -114,8 +116,8 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
         raise TaskFailed("\n".join([*refused, "Nothing was changed."]))
     if not jobs and not options.allow_empty:
         raise TaskFailed(
-            f"no job found, only: {', '.join(others)}. The kinds of jobs are {', '.join(JOB_KINDS)}; use gpuctl_pool "
-            f"and gpuctl_quota for the others."
+            f"no job found, only: {', '.join(others)}. The kinds of jobs are {', '.join(JOB_KINDS)}; use "
+            f"M(gpuctl_pool,gpuctl_quota) for the others."
         )
     return jobs
 

@@ -105,7 +105,8 @@ class Ownership:
         environ = self._task.environ
         awx_user, awx_job = environ.get(AWX_USER), environ.get(AWX_JOB)
         kubernetes_user = self._task.client().user_name() if not awx_user else None
-        return Submitter(_user(), socket.gethostname(), kubernetes_user, awx_user, awx_job)
+        names = (text and text[:_LONGEST] for text in (kubernetes_user, awx_user, awx_job))
+        return Submitter(_user()[:_LONGEST], socket.gethostname()[:_LONGEST], *names)
 
     def refusal(self, workload: Mapping[str, Any]) -> str | None:
         """Why a live workload must not be changed. One without a record, as of version 1.0.0, belongs to nobody."""
@@ -118,8 +119,7 @@ class Ownership:
         created = workload["metadata"].get("creationTimestamp", "an unknown time")
         return (
             f"it belongs to somebody else: {submitter_title(workload)}, since {created}. This task runs as "
-            f"{self.submitter.title}. Ask them, or set takeover to true (gpuctl_takeover=true in playbooks) to change "
-            f"it all the same."
+            f"{self.submitter.title}. Ask them, or use O(takeover=true) to change it all the same."
         )
 
     def signed(self, plan: Plan) -> Plan:

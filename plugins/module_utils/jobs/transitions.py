@@ -127,12 +127,12 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
     and those that are terminating. Raises TransitionRefused for a job that is paused or incomplete.
     """
     if is_paused(job.workload) or job.is_inactive_in_kueue:
-        raise TransitionRefused("it is paused, and a restart would not make it run. Resume it with state=resumed.")
+        raise TransitionRefused("it is paused, and a restart would not make it run. Resume it with O(state=resumed).")
     if job.workload["kind"] == "Job":
         if job.missing and not job.restarted_from:
             raise TransitionRefused(
                 f"it is incomplete, because a task was interrupted or somebody deleted a part of it: "
-                f"{', '.join(job.missing)} not found. Create it with state=present and its manifest."
+                f"{', '.join(job.missing)} not found. Create it with O(state=present) and its manifest."
             )
         return _recreate(job)
     plan = _patch(job, Action.RESTART, [(_RESTARTED, now)])
@@ -159,7 +159,7 @@ def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
     if kind == "training":
         return "a training has no replicas: its pods are its nodes. Change resources.node_count in its manifest."
     if kind == "notebook":
-        return "a notebook is always one pod. state=paused stops it, and state=resumed starts it again."
+        return "a notebook is always one pod. O(state=paused) stops it, and O(state=resumed) starts it again."
     if autoscaled:
         return (
             "its autoscaler sets its replicas. Change autoscaling.min_replicas and autoscaling.max_replicas "

@@ -56,10 +56,10 @@ def _no_job_message(client: Client, job: JobId, allowed: Collection[str] | None)
             )
     message = f"job {name} not found in namespace {namespace}"
     if namespaces := _namespaces_with(client, name, allowed):
-        return f"{message}. It exists in {' and '.join(namespaces)}: set namespace."
+        return f"{message}. It exists in {' and '.join(namespaces)}: set O(namespace)."
     if meant := nearest(name, job_names(client, [namespace])):
         return f"{message}. Did you mean {meant}?"
-    return f"{message}. gpuctl_job_info lists the jobs. A finished training is removed after a day, with its logs."
+    return f"{message}. M(gpuctl_job_info) lists the jobs. A finished training is removed after a day, with its logs."
 
 
 def _namespaces_with(client: Client, name: str, allowed: Collection[str] | None) -> list[str]:

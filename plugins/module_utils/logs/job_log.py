@@ -60,7 +60,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     except OSError as problem:
         if request.file is None:
             raise
-        raise TaskFailed(f"dest: {task.options.dest} cannot be written: {problem.strerror or problem}.") from None
+        raise TaskFailed(f"O(dest): {task.options.dest} cannot be written: {problem.strerror or problem}.") from None
 
 
 MODULE = ModuleSpec(JobLogOptions, run)
@@ -111,7 +111,7 @@ def _request(options: JobLogOptions) -> _Request:
     query: dict[str, str] = {}
     file = None
     if options.tail < 1 and options.tail != ALL:
-        mistakes.append(f"tail: {options.tail} is too small. Give 1 or more, or {ALL} for all lines.")
+        mistakes.append(f"O(tail): {options.tail} is too small. Give 1 or more, or {ALL} for all lines.")
     try:
         tail = ALL if options.grep else options.tail  # Only lines that match count.
         query = log_query(options.container, tail=tail, since=options.since, previous=options.previous)
@@ -120,9 +120,9 @@ def _request(options: JobLogOptions) -> _Request:
     try:
         re.compile(options.grep or "")
     except (re.error, OverflowError, RecursionError) as problem:
-        mistakes.append(f"grep: {cut(repr(options.grep), 100)} is not a regular expression: {problem}.")
+        mistakes.append(f"O(grep): {cut(repr(options.grep), 100)} is not a regular expression: {problem}.")
     if options.limit_bytes < 1:
-        mistakes.append(f"limit_bytes: {options.limit_bytes} is too small. Give 1 or more.")
+        mistakes.append(f"O(limit_bytes): {options.limit_bytes} is too small. Give 1 or more.")
     try:
         mode = parse_mode(options.mode)
         file = HostFile(options.dest, mode) if options.dest else None

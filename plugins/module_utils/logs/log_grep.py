@@ -89,7 +89,7 @@ class Grep:
     def _failure(self, code: int) -> str:
         if code == -signal.SIGVTALRM:
             return (
-                f"grep: {cut(repr(self._expression), 100)} takes too long to search the log. Avoid repetitions within "
-                f"repetitions, such as (a+)+."
+                f"O(grep): {cut(repr(self._expression), 100)} takes too long to search the log. Avoid repetitions "
+                f"within repetitions, such as (a+)+."
             )
         return f"grep: the search ended with exit code {code}. Run the task again."

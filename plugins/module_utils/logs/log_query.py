@@ -34,13 +34,13 @@ def since_query(since: str | None) -> dict[str, str]:
     seconds = _seconds(text)
     if seconds is not None:
         if seconds < 1:  # validation.ValidatePodLogOptions
-            raise ValueError(f"since: {text!r} is too short. Give one second or more.")
+            raise ValueError(f"O(since): {text!r} is too short. Give one second or more.")
         return {"sinceSeconds": str(seconds)}
     time = _TIME.fullmatch(text)
     if time is None or not _is_real(f"{time['date']}T{time['time']}"):
         raise ValueError(
-            f"since: {text!r} is invalid. Give seconds (600), a duration (10m, 2h, 1h30m, 1d) or a time with its zone "
-            f"(2026-01-31T08:00:00Z)."
+            f"O(since): {text!r} is invalid. Give seconds (600), a duration (10m, 2h, 1h30m, 1d) or a time with its "
+            f"zone (2026-01-31T08:00:00Z)."
         )
     return {"sinceTime": f"{time['date']}T{time['time']}{time['fraction'] or ''}{time['zone'].upper()}"}
 

@@ -82,10 +82,13 @@ def _read(file: str) -> str | ManifestError:
 
 
 def _not_found(path: str) -> ManifestError:
-    searched = f"Searched {os.path.abspath(path)}"
+    absolute = os.path.abspath(path)
+    searched = f"Searched {absolute}" if absolute != path else ""  # else the message begins with it
     if os.path.isdir(path):
-        return ManifestError(path, "no .yaml or .yml file in the directory", f"{searched} and below")
-    return ManifestError(path, "no matching file" if glob.has_magic(path) else "file or directory not found", searched)
+        hint = f"{searched} and below" if searched else "Searched below it, too"
+        return ManifestError(path, "no .yaml or .yml file in the directory", hint)
+    problem = "no matching file" if glob.has_magic(path) else "file or directory not found"
+    return ManifestError(path, problem, searched or "Check the path")
 
 
 def _unreadable(file: str, error: OSError) -> ManifestError:

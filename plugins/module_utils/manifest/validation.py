@@ -172,18 +172,27 @@ def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str)
 
 
 def check_host_paths(manifests: Sequence[CheckedManifest], allowed: HostPaths) -> list[ManifestError]:
-    """The errors for paths of nodes that manifests, valid apart from that, may not mount."""
+    """The errors for paths of nodes that manifests, valid or not, may not mount."""
     # A dict, because the trainings of a matrix share the place of a path.
     errors: dict[ManifestError, None] = {}
     for manifest in manifests:
-        model = manifest.document.model if manifest.document else None
-        for number, workdir in enumerate(model.storage.workdirs if isinstance(model, JobManifest) else ()):
-            refusal = allowed.refusal(workdir.path) if workdir.claim is None else None
-            if refusal:
-                loc: Loc = ("storage", "workdirs", number, "path")
-                location, (problem, hint) = manifest.locations[loc], refusal
-                errors[ManifestError.at(manifest.origin, location, problem, hint, quoted(workdir.path, True))] = None
+        wrong = {error.path for error in manifest.errors}
+        for number, path in _host_paths(manifest.data):
+            location = manifest.locations[("storage", "workdirs", number, "path")]
+            if location.path not in wrong and (refusal := allowed.refusal(path)):
+                problem, hint = refusal
+                errors[ManifestError.at(manifest.origin, location, problem, hint, quoted(path, True))] = None
     return list(errors)
+
+
+def _host_paths(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """The paths of nodes among the workdirs of a manifest, each with its number."""
+    storage = data.get("storage")
+    workdirs = storage.get("workdirs") if isinstance(storage, Mapping) else None
+    for number, workdir in enumerate(workdirs if isinstance(workdirs, list) else ()):
+        path = workdir.get("path") if isinstance(workdir, Mapping) and workdir.get("claim") is None else None
+        if isinstance(path, str):
+            yield number, path
 
 
 @dataclass(frozen=True)

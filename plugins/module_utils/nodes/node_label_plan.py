@@ -116,6 +116,6 @@ def _plan_node(metadata: Mapping[str, Any], labels: Labels, *, overwrite: bool) 
     conflicts = [f"{key}={live[key]}" for key, value in edit.items() if value is not None and live[key] is not None]
     if conflicts and not overwrite:
         name = str(metadata["name"])
-        message = f"{name} already has {' and '.join(conflicts)}. Set overwrite to true to change that."
+        message = f"{name} already has {' and '.join(conflicts)}. Use O(overwrite=true) to change that."
         return NodeFailure(name, "LabelConflict", message)
     return LabelChange(metadata, edit, live)

@@ -137,5 +137,5 @@ def _problem(pool: str, odd: list[int]) -> str:
     return (
         f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {number_of(len(odd), 'line')} of nodes cannot be read: "
         f"{abridged([str(number) for number in odd], 5)}. Correct them to NODE: GPU-TYPE with kubectl edit configmap "
-        f"{name} --namespace {SYSTEM_NAMESPACE}, or declare the pool again with gpuctl_pool."
+        f"{name} --namespace {SYSTEM_NAMESPACE}, or declare the pool again with M(gpuctl_pool)."
     )

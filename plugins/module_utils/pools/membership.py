@@ -144,8 +144,8 @@ def _in_other_pools(target: _Target, targets: Mapping[str, _Target]) -> Iterable
     for node, owner in sorted(target.taken.items()):
         if owner not in targets or node in targets[owner].nodes:
             yield (
-                f"pool {target.request.name}: node {node} is in pool {owner}. Remove it from that pool, or set force "
-                f"to true to move it."
+                f"pool {target.request.name}: node {node} is in pool {owner}. Remove it from that pool, or use "
+                f"O(force=true) to move it."
             )
 
 

@@ -86,7 +86,7 @@ def _forced_moves(membership: Membership) -> Iterator[str]:
     for pool in membership.pools:
         for owner in sorted(set(pool.taken_from.values()) - requested):
             nodes = [node for node, taken_from in pool.taken_from.items() if taken_from == owner]
-            yield f"pool {pool.name} takes {', '.join(nodes)} from pool {owner}, because force is true."
+            yield f"pool {pool.name} takes {', '.join(nodes)} from pool {owner}, because of O(force=true)."
 
 
 def _deleted_pools_in_use(
@@ -103,13 +103,13 @@ def _deleted_pools_in_use(
             raise
         unknown = (
             f"cannot check whether jobs use the pool {' or '.join(deleted)}: {error.message}. Request permission to "
-            f"list jobs, deployments and statefulsets in all namespaces, or set force to true to delete it regardless."
+            f"list jobs, deployments and statefulsets in all namespaces, or use O(force=true) to delete it regardless."
         )
         return [] if force else [unknown]
     consequence = (
         ". Running pods continue, but new pods of these jobs find no node."
         if force
-        else ". Delete the jobs or let them finish, or set force to true, which does not stop them."
+        else ". Delete the jobs or let them finish, or use O(force=true), which does not stop them."
     )
     return [f"pool {pool} is used by {', '.join(sorted(jobs[pool]))}{consequence}" for pool in sorted(jobs)]
 

@@ -102,7 +102,7 @@ class PoolWriter:
         elif undone:
             lines.append(f"Rolled back, because it came too late for the other run: {undone}.")
         rest = bool(left) or written != undone
-        check = "Check the pools with gpuctl_pool_info, and run" if rest else "Run"
+        check = "Check the pools with M(gpuctl_pool_info), and run" if rest else "Run"
         lines.append(f"{check} the task again.")
         return TaskFailed("\n".join(lines), **{**result, "changed": rest})
 

@@ -80,8 +80,8 @@ def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Colle
         if not found:
             return None
         return (
-            f"namespace {namespace}: its deletion would also delete {' and '.join(found)}. Delete them first, set "
-            f"force to true, or set delete_namespaces to false."
+            f"namespace {namespace}: its deletion would also delete {' and '.join(found)}. Delete them first, "
+            f"use O(force=true), or keep the namespaces with O(delete_namespaces=false)."
         )
 
     return [blocker for blocker in run_concurrently(look, namespaces, client.concurrency) if blocker]

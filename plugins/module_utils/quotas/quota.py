@@ -56,7 +56,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     task.require_non_negative("wait_timeout")
     quotas = _select(options)
     named = (*(options.namespaces or ()), *(namespace for quota in quotas for namespace in quota.namespaces))
-    require_allowed(task, named, "namespaces" if options.namespaces else "users")
+    require_allowed(task, named, "O(namespaces)" if options.namespaces else "users")
     if not quotas and options.from_manifests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 namespaces: nothing to do"}
 
@@ -106,5 +106,5 @@ def _select(options: QuotaOptions) -> list[Quota]:
     quotas = [document.model for document in documents if isinstance(document.model, Quota)]
     if not quotas and not options.allow_empty:
         others = ", ".join(f"{document.origin} ({document.model.kind})" for document in documents)
-        raise TaskFailed(f"no quota found in src or definition. Found: {others}.")
+        raise TaskFailed(f"no quota found in O(src) or O(definition). Found: {others}.")
     return quotas

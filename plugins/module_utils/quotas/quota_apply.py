@@ -105,7 +105,7 @@ def apply_quotas(
             raise failure(str(problem)) from problem
         if left:
             names = ", ".join(sorted(left))
-            raise failure(f"namespace {names} still terminating after {options.wait_timeout} s. Raise wait_timeout.")
+            raise failure(f"namespace {names} still terminating after {options.wait_timeout} s. Raise O(wait_timeout).")
     return applied
 
 

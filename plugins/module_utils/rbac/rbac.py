@@ -187,7 +187,7 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str], found: Collectio
     if missing and not task.check_mode:  # In check mode, an earlier task may only have predicted them.
         noun = "namespace" if len(missing) == 1 else "namespaces"
         raise TaskFailed(
-            f"{noun} {', '.join(missing)} not found. Create it with kubectl create namespace, or with gpuctl_quota "
+            f"{noun} {', '.join(missing)} not found. Create it with kubectl create namespace, or with M(gpuctl_quota) "
             f"and a quota for it."
         )
 

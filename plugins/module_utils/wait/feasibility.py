@@ -39,7 +39,9 @@ def stopped(workload: Object | None, odd: OddObject | None = None) -> PendingRea
         return PendingReason(odd.sentence, final=True)
     if workload is None:
         return PendingReason("the job was deleted during the wait", final=True)
-    return PendingReason("the job is paused", "Resume it with state=resumed", final=True) if is_held(workload) else None
+    return (
+        PendingReason("the job is paused", "Resume it with O(state=resumed)", final=True) if is_held(workload) else None
+    )
 
 
 class Feasibility:

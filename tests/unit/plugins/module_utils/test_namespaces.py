@@ -24,7 +24,6 @@ def task(option: list[str] | None, variable: str | None = None) -> Task[Namespac
     [
         (None, None, None),
         (None, "", None),
-        (None, " , ", None),
         (None, "a, b", ["a", "b"]),
         (["a", " b "], None, ["a", "b"]),
         (["a", "a"], "", ["a"]),
@@ -40,12 +39,14 @@ def test_neither_the_option_nor_the_variable_widens_the_other(
 @pytest.mark.parametrize(
     ("option", "variable", "words"),
     [
-        ([], None, "allowed_namespaces: must not be empty."),
-        ([""], "a", "allowed_namespaces: must not be empty."),
-        (["b"], "a", "allowed_namespaces: none of b is in GPUCTL_ALLOWED_NAMESPACES: a."),
+        ([], None, "O(allowed_namespaces): empty."),
+        ([""], "a", "O(allowed_namespaces): empty."),
+        (None, " , ", "GPUCTL_ALLOWED_NAMESPACES: names no namespace: ' , '. Name at least one"),
+        (["a"], " ", "GPUCTL_ALLOWED_NAMESPACES: names no namespace: ' '. Name at least one"),
+        (["b"], "a", "O(allowed_namespaces): none of b is in GPUCTL_ALLOWED_NAMESPACES: a."),
     ],
 )
-def test_an_empty_list_does_not_mean_all(option: list[str], variable: str | None, words: str):
+def test_an_empty_list_does_not_mean_all(option: list[str] | None, variable: str | None, words: str):
     with pytest.raises(TaskFailed) as refused:
         allowed_namespaces(task(option, variable))
     assert words in str(refused.value)
@@ -86,5 +87,5 @@ def test_lists_are_of_what_is_allowed(requested: list[str] | None, variable: str
 
 
 def test_a_list_of_others_is_refused():
-    with pytest.raises(TaskFailed, match="namespaces: namespace not allowed: c"):
+    with pytest.raises(TaskFailed, match=r"O\(namespaces\): namespace not allowed: c"):
         listed_namespaces(task(None, "a,b"), ["a", "c"])

@@ -15,8 +15,8 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables
     Playbook,
     Variable,
     described_playbooks,
-    described_variables,
     role_variables,
+    shared_variables,
 )
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -39,7 +39,7 @@ def test_every_playbook_is_described() -> None:
 def test_every_variable_belongs_to_a_playbook() -> None:
     """But for what a workflow hands on."""
     taken = {variable for playbook in PLAYBOOKS.values() for variable in playbook.variables}
-    assert set(described_variables()) - taken == {"gpuctl_submitted"}
+    assert set(shared_variables()) - taken == {"gpuctl_submitted"}
 
 
 @pytest.mark.parametrize("name", PLAYBOOKS)
@@ -90,7 +90,7 @@ def test_a_playbook_uses_the_variables_that_are_described(name: str) -> None:
     imported = plays[0].get("ansible.builtin.import_playbook")
     if imported:
         plays += source(imported.removesuffix(".yml"))
-    used = set(re.findall(r"\bgpuctl_\w+", "\n".join(texts(plays)))) & set(described_variables())
+    used = set(re.findall(r"\bgpuctl_\w+", "\n".join(texts(plays)))) & set(shared_variables())
     playbook = PLAYBOOKS[name]
     taken = {other for each in playbook.variables.values() for other in (each.name, *each.aliases)}
     if imported:

@@ -127,6 +127,33 @@ SCREENS_OF_STATUS = {
     "status-60": status([job(number) for number in range(60)]),
     "status-510": status([job(number) for number in range(510)]),
     "status-none": status([], quotas=[]),
+    "status-level-submit": status(
+        [job(1), job(3)],
+        nodes=[
+            {
+                "node_name": f"gpu-node-{number}",
+                "status": "active" if number else "maintaining",
+                "gpu_type": None,
+                "gpu_total": 8,
+                "gpu_used": None,
+                "gpu_free": None,
+                "bound_pools": ["training-pool"],
+            }
+            for number in range(4)
+        ],
+        pools=[
+            {
+                "name": "training-pool",
+                "status": "active",
+                "gpu_total": 32,
+                "gpu_used": None,
+                "gpu_free": None,
+                "node_count": 4,
+                "description": None,
+            }
+        ],
+        unreadable={"usage": "pods is forbidden: …", "pools": "configmaps is forbidden: …"},
+    ),
     "status-one-namespace": status(
         [job(1)], nodes=[], pools=[], unreadable={"nodes": "403 Forbidden: nodes is forbidden."}
     ),
@@ -138,6 +165,16 @@ def test_status(name: str) -> None:
     lines = status_screen(SCREENS_OF_STATUS[name], 80, everything=False, paint=plain)
     assert lines == kept(name, lines)
     assert max(map(text_width, lines)) <= 80
+
+
+def test_more_rows_than_fit_may_lack_an_action() -> None:
+    rows = [{"name": f"row-{number}"} for number in range(30)]
+    assert changes_screen(rows, None, 80, everything=False, paint=plain)[-1].startswith("… and 24 more: 24 other.")
+
+
+def test_what_an_account_may_not_read_is_not_known() -> None:
+    lines = status_screen(SCREENS_OF_STATUS["status-level-submit"], 80, everything=True, paint=plain)
+    assert [line.split()[2:6] for line in lines if line.startswith("training-pool ")] == [["32", "?", "?", "4"]]
 
 
 @pytest.mark.parametrize(("name", "most"), [("status-60", 28), ("status-510", 28)])

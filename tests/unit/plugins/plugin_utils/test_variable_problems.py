@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import (
     described_playbooks,
-    described_variables,
     role_variables,
+    shared_variables,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import (
     unknown_variables,
     value_problems,
 )
 
-KNOWN = {*described_variables(), *role_variables()}
+KNOWN = {*shared_variables(), *role_variables()}
 
 UNKNOWN: dict[str, tuple[str, str]] = {
     "a letter too many": ("gpuctl_srcc", "Unknown variable: gpuctl_srcc. Did you mean gpuctl_src?"),

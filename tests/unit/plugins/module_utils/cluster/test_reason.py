@@ -75,13 +75,13 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(suspend=True),
         [],
         [],
-        "the job is suspended (spec.suspend). Resume it with state=resumed.",
+        "the job is suspended (spec.suspend). Resume it with O(state=resumed).",
     ),
     "a service without replicas": (
         workload("Deployment", replicas=0),
         [],
         [],
-        "the job is scaled to 0 replicas. Resume it with state=resumed.",
+        "the job is scaled to 0 replicas. Resume it with O(state=resumed).",
     ),
     # -- images
     "an image that does not exist": (
@@ -329,13 +329,13 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [pod(deleted=True)],
         [],
         "the job is being deleted: pod x-1 is being stopped, and has until 2026-01-01T00:00:01Z to end. To run it "
-        "again, apply its manifest with state=present.",
+        "again, apply its manifest with O(state=present).",
     ),
     "a paused service that is deleted": (
         being_deleted(workload("Deployment", replicas=0)),
         [],
         [],
-        "the job is being deleted. To run it again, apply its manifest with state=present.",
+        "the job is being deleted. To run it again, apply its manifest with O(state=present).",
     ),
     "a pod whose end a service does not wait for": (
         workload("Deployment"),
@@ -475,7 +475,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         ],
         'pod x-1 cannot start on node n1: failed to setup network for sandbox "1": plugin type="calico" failed (add): '
         "connection refused. If this lasts, take the node out of use (kubectl cordon n1) and restart the job with "
-        "state=restarted.",
+        "O(state=restarted).",
     ),
     "a volume of another pod": (
         workload(),
@@ -705,7 +705,7 @@ def lost(name: str, **spec: Any) -> dict[str, Any]:
 
 
 SINCE = "since 2026-01-01T00:04:00Z (Kubelet stopped posting node status)"
-FORCE = "run state=restarted with force=true, which no longer waits for the node"
+FORCE = "use O(state=restarted) with O(force=true), which no longer waits for the node"
 NO_OTHER = f"Kubernetes starts no other pod until the node is back or deleted. Repair the node, or {FORCE}."
 OTHER = f"Kubernetes starts another pod 300 s after the loss of the node. To have one at once, {FORCE}."
 # the workload, its pods, the reason
@@ -739,8 +739,8 @@ LOSSES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str | None]] = {
     "a training that is deleted": (
         being_deleted(workload()),
         [lost("x-1", nodeName="n1", deleted=True)],
-        f"the job is being deleted, but pod x-1 is on node n1, which has not been ready {SINCE}. Run state=absent with "
-        f"force=true, which no longer waits for the node.",
+        f"the job is being deleted, but pod x-1 is on node n1, which has not been ready {SINCE}. Use O(state=absent) "
+        f"with O(force=true), which no longer waits for the node.",
     ),
     "a node that is well": (workload(), [lost("x-1", nodeName="n3")], None),
     "a training that has failed": (

@@ -29,13 +29,13 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [node("n1", labels=A), node("n2", labels={POOL: "b"}), node("n3")],
         [],
         "pool trainig has no nodes. Correct resources.pool (existing pools: a and b), or add nodes to the pool "
-        "with gpuctl_pool",
+        "with M(gpuctl_pool)",
     ),
     "a cluster without pools": (
         pod(nodeSelector=A),
         [node()],
         [],
-        "pool a has no nodes. Correct resources.pool (no pools exist), or add nodes to the pool with gpuctl_pool",
+        "pool a has no nodes. Correct resources.pool (no pools exist), or add nodes to the pool with M(gpuctl_pool)",
     ),
     "no pool is named, and every node is in one": (
         pod(affinity=NO_POOL),
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [node(labels=A)],
         [],
         "GPU type H100 not found in pool a, where no node has the label runwhere.ai/gpu-type. Remove "
-        "resources.gpu-type, or set the label with gpuctl_pool or gpuctl_node_label",
+        "resources.gpu-type, or set the label with M(gpuctl_pool,gpuctl_node_label)",
     ),
     "a node selector of others": (
         pod(nodeSelector={POOL: "a", "zone": "1"}),

@@ -138,7 +138,7 @@ def test_a_training_on_a_node_that_is_lost_names_the_node_and_what_helps(cluster
     assert row["reason"] == (
         f"pod {pod['metadata']['name']} is on node {node}, which has not been ready since 2026-01-01T00:00:00Z "
         "(Kubelet stopped posting node status). Kubernetes starts no other pod until the node is back or deleted. "
-        "Repair the node, or run state=restarted with force=true, which no longer waits for the node."
+        "Repair the node, or use O(state=restarted) with O(force=true), which no longer waits for the node."
     )
     cluster.call(lambda: cluster.registry.delete("Pod", "default", pod["metadata"]["name"]))
     assert explained(cluster, "train", "has not been ready since")["reason"] == row["reason"]

@@ -153,23 +153,23 @@ def test_when_a_training_runs_again(rerun: str, last_run: RunResult, same: bool,
 SENTENCES = [
     (
         ("on_change", SUCCEEDED, False),
-        "It succeeded at 2026-01-01T00:10:00Z and is not run again: its manifest is the same, and rerun is on_change. "
-        "rerun=always runs it again.",
+        "It succeeded at 2026-01-01T00:10:00Z and is not run again: its manifest is the same, and O(rerun) "
+        "is on_change. O(rerun=always) runs it again.",
     ),
     (
         ("on_change", FAILED, False),
-        "It failed at 2026-01-01T00:10:00Z and is not run again: its manifest is the same, and rerun is on_change. "
-        "rerun=on_failure runs it again.",
+        "It failed at 2026-01-01T00:10:00Z and is not run again: its manifest is the same, and O(rerun) "
+        "is on_change. O(rerun=on_failure) runs it again.",
     ),
     (
         ("never", FAILED, True),
-        "It failed at 2026-01-01T00:10:00Z and is not run again: its manifest has changed since, and rerun is never. "
-        "rerun=on_change runs it again.",
+        "It failed at 2026-01-01T00:10:00Z and is not run again: its manifest has changed since, and O(rerun) "
+        "is never. O(rerun=on_change) runs it again.",
     ),
     (
         ("on_failure", UNSEEN, False),
-        "It has ended with an unknown result and is not run again: its manifest is the same, and rerun is on_failure. "
-        "rerun=always runs it again.",
+        "It has ended with an unknown result and is not run again: its manifest is the same, and O(rerun) "
+        "is on_failure. O(rerun=always) runs it again.",
     ),
 ]
 

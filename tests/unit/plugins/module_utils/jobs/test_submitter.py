@@ -54,6 +54,13 @@ def test_an_annotation_that_is_not_ours_names_nobody(text: str) -> None:
     assert read_submitter(text) is None
 
 
+def test_a_name_of_any_length_is_recorded_and_known_again(cluster: Cluster) -> None:
+    long = {"GPUCTL_AWX_USER": "a" * 300}
+    run(cluster, long)
+    assert recorded(cluster)["awx_user"] == "a" * 256
+    assert run(cluster, long, definition=web("registry.example.com/ml:v2"))["changed"]
+
+
 LAUNCHED: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {
     "by a user": ({"awx_user_name": "anna", "awx_job_id": 17, "tower_user_name": "anna"}, ANNA),
     "by an older AWX": ({"tower_user_name": "anna", "tower_job_id": 17}, ANNA),

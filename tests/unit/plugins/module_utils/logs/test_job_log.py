@@ -275,7 +275,7 @@ WITHOUT_PODS = {
     "paused": (
         workload(suspend=True),
         "job x in namespace ml is paused, and its pods are deleted with their logs and files: the job is suspended "
-        "(spec.suspend). Resume it with state=resumed.",
+        "(spec.suspend). Resume it with O(state=resumed).",
     ),
     "not begun": (workload(), "job x in namespace ml has no pods yet."),
 }

@@ -40,7 +40,7 @@ def test_since(since):
 )  # fmt: skip
 def test_an_invalid_since(since):
     with pytest.raises(
-        ValueError, match=r"^since: .* is invalid\. Give seconds \(600\), a duration \(10m, 2h, 1h30m, 1d\)"
+        ValueError, match=r"^O\(since\): .* is invalid\. Give seconds \(600\), a duration \(10m, 2h, 1h30m, 1d\)"
     ):
         since_query(since)
 

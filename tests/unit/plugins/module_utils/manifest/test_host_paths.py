@@ -132,6 +132,18 @@ def test_every_refused_path_is_reported_with_its_place() -> None:
     ]
 
 
+def test_another_error_of_the_manifest_hides_no_path() -> None:
+    wrong = job({"path": "/data/../etc"}, {"path": "/proc/1/root"}, {"path": ["/run"]}, "/run", {"path": "/x", "z": 1})
+    found = errors_of(wrong, HostPaths())
+    assert [text.partition(": ")[0].rpartition(", ")[2] for text in found[:2]] == [
+        "storage.workdirs[0].path",
+        "storage.workdirs[1].path",
+    ]
+    assert "'..' in a path" in found[0]
+    assert "system path of the node: /proc/1/root" in found[1]
+    assert len(found) == 5
+
+
 def test_a_path_of_many_trainings_is_reported_once() -> None:
     sweep = job({"path": "/run"}, matrix={"lr": ["1", "2"]})
     sweep["environment"]["command"] = ["$(matrix.lr)"]

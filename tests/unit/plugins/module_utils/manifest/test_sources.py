@@ -122,6 +122,13 @@ def test_the_error_of_a_path_without_files_names_the_place_searched(tree: Path) 
     ]
 
 
+def test_the_error_of_an_absolute_path_names_it_once(tree: Path) -> None:
+    assert errors_of([f"{tree}/none", f"{tree}/jobs/empty"]) == [
+        f"{tree}/jobs/empty: no .yaml or .yml file in the directory. Searched below it, too.",
+        f"{tree}/none: file or directory not found. Check the path.",
+    ]
+
+
 @pytest.mark.usefixtures("tree")
 def test_reading_a_pipe_does_not_block() -> None:
     os.mkfifo("pipe.yaml")

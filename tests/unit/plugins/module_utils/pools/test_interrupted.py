@@ -132,7 +132,7 @@ def test_what_arrives_after_the_successor_is_undone_and_what_it_has_read_stays(f
     assert rest == [
         "This run had written the declarations of the pools a; the labels of the nodes node-1, node-2.",
         "Rolled back, because it came too late for the other run: the labels of the nodes node-2.",
-        "Check the pools with gpuctl_pool_info, and run the task again.",
+        "Check the pools with M(gpuctl_pool_info), and run the task again.",
     ]
     assert failed.result["changed"]
     assert field.declare(A)["changed"]

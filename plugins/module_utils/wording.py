@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How messages name options and modules: as they are called where the user can change them.
+
+The same task may come from a playbook of this collection, a survey of AWX, a role or a playbook of the user, and its
+option ``takeover`` is ``gpuctl_takeover``, ``jobs_takeover`` or ``takeover`` there. Texts mark what they name as
+Ansible's documentation does, ``O(takeover)``, ``O(takeover=true)`` or ``M(gpuctl_pool,gpuctl_quota)``, and task.py
+fills in the names at the edge. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# The variable of the environment in which a module process gets its names.
+WORDING = "GPUCTL_WORDING"
+
+_MARK = re.compile(r"\b[OM]\(([a-z_]+(?:,[a-z_]+)*)(?:=([^()\s]+))?\)")
+_PROSE = ("error", "problem", "reason")
+
+Names = Mapping[str, str]
+"""The words for what a text marks: ``takeover`` the name of that option, ``takeover=`` how to set it, with {} for the
+value, ``state=paused`` what sets it to this value, ``gpuctl_job_info`` what is used in place of that module."""
+
+
+def worded(text: str, names: Callable[[], Names] = dict) -> str:
+    """The text with the names; they are only asked for if the text has a mark."""
+    return _MARK.sub(lambda mark: _name(mark[1], mark[2], names()), text)
+
+
+def _name(name: str, value: str | None, names: Names) -> str:
+    if value is None:
+        return " or ".join(dict.fromkeys(names.get(each, each) for each in name.split(",")))
+    return names.get(f"{name}={value}") or names.get(f"{name}=", f"{name}={{}}").replace("{}", value)
+
+
+def worded_result(result: Mapping[str, Any], names: Callable[[], Names]) -> dict[str, Any]:
+    """The result of a module with the names in its message, and in the errors and reasons of its rows."""
+    return {key: _worded_value(key, value, names) for key, value in result.items()}
+
+
+def _worded_value(key: str, value: Any, names: Callable[[], Names]) -> Any:
+    if key == "msg" and isinstance(value, str):
+        return worded(value, names)
+    if isinstance(value, list) and any(_is_marked(row) for row in value):
+        return [_worded_row(row, names) if _is_marked(row) else row for row in value]
+    return value
+
+
+def _is_marked(row: Any) -> bool:
+    return isinstance(row, Mapping) and any(_MARK.search(str(row.get(key) or "")) for key in _PROSE)
+
+
+def _worded_row(row: Mapping[str, Any], names: Callable[[], Names]) -> dict[str, Any]:
+    return {**row, **{key: worded(row[key], names) for key in _PROSE if isinstance(row.get(key), str)}}
+
+
+def names_in(environ: Mapping[str, str]) -> Names:
+    """The names that a module process was given; none if they are not readable."""
+    try:
+        given = json.loads(environ.get(WORDING) or "{}")
+    except ValueError:
+        return {}
+    return {str(name): str(word) for name, word in given.items()} if isinstance(given, dict) else {}
