@@ -15,12 +15,14 @@ from functools import cached_property
 from typing import Any
 
 from .accelerator_profiles import PROFILES
+from .labels import GPU_TYPE
 from .quantity import parse, uniform
 
 DEFAULT_ACCELERATOR = "nvidia"
 
 # What the amounts of a resource are.
 DEVICES, PARTITIONS, SHARES, MEMORY, CORES = "devices", "partitions", "shares", "memory", "cores"
+SHARED = "shared"  # the name of time-sliced devices among partitions, where they have a resource of their own
 BROKEN = "broken"  # what a node's devices are while their configuration is invalid
 
 _FIELDS = {MEMORY: "gpu-share", CORES: "gpu-cores"}
@@ -31,7 +33,7 @@ class DeviceResource:
     """An extended resource of a profile. Its amounts are numbers of devices, of partitions or of shares, or percent.
 
     Those of memory are whole numbers of ``unit``. ``listed``: nodes list it; what a scheduler extender counts itself,
-    none does. ``devices`` is the resource of the shares that its amounts are of.
+    none does.
     """
 
     resource: str
@@ -42,7 +44,6 @@ class DeviceResource:
     unit: str = ""
     listed: bool = True
     partition: str = ""
-    devices: str = ""
 
     @property
     def is_whole_device(self) -> bool:
@@ -167,7 +168,7 @@ class Profile:
         if not self.data.get("slices"):
             return None
         nouns = f"shared {self.noun}", f"shared {self.singular}"
-        return DeviceResource(self.data["slices"], self.name, SHARES, *nouns)
+        return DeviceResource(self.data["slices"], self.name, SHARES, *nouns, partition=SHARED)
 
     @cached_property
     def backends(self) -> Mapping[str, ShareBackend]:
@@ -188,7 +189,9 @@ class Profile:
         )
 
     def partition(self, name: str) -> DeviceResource | None:
-        """The resource of a partition; None if the hardware has no such partitions."""
+        """The resource of a partition; None if the hardware has no such partitions. Time-sliced ones are ``shared``."""
+        if name == SHARED and self.slices:
+            return self.slices
         block = self.part("partitions")
         # A profile of MIG may have a +, which resource names may not (NVIDIA/k8s-device-plugin, internal/rm).
         written = name.replace("+", ".")
@@ -229,7 +232,6 @@ class Profile:
                 singular,
                 unit=block.get("unit", ""),
                 listed=block.get("listed", True),
-                devices="" if kind == SHARES else data.get("devices") or "",
             )
 
         shared = f"shared {self.singular}"
@@ -254,9 +256,15 @@ class Catalog:
         self._own = profiles
         self.profiles = {name: Profile(name, _complete(name, profiles)) for name in profiles}
         self._rows: dict[str, DeviceResource | None] = {}
+        self._devices: dict[str, set[str]] = {}  # memory or cores -> the devices that they are of
         for profile in self.profiles.values():
             for row in profile.resources():
                 self._rows.setdefault(row.resource, row)
+            for backend in profile.backends.values():
+                for part in filter(None, (backend.memory, backend.cores)):
+                    self._devices.setdefault(part.resource, set()).update(
+                        [backend.devices.resource] if backend.devices else []
+                    )
 
     def with_profiles(self, profiles: Mapping[str, Mapping[str, Any]]) -> Catalog:
         """The catalog with further profiles; one of a name that is known changes what it says of it, no more."""
@@ -273,18 +281,21 @@ class Catalog:
     def rows_in(self, amounts: Mapping[str, int]) -> list[tuple[DeviceResource, int]]:
         """What amounts of resources are, without those that are no accelerators.
 
-        A device of which there is only a share of the memory or of the cores is a share.
+        Where a backend shares devices, a pod that names neither memory nor cores has the device to itself.
         """
         found = [(row, amount) for resource, amount in amounts.items() if (row := self.row(resource))]
-        shared = {row.devices for row, amount in found if row.devices and amount}
-        return [
-            (replace(row, kind=SHARES) if row.is_whole_device and row.resource in shared else row, amount)
-            for row, amount in found
-        ]
+        shared = set().union(*(self._devices.get(row.resource, ()) for row, amount in found if amount))
+        return [(_as_requested(row, row.resource in shared), amount) for row, amount in found]
 
     def taints(self) -> frozenset[str]:
         """The keys of the taints of all profiles."""
         return frozenset(taint for profile in self.profiles.values() for taint in profile.taints)
+
+
+def _as_requested(row: DeviceResource, is_shared: bool) -> DeviceResource:
+    if row.is_whole_device and is_shared:
+        return replace(row, kind=SHARES)
+    return replace(row, kind=DEVICES) if row.kind == SHARES and not row.partition and not is_shared else row
 
 
 def _complete(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -356,74 +367,214 @@ def use_catalog(found: Catalog | None) -> None:
 class PoolHardware:
     """What a pool declares of its hardware, beside its nodes.
 
-    ``type_aliases`` are names of GPU types -> the types that they stand for, ``topology`` names of levels (rack) -> the
-    labels of nodes that have them. ``types`` are the GPU types of its nodes.
+    ``type_aliases`` are further names of GPU types, ``topology`` are levels (rack), the widest first, with the labels
+    of nodes that have them. ``types`` are the GPU types of its nodes.
     """
 
     accelerator: str | None = None
     share_backend: str | None = None
-    type_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    type_aliases: Mapping[str, str] = field(default_factory=dict)
     rdma_resource: str | None = None
     topology: Mapping[str, str] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
 
+    def type_of(self, wanted: str) -> str:
+        """The GPU type that a manifest means: as the pool writes it, or what an alias of the pool stands for."""
+        if wanted in self.types:
+            return wanted
+        meant = {alias.lower(): name for alias, name in self.type_aliases.items()}.get(wanted.lower(), wanted)
+        return {name.lower(): name for name in sorted(self.types)}.get(meant.lower(), meant)
+
 
 @dataclass(frozen=True)
 class Equipment:
-    """The accelerators of each pod of a job. Without any, ``requests`` is empty."""
+    """The accelerators of each pod of a job, ``requests`` empty without any, and what its nodes must have for them.
+
+    ``others`` are further resources of the container. ``node_labels`` are labels with their values, ``expressions``
+    those of a node selector term.
+    """
 
     profile: Profile
     requests: tuple[tuple[DeviceResource, int], ...] = ()
-    types: tuple[str, ...] = ()
+    others: Mapping[str, int] = field(default_factory=dict)
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    expressions: tuple[Mapping[str, Any], ...] = ()
     scheduler: str | None = None
 
     @property
     def amounts(self) -> dict[str, int]:
         """What the container requests."""
-        return {row.resource: amount for row, amount in self.requests}
+        return {**{row.resource: amount for row, amount in self.requests}, **self.others}
 
     @property
     def whole_devices(self) -> int:
         return sum(amount for row, amount in self.requests if row.is_whole_device)
 
+    def needs(self, field: str) -> Any:
+        """What pods with these accelerators have of a field of the profile's block ``pod``; None for nothing."""
+        return self.profile.part("pod").get(field) if self.requests else None
+
 
 class UnfitHardware(Exception):
-    """A job asks for what the hardware does not have; the text says what is wrong, ``hint`` what to do."""
+    """A job asks for what the hardware does not have: ``place`` in the manifest, what is wrong, and what to do."""
 
-    def __init__(self, field: str, problem: str, hint: str) -> None:
-        super().__init__(problem)
-        self.field, self.hint = field, hint
+    def __init__(self, place: str, problem: str, hint: str) -> None:
+        super().__init__(f"{place}: {problem}. {hint}.")
+        self.place, self.problem, self.hint = place, problem, hint
 
 
 def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
-    """What the block ``resources`` of a job gets in a pool. Raises UnfitHardware."""
+    """What the block ``resources`` of a job gets in a pool, of which this is declared. Raises UnfitHardware."""
     pool = pool or PoolHardware()
     profile = _profile_for(resources, pool)
-    if resources.gpu:
-        return Equipment(profile, ((profile.device, resources.gpu),))
-    if resources.gpu_share is None:
-        return Equipment(profile)
-    backend = _backend_for(profile, pool)
-    amounts = (
-        *(((backend.devices, 1),) if backend.devices else ()),
-        (backend.memory, backend.memory.ceil(resources.gpu_share)),
+    requests = _requests(resources, profile, pool)
+    backend = _backend(profile, pool) if requests and pool.share_backend else None
+    return Equipment(
+        profile,
+        requests,
+        _other_resources(resources, pool),
+        _type_labels(resources, profile, pool),
+        tuple(_expressions(resources, profile)) if requests else (),
+        scheduler=backend.scheduler if backend else None,
     )
-    return Equipment(profile, amounts, scheduler=backend.scheduler)
 
 
 def _profile_for(resources: Any, pool: PoolHardware) -> Profile:
-    name = pool.accelerator or DEFAULT_ACCELERATOR
-    return catalog().profiles[name]
+    profiles = catalog().profiles
+    for place, name in (("resources.accelerator", resources.accelerator), ("resources.pool", pool.accelerator)):
+        if name is not None and name not in profiles:
+            problem = f"{'' if place.endswith('accelerator') else 'a pool with an '}unknown accelerator: {name}"
+            raise UnfitHardware(place, problem, f"Known are {', '.join(sorted(profiles))}")
+    name = resources.accelerator or pool.accelerator or DEFAULT_ACCELERATOR
+    if resources.accelerator and pool.accelerator and not _are_alike(resources.accelerator, pool.accelerator):
+        problem = f"{resources.accelerator} in a pool with {profiles[pool.accelerator].noun} ({pool.accelerator})"
+        raise UnfitHardware("resources.accelerator", problem, "Correct it or resources.pool, or remove it")
+    return profiles[name]
 
 
-def _backend_for(profile: Profile, pool: PoolHardware) -> ShareBackend:
+def _are_alike(wanted: str, present: str) -> bool:
+    """Whether one is the profile of the other's devices too, such as a profile for a generation of them."""
+    profiles = catalog().profiles
+    return profiles[wanted].device.resource == profiles[present].device.resource
+
+
+def _requests(resources: Any, profile: Profile, pool: PoolHardware) -> tuple[tuple[DeviceResource, int], ...]:
+    if resources.partition is not None:
+        return ((_partition(resources, profile), resources.gpu),)
+    if resources.gpu:
+        if profile.counts and resources.gpu not in profile.counts:
+            problem = f"not a number of {profile.noun} that a pod can have: {resources.gpu}"
+            raise UnfitHardware("resources.gpu", problem, f"Use {_one_of(profile.counts)}")
+        return ((_whole_device(profile, pool), resources.gpu),)
+    if resources.gpu_share is None:
+        return ()
+    return tuple(_share(resources, _backend(profile, pool)))
+
+
+def _partition(resources: Any, profile: Profile) -> DeviceResource:
+    row = profile.partition(resources.partition)
+    if row is None:
+        block = profile.part("partitions")
+        hint = f"Write it as its resource does: {block['resource']}" if block else "Remove it"
+        problem = f"{profile.noun} have no such partition: {resources.partition}"
+        raise UnfitHardware("resources.partition", problem, hint)
+    most = profile.part("partitions").get("most")
+    if row.kind == PARTITIONS and most and resources.gpu > most:
+        problem = f"too many {row.noun} for a pod: {resources.gpu}"
+        raise UnfitHardware("resources.gpu", problem, f"Use at most {most}")
+    return row
+
+
+def _whole_device(profile: Profile, pool: PoolHardware) -> DeviceResource:
+    """What a whole device is called where a backend shares them: it has the device to itself if it names no memory."""
+    backend = _backend(profile, pool) if pool.share_backend else None
+    return replace(profile.device, resource=backend.devices.resource) if backend and backend.devices else profile.device
+
+
+def _share(resources: Any, backend: ShareBackend) -> Iterator[tuple[DeviceResource, int]]:
+    if backend.devices:
+        yield backend.devices, 1
+    amount = backend.memory.ceil(resources.gpu_share)
+    sizes = [size for size in sorted(backend.sizes) if size >= amount]
+    if backend.sizes and not sizes:
+        problem = f"more than {backend.memory.noun} that there is: {resources.gpu_share}"
+        raise UnfitHardware(
+            "resources.gpu-share", problem, f"Use at most {backend.memory.quantity(max(backend.sizes))}"
+        )
+    yield backend.memory, sizes[0] if sizes else amount
+    if resources.gpu_cores is None:
+        return
+    if backend.cores is None:
+        problem = f"{backend.name} does not limit the compute of a share"
+        raise UnfitHardware("resources.gpu-cores", problem, "Remove it")
+    yield backend.cores, resources.gpu_cores
+
+
+def _backend(profile: Profile, pool: PoolHardware) -> ShareBackend:
     if not profile.backends:
-        raise UnfitHardware("gpu_share", f"{profile.noun} cannot be shared", "Use gpu instead of gpu-share")
-    if pool.share_backend is None:
-        return next(iter(profile.backends.values()))
-    return profile.backends[pool.share_backend]
+        raise UnfitHardware("resources.gpu-share", f"{profile.noun} cannot be shared", "Use gpu instead")
+    name = pool.share_backend or next(iter(profile.backends))
+    if name not in profile.backends:
+        problem = f"a pool whose share_backend {profile.name} does not have: {name}"
+        raise UnfitHardware("resources.pool", problem, f"Declare the pool with {_one_of(tuple(profile.backends))}")
+    return profile.backends[name]
+
+
+def _other_resources(resources: Any, pool: PoolHardware) -> dict[str, int]:
+    if resources.interconnect != "rdma":
+        return {}
+    if pool.rdma_resource is None:
+        hint = "Declare rdma_resource of the pool with gpuctl_pool, or remove it"
+        raise UnfitHardware("resources.interconnect", "rdma in a pool that declares no RDMA resource", hint)
+    return {pool.rdma_resource: 1}
+
+
+def _type_labels(resources: Any, profile: Profile, pool: PoolHardware) -> dict[str, str]:
+    """The label of nodes with the GPU type: ours, or the vendor's for what an alias stands for in no node's type."""
+    wanted = resources.gpu_type
+    if wanted is None:
+        return {}
+    meant = pool.type_of(wanted)
+    product = profile.part("labels").get("product")
+    if product and meant not in pool.types and meant.lower() != wanted.lower():
+        return {product: meant}
+    return {GPU_TYPE: meant}
+
+
+def _expressions(resources: Any, profile: Profile) -> Iterator[dict[str, Any]]:
+    """What the labels of nodes must be, beyond single values."""
+    if resources.gpu_memory is not None:
+        yield _memory_expression(resources.gpu_memory, profile)
+    if resources.interconnect == "nvlink-domain":
+        label = profile.part("labels").get("domain")
+        if not label:
+            problem = f"{profile.noun} have no domains of NVLink"
+            raise UnfitHardware("resources.interconnect", problem, "Remove it")
+        yield {"key": label, "operator": "Exists"}
+
+
+def _memory_expression(least: str, profile: Profile) -> dict[str, Any]:
+    block = profile.part("labels").get("memory")
+    if not block:
+        problem = f"no label of nodes says how much memory {profile.noun} have"
+        raise UnfitHardware("resources.gpu-memory", problem, "Use gpu-type instead")
+    number = math.ceil(parse(least).value / bytes_in(block["unit"]))
+    sizes = block.get("sizes")
+    if not sizes:
+        return {"key": block["label"], "operator": "Gt", "values": [str(number - 1)]}
+    enough = [f"{size}{block.get('suffix', '')}" for size in sorted(sizes) if size >= number]
+    if not enough:
+        problem = f"more memory than any {profile.singular} has: {least}"
+        raise UnfitHardware("resources.gpu-memory", problem, f"Use at most {max(sizes)}{block['unit']}")
+    return {"key": block["label"], "operator": "In", "values": enough}
+
+
+def _one_of(values: tuple[Any, ...]) -> str:
+    """``1``, ``1 or 2``, ``1, 2 or 4``."""
+    words = [str(value) for value in values]
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def whole_devices(amounts: Mapping[str, int]) -> int:
-    """The number of whole devices, of any profile, in amounts of resources."""
+    """The number of whole devices, of any profile, in amounts of resources of a pod."""
     return sum(amount for row, amount in catalog().rows_in(amounts) if row.is_whole_device)

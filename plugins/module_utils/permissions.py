@@ -15,7 +15,8 @@ LEVELS = (READ, SUBMIT, ADMINISTER)
 
 # The roles of a level, by where they are bound. RBAC has no exceptions: what is granted in the whole cluster is granted
 # in kube-system. So what reads logs or writes workloads is only ever bound in the namespaces of jobs.
-LOGS, SUBMIT_CLUSTER, ADMINISTER_POOLS = "logs", "submit-cluster", "administer-pools"
+LOGS, SUBMIT_CLUSTER = "logs", "submit-cluster"
+SUBMIT_POOLS, ADMINISTER_POOLS = "submit-pools", "administer-pools"  # in gpuctl-system
 _ADMINISTER_JOBS = "administer-jobs"
 
 # Each entry is verbs, and resources as kubectl takes them: plural[/subresource][.group].
@@ -49,6 +50,9 @@ _SUBMIT_PERMISSIONS: Permissions = (
 # Node addresses for URLs, and whether the PriorityClasses of jobs are as they should be.
 _CLUSTER_PERMISSIONS: Permissions = (("list", "nodes priorityclasses.scheduling.k8s.io"),)
 
+# What administrators declare of pools and accelerators.
+_DECLARED_PERMISSIONS: Permissions = (("list", "configmaps"),)
+
 # gpuctl_pool, gpuctl_node_label, gpuctl_quota, gpuctl_rbac
 _ADMINISTER_PERMISSIONS: Permissions = (
     *_READ_PERMISSIONS,
@@ -79,11 +83,12 @@ PERMISSIONS: Mapping[str, Permissions] = {
     LOGS: _LOGS_PERMISSIONS,
     SUBMIT: _SUBMIT_PERMISSIONS,
     SUBMIT_CLUSTER: _CLUSTER_PERMISSIONS,
+    SUBMIT_POOLS: _DECLARED_PERMISSIONS,
     ADMINISTER: _ADMINISTER_PERMISSIONS,
     _ADMINISTER_JOBS: (*_SUBMIT_PERMISSIONS, *_ACCOUNT_PERMISSIONS),
     ADMINISTER_POOLS: _POOL_PERMISSIONS,
 }
-ROLES = {READ: (READ, LOGS), SUBMIT: (SUBMIT, SUBMIT_CLUSTER)}
+ROLES = {READ: (READ, LOGS), SUBMIT: (SUBMIT, SUBMIT_CLUSTER, SUBMIT_POOLS)}
 IN_JOBS = {READ: LOGS, SUBMIT: SUBMIT, ADMINISTER: _ADMINISTER_JOBS}  # what is bound in each namespace for jobs
 
 # For objects with certain names only (rbac/levels.py).
@@ -165,7 +170,7 @@ def missing_permission(message: str) -> MissingPermission | None:
 def _roles_at(level: str, namespace: str | None) -> Iterator[str]:
     """The roles that gpuctl_rbac can bind an account of a level to, which count there."""
     yield SUBMIT_CLUSTER if level == SUBMIT else level
-    if level == ADMINISTER and namespace == SYSTEM_NAMESPACE:
-        yield ADMINISTER_POOLS
+    if level != READ and namespace == SYSTEM_NAMESPACE:
+        yield ADMINISTER_POOLS if level == ADMINISTER else SUBMIT_POOLS
     if namespace and owner_of_reserved(namespace) is None:
         yield IN_JOBS[level]

@@ -15,10 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from .accelerators import Catalog, ProfileError, built_in_catalog, use_catalog
 from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
 from .kube.errors import KubeError
+from .labels import ACCELERATORS_FILE
 from .libraries import missing_library
+from .manifest.load import load_profiles_file
 from .manifest.problems import ManifestErrors, MissingLibrary
 from .manifest.secrets import shown_definition
 from .manifest.tree import half_of_a_character
@@ -167,6 +170,7 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     try:
         with _infrequent_gc():
             try:
+                use_catalog(_profiles_of_file(task.environ))
                 return spec.run(task)
             finally:
                 task.warn_of_odd_objects()
@@ -189,6 +193,17 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     except BaseException:  # Ansible's timeout of the task, or an interrupt
         task.abort()
         raise
+
+
+def _profiles_of_file(environ: Mapping[str, str]) -> Catalog | None:
+    """The profiles of accelerators with those of the administrator's file, if there is one. Raises ManifestErrors."""
+    file = environ.get(ACCELERATORS_FILE)
+    if not file:
+        return None
+    try:
+        return built_in_catalog().with_profiles(load_profiles_file(file))
+    except ProfileError as problem:
+        raise TaskFailed(f"{file}: accelerator {problem.name}: {problem}. Correct it.") from None
 
 
 def _unusable_options(params: Mapping[str, Any]) -> Iterator[str]:

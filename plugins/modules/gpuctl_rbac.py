@@ -14,8 +14,8 @@ author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Grants a service account the permissions to use the modules of this collection, at one of three levels.
   - The permissions of a level are defined in ClusterRoles, which the module creates or updates. These are C(gpuctl-read) with
-    C(gpuctl-logs), C(gpuctl-submit) with C(gpuctl-submit-cluster), and C(gpuctl-administer) with C(gpuctl-administer-jobs) and
-    C(gpuctl-administer-pools). A ClusterRoleBinding and RoleBindings grant them to the account.
+    C(gpuctl-logs), C(gpuctl-submit) with C(gpuctl-submit-cluster) and C(gpuctl-submit-pools), and C(gpuctl-administer) with
+    C(gpuctl-administer-jobs) and C(gpuctl-administer-pools). A ClusterRoleBinding and RoleBindings grant them to the account.
   - RBAC has no exceptions for single namespaces. What reads logs or writes workloads is therefore never granted in the whole
     cluster, but in each namespace except C(kube-*) and C(gpuctl-system). M(runwhere.gpuctl.gpuctl_quota) grants it in
     namespaces that it creates. After you create a namespace in another way, run this module again for accounts with

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils import labels
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, pool_config_map
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
@@ -21,7 +22,6 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources imp
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Manifest, Pool, Quota, Training
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.declaration import Declaration, pool_config_map
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quota_objects
 
 MOST_CHARACTERS = 25_000

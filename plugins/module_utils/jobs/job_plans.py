@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.declared import Declared, read_declared
 from ..cluster.lookup import job_names, job_of_pod
 from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
 from ..cluster.related import is_unfinished
@@ -27,6 +28,7 @@ from ..engine.plan import (
     upgraded,
 )
 from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
@@ -38,7 +40,7 @@ from .objects.pod_levels import RESTRICTED, violations
 from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
-from .select import SelectedJob
+from .select import SelectedJob, build_jobs
 from .submitter import Ownership, keep_submitter
 from .transitions import LiveJob, TransitionRefused
 
@@ -62,7 +64,8 @@ class NamedByPod(Exception):
 
 def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     client = task.client()
-    live = read_jobs(client, (job.id for job in jobs))
+    live, declared = _read(task, jobs)
+    jobs = build_jobs(jobs, declared)
     classes = read_priority_classes(client)
     ownership = Ownership(task)
     plans: list[Plan] = []
@@ -92,6 +95,19 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             for warning in job.warnings:
                 task.warn(warning)
     return plans
+
+
+def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:
+    """What is live of the jobs, and what administrators declare, if that matters to one of them."""
+    client, ids = task.client(), [job.id for job in jobs]
+    if not any(job.asks_for_hardware for job in jobs):
+        return read_jobs(client, ids), Declared()
+    reads: tuple[Callable[[], Any], ...] = (
+        lambda: read_jobs(client, ids),
+        lambda: read_declared(client, task.warn),
+    )
+    live, declared = run_concurrently(lambda read: read(), reads, client.concurrency)
+    return live, declared
 
 
 def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob, ledger: LedgerStore) -> list[Plan]:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
+from ..accelerators import DEFAULT_ACCELERATOR, UnfitHardware
+from ..cluster.declared import Declared
+from ..labels import DEFAULT_POOL
 from ..manifest.digest import digest_of, former_digests_of
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem
@@ -16,8 +19,11 @@ from .transitions import not_scalable_reason
 
 if TYPE_CHECKING:
     from ..manifest.host_paths import HostPaths
+    from ..manifest.models import Compute, Inference, JobManifest, Notebook, Training
     from .job import JobOptions
 
+# The fields of ``resources`` that the hardware of the pool decides about.
+_HARDWARE = ("accelerator", "gpu", "gpu_share", "gpu_type")
 JOB_KINDS = ("training", "inference", "notebook", "compute")
 
 
@@ -26,7 +32,8 @@ class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
-    ``origin`` is where the manifest is from.
+    ``origin`` is where the manifest is from. Its objects are built from the ``model`` once it is known what the
+    administrators declare.
     """
 
     namespace: str
@@ -38,6 +45,38 @@ class SelectedJob:
     manifest: str | None = None
     former_manifests: tuple[str, ...] = ()
     origin: str = ""
+    model: JobManifest | None = None
+
+    @property
+    def asks_for_hardware(self) -> bool:
+        """Whether it matters to the job what its pool declares."""
+        resources = self.model.resources if self.model else None
+        return resources is not None and any(getattr(resources, name) for name in _HARDWARE)
+
+    def built(self, declared: Declared) -> SelectedJob:
+        """The job with its objects. Raises UnfitHardware."""
+        from .objects.job_objects import build
+
+        model = cast("Training | Inference | Notebook | Compute", self.model)
+        built = build(model, self.namespace, declared.hardware(model.resources.pool))
+        warnings = [*built.warnings, *self._unknown_pool(declared)]
+        return replace(
+            self,
+            objects=tuple(built.objects),
+            priority_class=built.priority_class,
+            warnings=(*self.warnings, *(f"{self.origin}: {text}" for text in warnings)),
+        )
+
+    def _unknown_pool(self, declared: Declared) -> Iterator[str]:
+        resources = self.model.resources if self.model else None
+        if declared.known or resources is None or resources.accelerator or resources.pool == DEFAULT_POOL:
+            return
+        if self.asks_for_hardware:
+            yield (
+                f"the account may not read what pool {resources.pool} declares, so its nodes count as nodes with "
+                f"{DEFAULT_ACCELERATOR}. Grant it the level submit again with gpuctl_rbac, or set "
+                f"resources.accelerator."
+            )
 
     @property
     def restricted(self) -> tuple[dict[str, Any], ...]:
@@ -48,6 +87,21 @@ class SelectedJob:
     @property
     def id(self) -> tuple[str, str]:
         return self.namespace, self.name
+
+
+def build_jobs(jobs: Iterable[SelectedJob], declared: Declared) -> list[SelectedJob]:
+    """The jobs with their objects. Raises TaskFailed for those that ask for what the hardware does not have."""
+    built, refused = [], []
+    for job in jobs:
+        try:
+            built.append(job.built(declared))
+        except UnfitHardware as problem:
+            refused.append(f"{job.origin}, {problem}")
+    if refused:
+        if not declared.known:
+            refused.append("The account may not read what administrators declare of accelerators and pools.")
+        raise TaskFailed("\n".join([*refused, "Nothing was changed."]))
+    return built
 
 
 def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[SelectedJob]:
@@ -69,7 +123,6 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
 def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
     from ..manifest.load import load
     from ..manifest.models import Compute, Inference, JobManifest, Training
-    from .objects.job_objects import build
 
     options, replicas = task.options, task.options.replicas
     namespace_problem_of = _namespace_rule(task)
@@ -98,18 +151,16 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
             else:
                 refused.append(f"{document.origin}: replicas of {model.kind} {model.job.name}: {reason}")
                 continue
-        built = build(model, namespace)
         jobs.append(
             SelectedJob(
                 namespace,
                 model.job.name,
                 model.kind,
-                tuple(built.objects),
-                built.priority_class,
-                (*document.warnings, *(f"{document.origin}: {text}" for text in built.warnings)),
-                digest_of(model) if isinstance(model, Training) else None,
-                former_digests_of(model) if isinstance(model, Training) else (),
-                str(document.origin),
+                warnings=document.warnings,
+                manifest=digest_of(model) if isinstance(model, Training) else None,
+                former_manifests=former_digests_of(model) if isinstance(model, Training) else (),
+                origin=str(document.origin),
+                model=model,
             )
         )
     if refused:

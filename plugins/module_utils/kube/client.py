@@ -53,6 +53,8 @@ class Client:
         self._transport = Transport(connection, sleep, clock)
         self._lists = ListsInProgress(connection.server, clock)
         self._user_name: str | None = None
+        # What is read once for each connection, by the name of what reads it.
+        self.remembered: dict[str, Any] = {}
         # What lists have left out since the task began, by kind, namespace and name.
         self.odd_objects: dict[tuple[str, str | None, str], OddObject] = {}
 

@@ -53,7 +53,7 @@ def _data_of(manifest: Training) -> dict[str, Any]:
 
 
 def _respell(data: dict[str, Any], *, cpu: Spelling, of_bytes: Spelling) -> None:
-    sizes = dict.fromkeys(("memory", "gpu_share"), of_bytes)
+    sizes = dict.fromkeys(("memory", "gpu_share", "gpu_memory"), of_bytes)
     spellings = {"resources": {"cpu": cpu, **sizes}, "storage": {"shm": of_bytes}}
     for block, fields in spellings.items():
         for field, spelling in fields.items():

@@ -92,6 +92,17 @@ def _validated(sources: Iterable[SourceNode], errors: list[ManifestError], budge
     return checked
 
 
+def load_profiles_file(file: str) -> dict[str, dict[str, Any]]:
+    """The profiles of accelerators in a file. Raises ManifestErrors, and MissingLibrary."""
+    from .sources import read_files
+
+    found = list(read_files([file]))
+    errors = [each for each in found if isinstance(each, ManifestError)]
+    if errors:
+        raise ManifestErrors(errors)
+    return load_profiles(each for each in found if not isinstance(each, ManifestError))
+
+
 def load_profiles(texts: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     """The profiles of accelerators in YAML texts, each with the name of its source: their fields, by name.
 

@@ -161,6 +161,11 @@ class Environment(Block):
     """The container image, the command and its environment."""
 
     image: rules.Image = Field(description="Container image.", examples=["registry.example.com/llama-factory:v0.8.0"])
+    framework: rules.Framework | None = Field(
+        default=None,
+        description="Framework or platform that the image is built for. A job is refused where it does not run.",
+        examples=["pytorch", "mindspore", "cann"],
+    )
     image_pull_secrets: Annotated[
         list[rules.DnsSubdomain], rules.OneOrMany(), rules.Aliases("image_pull_secret"), AfterValidator(rules.unique())
     ] = Field(
@@ -203,25 +208,71 @@ class Environment(Block):
             yield name, shown.get(name or "", value)
 
 
-# Fields for GPUs have rows in accelerators.py: what the container requests, and how everything counts and names it.
+# accelerators.py says what the container requests for those of accelerators, and how everything counts and names it.
 class Resources(Block):
     """The resources of each pod. Requests and limits are equal."""
 
     pool: rules.LabelValue = Field(
         default=DEFAULT_POOL, description="Pool of nodes. The pool default contains all nodes without a pool."
     )
-    gpu: rules.Count = Field(default=0, description="Number of whole GPUs per pod.", examples=[4])
+    accelerator: rules.ProfileName | None = Field(
+        default=None,
+        description="Accelerator that gpu counts. By default, that of the pool, or nvidia.",
+        examples=["ascend"],
+    )
+    gpu: rules.Count = Field(
+        default=0, description="Number of whole GPUs, or other accelerators, per pod.", examples=[4]
+    )
     gpu_type: rules.GpuType = Field(
-        default=None, serialization_alias="gpu-type", description="Required GPU type.", examples=["A100-100G"]
+        default=None,
+        serialization_alias="gpu-type",
+        description="Required GPU type, as the pool declares it, in any case, or one of the pool's aliases.",
+        examples=["A100-100G"],
+    )
+    partition: rules.PartitionName | None = Field(
+        default=None,
+        description="Partition of the accelerator, such as a MIG profile. gpu then counts partitions.",
+        examples=["1g.10gb"],
+    )
+    gpu_memory: rules.Amount | None = Field(
+        default=None,
+        serialization_alias="gpu-memory",
+        description="Memory that each GPU must have at least.",
+        examples=["80G"],
     )
     gpu_share: rules.Amount | None = Field(
         default=None,
         serialization_alias="gpu-share",
-        description="Memory of a shared GPU, rounded up to whole GiB. Ignored if gpu > 0.",
+        description="Memory of a shared GPU, rounded up to what the pool shares by. Ignored if gpu > 0.",
         examples=["2Gi"],
+    )
+    gpu_cores: rules.Percent | None = Field(
+        default=None,
+        serialization_alias="gpu-cores",
+        description="Compute of a shared GPU in percent, where the pool limits it.",
+        examples=[30],
+    )
+    interconnect: Literal["none", "rdma", "nvlink-domain"] = Field(
+        default="none",
+        description="Network between the nodes of a training: RDMA by the pool's resource, or a domain of NVLink.",
     )
     cpu: rules.CpuQuantity = Field(description="CPU cores.", examples=[8, "500m"])
     memory: rules.Amount = Field(description="Memory.", examples=["32Gi"])
+
+    @model_validator(mode="after")
+    def _parts_go_together(self) -> Resources:
+        if self.partition is not None and not self.gpu:
+            if self.gpu_share is not None:
+                hint = "Keep partition with gpu, or gpu-share"
+                raise rules.section_error("a share of a partition", hint, "gpu_share")
+            raise rules.section_error("partition without gpu", "Add the number of partitions as gpu", "partition")
+        if self.gpu_memory is not None and not self.gpu:
+            hint = "Add gpu. A part of a shared GPU is gpu-share"
+            raise rules.section_error("gpu-memory without gpu", hint, "gpu_memory")
+        if self.gpu_cores is not None and (self.gpu or self.gpu_share is None):
+            hint = "It limits a shared GPU: add gpu-share, without gpu, or remove it"
+            raise rules.section_error("gpu-cores without gpu-share", hint, "gpu_cores")
+        return self
 
 
 class TrainingResources(Resources):
@@ -230,6 +281,18 @@ class TrainingResources(Resources):
     node_count: rules.NodeCount = Field(
         default=1, description="Number of nodes. If above 1, the training is distributed."
     )
+
+    @model_validator(mode="after")
+    def _whole_devices_over_nodes(self) -> TrainingResources:
+        if self.node_count == 1:
+            return self
+        if self.gpu_share is not None and not self.gpu:
+            hint = "Use gpu, or one node: shared GPUs do not communicate"
+            raise rules.section_error("a shared GPU on several nodes", hint, "gpu_share")
+        if self.partition is not None:
+            hint = "Use whole GPUs, or one node: partitions do not communicate"
+            raise rules.section_error("partitions on several nodes", hint, "partition")
+        return self
 
 
 class Workdir(Block):
@@ -477,6 +540,32 @@ class Pool(VersionedManifest):
         default_factory=dict,
         description="Nodes as a map from node name to gpu-type, or as a list of node names.",
         examples=[{"gpu-node-1": {"gpu-type": "A100-100G"}}, ["gpu-node-1", "gpu-node-2"]],
+    )
+    accelerator: rules.ProfileName | None = Field(
+        default=None,
+        description="Accelerator of the nodes, for jobs that name none. By default, nvidia.",
+        examples=["ascend"],
+    )
+    share_backend: rules.DnsLabel | None = Field(
+        default=None,
+        description="How the nodes share their accelerators, by its name in the accelerator's profile. By default, the "
+        "profile's first.",
+        examples=["hami"],
+    )
+    type_aliases: dict[rules.LabelValue, rules.LabelValue] = Field(
+        default_factory=dict,
+        description="Other names of GPU types: a type of the pool's nodes, or what the vendor's label says.",
+        examples=[{"A100": "NVIDIA-A100-SXM4-80GB"}],
+    )
+    rdma_resource: rules.ExtendedResource | None = Field(
+        default=None,
+        description="Resource of the nodes' RDMA devices.",
+        examples=["rdma/hca_shared_devices_a"],
+    )
+    topology: dict[rules.DnsLabel, rules.LabelKey] = Field(
+        default_factory=dict,
+        description="Levels of the network, the widest first, and the labels of nodes that name their place in each.",
+        examples=[{"block": "example.com/block", "rack": "topology.kubernetes.io/rack"}],
     )
 
     @model_validator(mode="after")

@@ -416,6 +416,11 @@ Pattern = Annotated[
         "regular expression", "a regular expression of Python", "[1-9]g\\.[0-9]+gb", {"maxLength": 1000}, _check_pattern
     ),
 ]
+_PARTITION = r"[A-Za-z0-9](?:[-A-Za-z0-9_.+]*[A-Za-z0-9])?"
+_PARTITION_WORDS = "letters, digits, '.', '-', '_' and '+'"
+PartitionName = Annotated[str, text_rule(_PARTITION, LABEL_LENGTH, "partition", _PARTITION_WORDS, "1g.10gb")]
+_FRAMEWORK_WORDS = "lower case letters, digits and '-'"
+Framework = Annotated[str, text_rule(DNS_LABEL, LABEL_LENGTH, "framework", _FRAMEWORK_WORDS, "pytorch")]
 MemoryUnit = Annotated[str, text_rule(r"[1-9]?[0-9]*[KMGT]i?", 20, "unit", "'Mi', 'Gi' or '256Mi'", "Mi")]
 ShortText = Annotated[str, length_rule(253, "text", "GPUs")]
 HttpPath = Annotated[str, text_rule(r"/[!-~]*", 2048, "HTTP path", "a path that starts with '/'", "/health")]
@@ -431,6 +436,7 @@ MountPath = Annotated[str, replace(_PATH_RULE, example="/models", keywords=_MOUN
 Count = Annotated[int, integer_rule(0, 4)]
 PositiveCount = Annotated[int, integer_rule(1, 2)]
 NodeCount = Annotated[int, integer_rule(1, 2, highest=MAX_NODE_COUNT)]
+Percent = Annotated[int, integer_rule(1, 30, highest=100)]
 StartupTimeout = Annotated[int, integer_rule(1, 1800, highest=_LONGEST_STARTUP)]
 Port = Annotated[int, integer_rule(1, 8000, highest=65535)]
 UserId = Annotated[int, integer_rule(0, 1000)]

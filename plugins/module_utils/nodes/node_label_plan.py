@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.declared import declarations_in
 from ..engine.node_writer import LabelChange, NodeFailure, node_label_values, read_node_metadata, unknown_nodes
 from ..engine.plan import Plan
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE
-from ..pools.declaration import declarations_after, declarations_in, plan_config_maps
+from ..pools.declaration import declarations_after, plan_config_maps
 from ..pools.lease import Versions, versions_of
 from ..task import Task, TaskFailed
 from .label_options import Labels

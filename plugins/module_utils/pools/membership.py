@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
+from ..accelerators import PoolHardware
+from ..cluster.declared import Declaration
 from ..engine.node_writer import unknown_nodes
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, pool_config_map_name
-from .declaration import Declaration
 
 Labels = Mapping[str, str]
 LabelEdit = dict[str, "str | None"]  # None removes the label
@@ -24,7 +26,8 @@ class PoolRequest:
     """The desired state of one pool.
 
     With ``purge`` the pool has exactly ``nodes`` (name -> GPU type), otherwise at least these. ``nodes`` None changes
-    nothing but ``remove``, ``description`` None keeps the live one.
+    nothing but ``remove``, ``description`` None keeps the live one. ``hardware`` are the fields of PoolHardware that
+    change.
     """
 
     name: str
@@ -33,6 +36,7 @@ class PoolRequest:
     nodes: Mapping[str, str | None] | None = None
     remove: frozenset[str] = frozenset()
     purge: bool = True
+    hardware: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class PoolChange:
     removed: tuple[str, ...] = ()
     changed_types: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     taken_from: Mapping[str, str] = field(default_factory=dict)
+    hardware: PoolHardware = field(default_factory=PoolHardware)
 
 
 @dataclass(frozen=True)
@@ -188,7 +193,8 @@ def _declarations(targets: Mapping[str, _Target], live: LivePools) -> dict[str, 
         before, description = live.declarations.get(name), target.request.description
         if description is None:
             description = before.description if before else ""
-        after = Declaration(name, description, target.nodes) if target.request.present else None
+        hardware = replace(before.hardware if before else PoolHardware(), **target.request.hardware)
+        after = Declaration(name, description, target.nodes, hardware=hardware) if target.request.present else None
         if after != before:
             found[name] = after
     return found
@@ -220,4 +226,5 @@ def _pool_change(
             if node in target.nodes and node in labelled and GPU_TYPE in edit
         },
         taken_from=dict(sorted(target.taken.items())),
+        hardware=after.hardware if after and present else PoolHardware(),
     )

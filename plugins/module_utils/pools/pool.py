@@ -26,16 +26,22 @@ class PoolOptions(ConcurrencyOptions):
     name: str | None = option("str")
     description: str | None = option("str")
     nodes: Any = option("raw")
+    accelerator: str | None = option("str")
+    share_backend: str | None = option("str")
+    type_aliases: dict[str, Any] | None = option("dict")
+    rdma_resource: str | None = option("str")
+    topology: dict[str, Any] | None = option("dict")
     remove_nodes: list[str] | None = option("list", elements="str")
     purge: bool = option("bool", default=True)
     force: bool = option("bool", default=False)
     ignore_jobs: list[str] | None = option("list", elements="str")
 
 
+_HARDWARE = ("accelerator", "share_backend", "type_aliases", "rdma_resource", "topology")
 POOL_CONSTRAINTS: dict[str, Any] = {
     "mutually_exclusive": [("src", "definition", "name")],
     "required_one_of": [("src", "definition", "name")],
-    "required_by": {"description": "name", "nodes": "name", "remove_nodes": "name"},
+    "required_by": dict.fromkeys(("description", "nodes", "remove_nodes", *_HARDWARE), "name"),
 }
 
 
@@ -101,6 +107,9 @@ def _select(options: PoolOptions) -> list[PoolRequest]:
                 else None,
                 remove=frozenset(options.remove_nodes or ()),
                 purge=options.purge,
+                hardware={
+                    name: getattr(model, name) for name in _HARDWARE if complete or getattr(options, name) is not None
+                },
             )
         )
     if not requests and not options.allow_empty:
@@ -114,6 +123,8 @@ def _manifest(options: PoolOptions) -> dict[str, Any]:
     manifest: dict[str, Any] = {"kind": "pool", "pool": {"name": options.name}}
     if options.description is not None:
         manifest["pool"]["description"] = options.description
+    # An empty text or map removes what the pool declares.
+    manifest |= {name: value for name in _HARDWARE if (value := getattr(options, name))}
     nodes = options.nodes
     if nodes is not None:
         # On the command line (ansible -a 'nodes=node-1,node-2') a list is a string.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.declared import declarations_in
 from ..cluster.lookup import not_found
 from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse
 from ..cluster.read import read_nodes_with_usage
@@ -15,7 +16,6 @@ from ..kube.resources import CONFIG_MAP
 from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 from ..options import Options, option
 from ..task import ModuleSpec, Task
-from .declaration import declarations_in
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..cluster.declared import Declaration, declarations_in
 from ..cluster.read import WORKLOADS
 from ..cluster.status import status_of
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
@@ -15,7 +16,7 @@ from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 from ..task import TaskFailed
-from .declaration import Declaration, declarations_in, plan_config_maps
+from .declaration import plan_config_maps
 from .lease import Versions, versions_of
 from .membership import LivePools, Membership, PoolRequest, plan_membership
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..cluster.declared import Declaration, hardware_fields
 from ..engine.node_writer import label_diff
 from ..engine.results import action_summary, map_diff
 from ..labels import SYSTEM_NAMESPACE
-from .declaration import Declaration
 from .membership import PoolChange
 from .pool_plan import PoolPlans
 
@@ -43,6 +43,7 @@ def _result(pool: PoolChange) -> dict[str, Any]:
             node: {"before": before, "after": after} for node, (before, after) in pool.changed_types.items()
         },
         "taken_from": dict(pool.taken_from),
+        "hardware": hardware_fields(pool.hardware),
     }
 
 
@@ -51,4 +52,12 @@ def _fields(declaration: Declaration | None) -> dict[str, str]:
         return {}
     nodes = {f"nodes.{node}": declaration.nodes[node] or "no GPU type" for node in sorted(declaration.nodes)}
     description = {"description": declaration.description} if declaration.description else {}
-    return {"name": declaration.name, **description, **nodes}
+    return {"name": declaration.name, **description, **_hardware(declaration), **nodes}
+
+
+def _hardware(declaration: Declaration) -> dict[str, str]:
+    shown: dict[str, str] = {}
+    for name, value in hardware_fields(declaration.hardware).items():
+        entries = {f"{name}.{key}": text for key, text in value.items()} if isinstance(value, dict) else {name: value}
+        shown |= entries
+    return shown

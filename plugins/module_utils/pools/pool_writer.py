@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..cluster.declared import Declaration, declarations_in
 from ..engine.node_writer import LabelChange, NodeWriter, WriteResult
 from ..engine.plan import Action, Plan, Step
 from ..kube.client import Client
@@ -20,7 +21,7 @@ from ..kube.resources import CONFIG_MAP, NODE
 from ..labels import DESCRIPTION, SYSTEM_NAMESPACE, pool_config_map_name
 from ..manifest.problems import abridged
 from ..task import TaskFailed
-from .declaration import Declaration, declarations_in, plan_config_maps
+from .declaration import plan_config_maps
 from .guarded import apply_under_lease
 from .lease import Fence, LeaseLost, PoolLease, Versions, version_of
 

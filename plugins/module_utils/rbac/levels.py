@@ -26,6 +26,7 @@ from ..permissions import (
     ROLES,
     SUBMIT,
     SUBMIT_CLUSTER,
+    SUBMIT_POOLS,
 )
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -51,7 +52,7 @@ def bindings(
     """
     places: list[tuple[str, str | None]]
     if level == SUBMIT:
-        places = [(SUBMIT_CLUSTER, None)]
+        places = [(SUBMIT_CLUSTER, None), (SUBMIT_POOLS, labels.SYSTEM_NAMESPACE)]
     elif namespaces is None:
         places = [(level, None)]
     else:
@@ -87,7 +88,8 @@ def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[tuple[str, str
         submits = {place for role, place in own if role == role_name(SUBMIT)}
         harmless = {(role_name(role), place) for role in (READ, LOGS, SUBMIT) for place in submits}
         for other, others in held.items():
-            more = sorted(role for role, place in others - own - harmless if role != role_name(SUBMIT_CLUSTER))
+            everyones = (role_name(SUBMIT_CLUSTER), role_name(SUBMIT_POOLS))
+            more = sorted(role for role, place in others - own - harmless if role not in everyones)
             if other != one and other[1] in submits and more:
                 yield one, other, more[0]
 

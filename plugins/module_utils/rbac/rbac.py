@@ -19,7 +19,7 @@ from ..kube.errors import ConcurrentChange, KubeError
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
 from ..labels import DNS_LABEL, LABEL_LENGTH, MANAGED, SYSTEM_NAMESPACE, is_managed, owner_of_reserved
 from ..options import Options, option
-from ..permissions import ADMINISTER, LEVELS, SUBMIT
+from ..permissions import ADMINISTER, LEVELS, READ, SUBMIT
 from ..pools.lease import system_namespace
 from ..task import ModuleSpec, Task, TaskFailed
 from . import levels
@@ -178,7 +178,7 @@ def _may_have_jobs(namespace: str) -> bool:
 
 def _namespace_steps(task: Task[RbacOptions], names: list[str], found: Collection[str]) -> Iterator[Step]:
     """Creates the namespace of accounts and pools if it is missing. Raises TaskFailed if another one is missing."""
-    if task.options.level == ADMINISTER:
+    if task.options.level != READ:
         names = [*names, SYSTEM_NAMESPACE]
     missing = [name for name in dict.fromkeys(names) if name not in found]
     if SYSTEM_NAMESPACE in missing:

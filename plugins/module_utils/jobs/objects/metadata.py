@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 
 from ... import labels
+from ...accelerators import Equipment
 from ...manifest.models import JobManifest, Training
 from ...manifest.secrets import marked_in
 from . import queue
@@ -45,11 +46,15 @@ def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int)
     )
 
 
-def template_metadata(manifest: JobManifest, namespace: str) -> Object:
+def template_metadata(manifest: JobManifest, namespace: str, equipment: Equipment) -> Object:
     """``metadata`` of the pod template."""
     queued = queue.on_pods(manifest.queue)
+    needed = equipment.needs("labels") or {}
     return sparse(
-        {"labels": {**object_labels(manifest, namespace), **queued.labels}, "annotations": queued.annotations}
+        {
+            "labels": {**needed, **object_labels(manifest, namespace), **queued.labels},
+            "annotations": {**(equipment.needs("annotations") or {}), **queued.annotations},
+        }
     )
 
 

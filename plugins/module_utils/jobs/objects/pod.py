@@ -46,17 +46,19 @@ def pod_template(
     """The pod template of a job, and warnings about what the user overrides."""
     shm = [volumes.shared_memory(manifest.storage.shm)] if manifest.storage.shm else []
     mounted, mount_warnings = volumes.without_collisions([*shm, *additions.volumes], volumes.workdirs(manifest.storage))
-    env, env_warnings = _environment(additions.env, manifest.environment.env)
+    provided = {**(equipment.needs("env") or {}), **additions.env}
+    env, env_warnings = _environment(provided, manifest.environment.env)
     container = _container(manifest, equipment, additions, env, mounted)
     spec = {
         "containers": [container],
         "volumes": [volume.as_volume for volume in mounted],
         "imagePullSecrets": [{"name": name} for name in manifest.environment.image_pull_secrets],
         **scheduling.placement(manifest, equipment),
+        "runtimeClassName": equipment.needs("runtime_class"),
         **additions.pod,
     }
     template = {
-        "metadata": metadata.template_metadata(manifest, namespace),
+        "metadata": metadata.template_metadata(manifest, namespace, equipment),
         # Service links add variables for every Service of the namespace: thousands for hundreds of jobs, up to the
         # limit of the kernel, and some collide with a program's own (VLLM_PORT).
         "spec": {**sparse(spec), "enableServiceLinks": False, **security.pod_fields(manifest.environment)},

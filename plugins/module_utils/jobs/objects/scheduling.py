@@ -14,27 +14,30 @@ def placement(manifest: JobManifest, equipment: Equipment) -> Object:
     """The fields of a pod spec that say where it is placed, and with which priority."""
     return sparse(
         {
-            "nodeSelector": _node_selector(manifest.resources),
-            "affinity": {**_outside_of_pools(manifest.resources), **_near_each_other(manifest)},
+            "nodeSelector": _node_selector(manifest.resources, equipment),
+            "affinity": {**_required_nodes(manifest.resources, equipment), **_near_each_other(manifest)},
             "topologySpreadConstraints": _over_machines(manifest),
             "tolerations": _tolerations(equipment),
             "priorityClassName": labels.priority_class_name(manifest.job.priority),
-            "schedulerName": queue.scheduler(manifest.queue),
+            "schedulerName": queue.scheduler(manifest.queue) or equipment.scheduler,
         }
     )
 
 
-def _node_selector(resources: Resources) -> dict[str, str | None]:
+def _node_selector(resources: Resources, equipment: Equipment) -> dict[str, str | None]:
     named_pool = resources.pool if resources.pool != labels.DEFAULT_POOL else None
-    return sparse({labels.POOL: named_pool, labels.GPU_TYPE: resources.gpu_type})
+    return sparse({labels.POOL: named_pool, **equipment.node_labels})
 
 
-def _outside_of_pools(resources: Resources) -> Object:
+def _required_nodes(resources: Resources, equipment: Equipment) -> Object:
     """The pool ``default`` is all nodes without a pool."""
-    if resources.pool != labels.DEFAULT_POOL:
+    unclaimed = {"key": labels.POOL, "operator": "DoesNotExist"}
+    in_pool = [unclaimed] if resources.pool == labels.DEFAULT_POOL else []
+    expressions = [*in_pool, *equipment.expressions]
+    if not expressions:
         return {}
-    unclaimed = {"matchExpressions": [{"key": labels.POOL, "operator": "DoesNotExist"}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [unclaimed]}}}
+    terms = [{"matchExpressions": expressions}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 def _near_each_other(manifest: JobManifest) -> Object:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -214,14 +213,14 @@ def test_a_profile_that_cannot_be_used(profiles: dict[str, Any], problem: str) -
 def test_a_share_is_what_the_backend_of_the_pool_makes_of_it(
     pool: PoolHardware, share: str, amounts: dict[str, int]
 ) -> None:
-    gets = equipment(SimpleNamespace(gpu=0, gpu_share=share), pool)
+    gets = equipment(training(**{"gpu-share": share}).model.resources, pool)
     assert gets.amounts == amounts
     assert whole_devices(gets.amounts) == 0, "a share of a device is no device"
 
 
 def test_what_cannot_be_shared() -> None:
     with pytest.raises(UnfitHardware, match="TPU chips cannot be shared"):
-        equipment(SimpleNamespace(gpu=0, gpu_share="1Gi"), PoolHardware(accelerator="tpu"))
+        equipment(training(**{"gpu-share": "1Gi"}).model.resources, PoolHardware(accelerator="tpu"))
 
 
 # ---- A vendor that nobody knows counts everywhere

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.declaration import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import (
     Declaration,
-    declarations_after,
     declarations_in,
     pool_config_map,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.declaration import declarations_after
 
 POOL = Declaration("train", "大模型训练", {"gpu-2.example.com": "A100-100G", "gpu-1": None, "1e3": "1e3"})
 

@@ -57,7 +57,7 @@ def test_two_levels_are_never_mixed(cluster: Cluster, moment: str, rival: dict[s
     client, warnings = BreakingClient(cluster), list[str]()
     client.before[moment] = lambda: grant(BreakingClient(cluster), **rival)
     assert grant(client, warnings, **SUBMIT)["changed"]
-    assert roles(cluster) == {"gpuctl-submit", "gpuctl-submit-cluster"}
+    assert roles(cluster) == {"gpuctl-submit", "gpuctl-submit-cluster", "gpuctl-submit-pools"}
 
 
 def test_the_other_run_is_mentioned(cluster: Cluster) -> None:
@@ -108,7 +108,7 @@ def test_a_lost_response_is_found_out(cluster: Cluster) -> None:
     client = BreakingClient(cluster)
     client.lost = {"gpuctl-submit:gpuctl-system:ci", "ci"}
     assert grant(client, **SUBMIT)["changed"]
-    assert roles(cluster) == {"gpuctl-submit", "gpuctl-submit-cluster"}
+    assert roles(cluster) == {"gpuctl-submit", "gpuctl-submit-cluster", "gpuctl-submit-pools"}
     client.lost = {"gpuctl-submit:gpuctl-system:ci"}
     assert grant(client, state="absent")["changed"]
     assert roles(cluster) == set()

@@ -57,6 +57,7 @@ def permissions(level: str) -> set[tuple[str, str, str, str]]:
             ["a", "b"],
             [
                 ("ClusterRoleBinding", None, "gpuctl-submit-cluster"),
+                ("RoleBinding", "gpuctl-system", "gpuctl-submit-pools"),
                 ("RoleBinding", "a", "gpuctl-submit"),
                 ("RoleBinding", "b", "gpuctl-submit"),
             ],
@@ -175,7 +176,8 @@ def test_nothing_for_the_whole_cluster_writes_workloads_or_reads_logs_and_secret
 
 def test_submit_writes_nothing_outside_of_its_namespaces():
     roles = {role["metadata"]["name"]: role["rules"] for role in cluster_roles("submit")}
-    assert {verb for rule in roles["gpuctl-submit-cluster"] for verb in rule["verbs"]} == {"list"}
+    for name in ("gpuctl-submit-cluster", "gpuctl-submit-pools"):
+        assert {verb for rule in roles[name] for verb in rule["verbs"]} == {"list"}
 
 
 def test_an_account_carries_our_label():

@@ -36,7 +36,7 @@ def cases() -> dict[str, dict[str, Any]]:
     """A manifest for each combination of kind, pool, resources, and number of nodes."""
     found = {}
     for kind, pool, (name, resources) in itertools.product(KINDS, POOLS, RESOURCES.items()):
-        for nodes in (1, 3) if kind == "training" else (1,):
+        for nodes in (1, 3) if kind == "training" and "share" not in name else (1,):
             several = {"node_count": nodes} if nodes > 1 else {}
             found[f"{kind}/{pool}/{name}/{nodes}"] = {
                 "kind": kind,

@@ -15,12 +15,15 @@ import yaml
 
 VARIANTS: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "variants.yaml").read_text("utf-8"))
 COMMON = VARIANTS.pop("every_kind")
+EXCLUSIVE = {("shared_gpu", "distributed"), ("shared_gpu", "launcher")}
 
 
 def pairs() -> Iterator[Any]:
     """All pairs of choices of a kind; what every kind offers is built by common code, so one kind tries it all."""
     for kind, own in VARIANTS.items():
         for first, second in itertools.combinations({**COMMON, **own}, 2):
+            if (first, second) in EXCLUSIVE:
+                continue
             if kind == "training" or second in own:
                 changes = [{**COMMON, **own}[name] for name in (first, second)]
                 yield pytest.param({"kind": kind}, changes, id=f"{kind}-{first}-{second}")

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What administrators declare in gpuctl-system: pools, each in a ConfigMap, and profiles of accelerators in another.
+
+The scheduler uses the labels of the nodes; a pool's ConfigMap records what the labels should be, and what hardware the
+nodes have. Read one with ``kubectl get configmap pool-<name> -n gpuctl-system -o yaml``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ..accelerators import Catalog, PoolHardware, ProfileError, catalog, use_catalog
+from ..kube.client import Client
+from ..kube.errors import if_allowed
+from ..kube.resources import CONFIG_MAP
+from ..labels import (
+    ACCELERATORS_CONFIG_MAP,
+    DESCRIPTION,
+    DNS_LABEL,
+    FIELD_MANAGER,
+    LABEL_VALUE,
+    MANAGED_BY,
+    POOL,
+    SYSTEM_NAMESPACE,
+    is_managed,
+    pool_config_map_name,
+)
+from ..manifest.load import ManifestErrors, load_profiles
+from ..manifest.problems import abridged, number_of
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A declared pool: node name -> GPU type, None if undeclared. Nodes that cannot be read are missing."""
+
+    name: str
+    description: str = ""
+    nodes: Mapping[str, str | None] = field(default_factory=dict)
+    problem: str | None = None  # what of the ConfigMap cannot be read
+    hardware: PoolHardware = field(default_factory=PoolHardware)  # without the types, which are those of the nodes
+
+
+def pool_config_map(declaration: Declaration) -> dict[str, Any]:
+    """The ConfigMap of a pool: ``nodes`` are YAML, one line ``<node>: <gpu type>`` each, ``hardware`` is JSON."""
+    annotations = {"annotations": {DESCRIPTION: declaration.description}} if declaration.description else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": pool_config_map_name(declaration.name),
+            "namespace": SYSTEM_NAMESPACE,
+            "labels": {MANAGED_BY: FIELD_MANAGER, POOL: declaration.name},
+            **annotations,
+        },
+        "data": {"nodes": _format_nodes(declaration.nodes), **_format_hardware(declaration.hardware)},
+    }
+
+
+def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
+    """The declarations by pool. Skips unmanaged ConfigMaps and those that are not named as a pool's."""
+    found = {}
+    for config_map in config_maps:
+        metadata = config_map["metadata"]
+        pool = (metadata.get("labels") or {}).get(POOL)
+        if pool and is_managed(config_map) and metadata["name"] == pool_config_map_name(pool):
+            description = (metadata.get("annotations") or {}).get(DESCRIPTION) or ""
+            data = config_map.get("data") or {}
+            nodes, odd = _parse_nodes(data.get("nodes") or "")
+            hardware = _parse_hardware(data.get(HARDWARE) or "{}")
+            problem = _problem(pool, odd) if odd else None
+            if hardware is None:
+                problem = problem or _hardware_problem(pool)
+            found[pool] = Declaration(pool, description, nodes, problem, hardware or PoolHardware())
+    return found
+
+
+def _format_nodes(nodes: Mapping[str, str | None]) -> str:
+    # Neither node names nor label values contain a colon, a space or a line break: no YAML library needed.
+    return "".join(f"{node}: {nodes[node]}\n" if nodes[node] else f"{node}:\n" for node in sorted(nodes))
+
+
+_NODE_LINE = re.compile(rf"(?P<node>{DNS_LABEL}(?:\.{DNS_LABEL})*):\s*(?P<type>{LABEL_VALUE})?")
+
+
+def _parse_nodes(text: str) -> tuple[dict[str, str | None], list[int]]:
+    """The nodes with their GPU types, and the numbers of the lines that are none: a person may have edited them."""
+    nodes: dict[str, str | None] = {}
+    odd = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _NODE_LINE.fullmatch(line.strip()):
+            nodes[found["node"]] = found["type"]
+        elif line.strip():
+            odd.append(number)
+    return nodes, odd
+
+
+def _problem(pool: str, odd: list[int]) -> str:
+    name = pool_config_map_name(pool)
+    return (
+        f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {number_of(len(odd), 'line')} of nodes cannot be read: "
+        f"{abridged([str(number) for number in odd], 5)}. Correct them to NODE: GPU-TYPE with kubectl edit configmap "
+        f"{name} --namespace {SYSTEM_NAMESPACE}, or declare the pool again with M(gpuctl_pool)."
+    )
+
+
+HARDWARE = "hardware"
+_TEXTS = ("accelerator", "share_backend", "rdma_resource")
+_MAPS = ("type_aliases", "topology")
+
+
+def hardware_fields(hardware: PoolHardware) -> dict[str, Any]:
+    """What a pool declares of its hardware, by the keys of its manifest; without what it does not declare."""
+    found = {name: value for name, value in asdict(hardware).items() if name != "types"}
+    return {name: dict(value) if name in _MAPS else value for name, value in found.items() if value}
+
+
+def _format_hardware(hardware: PoolHardware) -> dict[str, str]:
+    fields = hardware_fields(hardware)
+    return {HARDWARE: json.dumps(fields, indent=2)} if fields else {}
+
+
+def _parse_hardware(text: str) -> PoolHardware | None:
+    """What the text declares; None if it cannot be read: a person may have edited it."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    known = {name: fields[name] for name in (*_TEXTS, *_MAPS) if name in fields}
+    texts = [value for name in _TEXTS if (value := known.get(name)) is not None]
+    maps = [known[name] for name in _MAPS if name in known]
+    if not all(isinstance(value, dict) for value in maps):
+        return None
+    texts += [part for value in maps for pair in value.items() for part in pair]
+    return PoolHardware(**known) if all(isinstance(value, str) for value in texts) else None
+
+
+def _hardware_problem(pool: str) -> str:
+    name = pool_config_map_name(pool)
+    return (
+        f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {HARDWARE} cannot be read. Declare the pool again with "
+        f"M(gpuctl_pool)."
+    )
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What administrators declare. ``known`` is False if the account may not read it."""
+
+    pools: Mapping[str, Declaration] = field(default_factory=dict)
+    profiles: Catalog = field(default_factory=catalog)
+    problems: tuple[str, ...] = ()
+    known: bool = True
+
+    def hardware(self, pool: str) -> PoolHardware:
+        """What a pool declares of its hardware, with the GPU types of its nodes."""
+        found = self.pools.get(pool)
+        if found is None:
+            return PoolHardware()
+        return replace(found.hardware, types=frozenset(filter(None, found.nodes.values())))
+
+
+_WHERE = f"ConfigMap {ACCELERATORS_CONFIG_MAP} in namespace {SYSTEM_NAMESPACE}"
+
+
+def declared_in(config_maps: Iterable[Mapping[str, Any]]) -> Declared:
+    """What the ConfigMaps of gpuctl-system declare. A profile that cannot be used is left out, with a problem."""
+    config_maps = list(config_maps)
+    profiles, problems = catalog(), []
+    for config_map in config_maps:
+        if config_map["metadata"]["name"] == ACCELERATORS_CONFIG_MAP:
+            for key, text in sorted((config_map.get("data") or {}).items()):
+                try:
+                    profiles = profiles.with_profiles(load_profiles([(key, text)]))
+                except ManifestErrors as problem:
+                    problems.append(f"{_WHERE}, {problem.errors[0]} The accelerator is left out.")
+                except ProfileError as problem:
+                    text = f"accelerator {problem.name}: {problem}. Correct it. It is left out."
+                    problems.append(f"{_WHERE}, {key}: {text}")
+    return Declared(declarations_in(config_maps), profiles, tuple(problems))
+
+
+def read_declared(client: Client, warn: Callable[[str], None]) -> Declared:
+    """What administrators declare, for the task to go on with. One list of requests for each connection.
+
+    Without permission to read it, the task goes on with the built-in profiles.
+    """
+    found = client.remembered.get(ACCELERATORS_CONFIG_MAP)
+    if found is None:
+        config_maps = if_allowed(lambda: client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE), None)
+        found = Declared(known=False) if config_maps is None else declared_in(config_maps)
+        client.remembered[ACCELERATORS_CONFIG_MAP] = found
+        for problem in found.problems:
+            warn(problem)
+    use_catalog(found.profiles)
+    return found
