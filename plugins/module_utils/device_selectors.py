@@ -74,6 +74,15 @@ class Condition:
         return f"{self.name} {str(self.value).lower() if isinstance(self.value, bool) else self.value}"
 
 
+@dataclass(frozen=True)
+class DeviceRequest:
+    """The devices that each pod of a job claims, where a DeviceClass offers them instead of an extended resource."""
+
+    device_class: str
+    count: int
+    conditions: tuple[Condition, ...] = ()
+
+
 def _product(value: object) -> str:
     return str(value).lower().replace(" ", "-")
 
@@ -89,18 +98,13 @@ def _literal(value: str | int | bool) -> str:
 _TEXT = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 _PLACE = rf"\[\s*(?P<domain>{_TEXT})\s*\](?:\.(?P<name>\w+)|\[\s*(?P<key>{_TEXT})\s*\])"
 _AMOUNT = rf"quantity\(\s*(?P<value>{_TEXT})\s*\)"
-_FORMS = (
-    (DRIVER, re.compile(rf"device\.driver\s*==\s*(?P<value>{_TEXT})")),
-    (EQUALS, re.compile(rf"device\.attributes{_PLACE}\s*==\s*(?P<value>{_TEXT}|-?\d+|true|false)")),
-    (
-        PRODUCT,
-        re.compile(
-            rf"device\.attributes{_PLACE}\.lowerAscii\(\)\.replace\(' ', '-'\)\s*==\s*(?P<value>{_TEXT})",
-        ),
-    ),
-    (AT_LEAST, re.compile(rf"device\.capacity{_PLACE}\.compareTo\(\s*{_AMOUNT}\s*\)\s*>=\s*0")),
-    (MORE_THAN, re.compile(rf"device\.capacity{_PLACE}\.isGreaterThan\(\s*{_AMOUNT}\s*\)")),
-)
+_FORMS = {  # Compiled when first used: most tasks have no devices to claim.
+    DRIVER: rf"device\.driver\s*==\s*(?P<value>{_TEXT})",
+    EQUALS: rf"device\.attributes{_PLACE}\s*==\s*(?P<value>{_TEXT}|-?\d+|true|false)",
+    PRODUCT: rf"device\.attributes{_PLACE}\.lowerAscii\(\)\.replace\(' ', '-'\)\s*==\s*(?P<value>{_TEXT})",
+    AT_LEAST: rf"device\.capacity{_PLACE}\.compareTo\(\s*{_AMOUNT}\s*\)\s*>=\s*0",
+    MORE_THAN: rf"device\.capacity{_PLACE}\.isGreaterThan\(\s*{_AMOUNT}\s*\)",
+}
 
 
 @dataclass(frozen=True)
@@ -127,8 +131,8 @@ def selection_of(selectors: Sequence[Mapping[str, Any]] | None) -> Selection:
 
 
 def _condition(term: str) -> Condition | None:
-    for kind, form in _FORMS:
-        found = form.fullmatch(term)
+    for kind, form in _FORMS.items():
+        found = re.fullmatch(form, term)
         if found:
             groups = found.groupdict()
             name = groups.get("name") or _value(groups.get("key") or "''")

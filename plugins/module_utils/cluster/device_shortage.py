@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Why the claims of a pod get no devices: what the scheduler means by ``cannot allocate all claims``. Pure.
 
-It names neither the claim nor the selector that no device meets, nor who has the devices that meet all of them. CEL that
-is not understood (device_selectors.py) is quoted, and never taken for the cause.
+It names neither the claim nor the selector that no device meets, nor who has the devices that meet all of them. CEL
+that is not understood (device_selectors.py) is quoted, and never taken for the cause.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .shortage import Shortage, place_of
 
 Object = Mapping[str, Any]
 
+_WAIT = "Wait for other jobs to finish, or delete one"
 _ANY = 32  # The most devices of a claim, which is what ``All`` may become.
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
@@ -155,6 +156,9 @@ def _shortage(
         least = f"the most that one node of {where} has is {most}" if wanted.count <= _ANY else f"{_ANY} is the most"
         fit = " that fit" if wanted.selection.conditions else ""
         return Shortage(f"it needs {wanted.text}{fit}, but {least}", "Lower resources.gpu", lasting=True)
+    if not devices.is_usage_known:
+        where = f"but no node of {where} has enough of them free"
+        return Shortage(f"it needs {wanted.text} on one node, {where}", _WAIT)
     free = [one for one in tolerated if wanted.admin or devices.is_free(one)]
     if max(_on(node, free) for node in nodes) >= wanted.count:
         return None
@@ -211,7 +215,7 @@ def _taken(
     state = f"{_of(busy, len(fitting))} of {where} are in use{overlap}"
     by_whom = f": {enumerated(listed, 'and')}" if listed else ""
     text = f"it needs {wanted.text} on one node, but {state}{by_whom}"
-    return Shortage(text, "Wait for other jobs to finish, delete one, or raise job.priority")
+    return Shortage(text, _WAIT)
 
 
 def _holder(claim: Claim, jobs: Mapping[str, str]) -> str:

@@ -100,6 +100,7 @@ class Inventory:
     updating: tuple[tuple[str, str], ...] = ()
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
     classes: Mapping[str, DeviceClass] | None = None  # None where they were not read
+    is_usage_known: bool = True  # False if only the claims of some namespaces could be read
 
     def is_free(self, device: Device) -> bool:
         """Whether no claim has it, nor too much of what it consists of."""
@@ -138,11 +139,11 @@ def inventory_of(
     found = {(claim.namespace, claim.name): claim for claim in map(_claim, claims)}
     taken: dict[DeviceId, list[Claim]] = defaultdict(list)
     for claim in found.values():
-        for device in claim.devices:
-            taken[device].append(claim)
-    for one in devices:
-        if one.id in taken:
-            for counter, amount in one.counters.items():
+        for device_id in claim.devices:
+            taken[device_id].append(claim)
+    for device in devices:
+        if device.id in taken:
+            for counter, amount in device.counters.items():
                 left[counter] = left.get(counter, Fraction(0)) - amount
     by_name = None if classes is None else {one.name: one for one in map(_class, classes)}
     return Inventory(tuple(devices), dict(taken), left, tuple(updating), found, by_name)
@@ -216,7 +217,7 @@ def _tolerates(toleration: Object, taint: Taint) -> bool:
         return False
     if toleration.get("key") and toleration["key"] != taint.key:
         return False
-    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == taint.value
+    return bool(toleration.get("operator") == "Exists" or (toleration.get("value") or "") == taint.value)
 
 
 # -- devices as accelerators -------------------------------------------------------------------------------------------
@@ -281,9 +282,7 @@ def _units(inventory: Inventory) -> Iterator[_Unit]:
         taken = inventory.taken.get(device.id, ())
         for name in {counter[:3] for counter in device.counters}:
             sets[name].append(device)
-        if resource and not device.counters:
-            yield _Unit(device.node, resource, taken)
-        elif resource and not is_whole and taken:
+        if (resource and not device.counters) or (resource and not is_whole and taken):
             yield _Unit(device.node, resource, taken)
     for members in sets.values():
         whole = [resource for device in members for resource, is_whole in [resource_of_device(device)] if is_whole]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, product
 from typing import Any, TypeVar
 
@@ -80,7 +81,24 @@ def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resourc
     for job in wanted if set(resources) & set(WORKLOADS) else ():
         if odd := odd_workload(client, job):
             raise UnreadableObject(odd)
+    if set(resources) >= set(OWNED):
+        claiming = [job for job, objects in found.items() if any(map(claim_templates_of, objects))]
+        for job, templates in read_claim_templates(client, claiming).items():
+            found[job] += templates
     return found
+
+
+def read_claim_templates(client: Client, jobs: Iterable[JobId]) -> ByJob:
+    """The ResourceClaimTemplates of jobs, which few jobs have: a list for each of their namespaces."""
+    jobs = list(jobs)
+    return read_jobs(client, jobs, (RESOURCE_CLAIM_TEMPLATE,)) if jobs else {}
+
+
+def claim_templates_of(workload: Object) -> list[str]:
+    """The names of the templates that the pods of a workload get their claims from."""
+    spec = ((workload.get("spec") or {}).get("template") or {}).get("spec") or {}
+    claims = spec.get("resourceClaims") or () if workload["kind"] in _WORKLOAD_KINDS else ()
+    return [one["resourceClaimTemplateName"] for one in claims if "resourceClaimTemplateName" in one]
 
 
 def odd_workload(client: Client, job: JobId) -> OddObject | None:
@@ -178,8 +196,9 @@ def reasons_of(
     uses: list[PodUse] | None = None
     if not all(pod["spec"].get("nodeName") for job in active for pod in pods.get(job, ())):
         nodes, uses = _read_nodes(client)
-    waiting = (pod for job in active for pod in pods.get(job, ()) if not pod["spec"].get("nodeName"))
-    devices = read_devices(client) if nodes is not None and any(map(claims_devices, waiting)) else None
+    waiting = [pod for job in active for pod in pods.get(job, ()) if not pod["spec"].get("nodeName")]
+    places = {pod["metadata"]["namespace"] for pod in waiting if claims_devices(pod)}
+    devices = read_devices(client, places) if nodes is not None and places else None
     names = {use.uid: f"job {use.job} in namespace {use.namespace}" for use in uses or () if use.job}
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
     preemptions = _preemptions(client, active, pods, uses)
@@ -198,13 +217,20 @@ def reasons_of(
     return {job: reason for job, reason in found.items() if reason}
 
 
-def read_devices(client: Client) -> Inventory | None:
-    """All devices, claims and classes: three lists; None where the server has none, or the account may not read them."""
+def read_devices(client: Client, namespaces: Iterable[str]) -> Inventory | None:
+    """All devices, claims and classes: three lists; None where the server has none or the account may not read them.
+
+    Of an account that may not read all claims, those of the given namespaces.
+    """
     slices = _devices_or_none(client, RESOURCE_SLICE)
-    claims = _devices_or_none(client, RESOURCE_CLAIM) if slices is not None else None
-    if slices is None or claims is None:
+    if slices is None:
         return None
-    return inventory_of(slices, claims, _devices_or_none(client, DEVICE_CLASS))
+    claims = _devices_or_none(client, RESOURCE_CLAIM)
+    is_usage_known = claims is not None
+    if claims is None:
+        claims = [one for name in set(namespaces) for one in _devices_or_none(client, RESOURCE_CLAIM, name) or ()]
+    found = inventory_of(slices, claims, _devices_or_none(client, DEVICE_CLASS))
+    return replace(found, is_usage_known=is_usage_known)
 
 
 def read_taken_devices(client: Client) -> Inventory | None:
@@ -214,10 +240,10 @@ def read_taken_devices(client: Client) -> Inventory | None:
     return None if slices is None or claims is None else inventory_of(slices, claims)
 
 
-def _devices_or_none(client: Client, resource: Resource) -> list[dict[str, Any]] | None:
+def _devices_or_none(client: Client, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]] | None:
     """Servers before 1.34 do not know the version."""
     try:
-        return client.list_objects(resource)
+        return client.list_objects(resource, namespace)
     except ApiError as error:
         if error.is_forbidden or error.status == 404:
             return None

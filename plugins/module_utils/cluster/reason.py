@@ -379,7 +379,7 @@ def _unscheduled(workload: Object, pod: Object, events: Sequence[Object], around
 
 
 def _unclaimed(workload: Object, pod: Object, events: Sequence[Object]) -> PendingReason | None:
-    """The scheduler says nothing of a pod whose claims are not there: the controller that makes them does, in events."""
+    """The scheduler says nothing of a pod without its claims; the controller that makes them does, in events."""
     spec, name = pod["spec"], pod["metadata"]["name"]
     made = {one["name"] for one in pod.get("status", {}).get("resourceClaimStatuses") or ()}
     missing = [one for one in spec.get("resourceClaims") or () if one["name"] not in made]

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..accelerators import whole_devices
-from ..cluster.nodes import counted_requests
+from ..cluster.nodes import devices_of
+from ..cluster.read import claim_templates_of
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
@@ -85,6 +86,7 @@ class LiveJob:
         needed = [("ConfigMap", config_map["name"]) for config_map in volumes if config_map]
         if pod.get("subdomain"):
             needed.insert(0, ("Service", pod["subdomain"]))
+        needed += [("ResourceClaimTemplate", name) for name in claim_templates_of(self.workload)]
         found = {(obj["kind"], obj["metadata"]["name"]) for obj in self.dependents}
         return tuple(f"{kind} {name}" for kind, name in needed if (kind, name) not in found)
 
@@ -213,6 +215,4 @@ def _default_replicas(job: LiveJob) -> int:
 
 def _held_gpus(pods: Iterable[Mapping[str, Any]]) -> int:
     """GPUs held by pods: none by a pod that has no node yet or has finished."""
-    return sum(
-        whole_devices(counted_requests(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod)
-    )
+    return sum(whole_devices(devices_of(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod))

@@ -141,9 +141,9 @@ class Feasibility:
 
     def _devices_for(self, pods: Sequence[Object]) -> Inventory | None:
         """All devices and claims, if the scheduler has found none for a pod."""
-        if not any(refused_condition(pod) and claims_devices(pod) for pod in pods):
-            return None
-        return self._cached("devices", partial(read_devices, self._client))
+        places = {pod["metadata"]["namespace"] for pod in pods if refused_condition(pod) and claims_devices(pod)}
+        read = partial(read_devices, self._client, places)
+        return self._cached(("devices", *places), read) if places else None
 
     def _lost_nodes(self, pods: Sequence[Object]) -> list[Node]:
         """The nodes that pods seem to have been lost with."""

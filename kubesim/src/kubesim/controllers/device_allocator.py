@@ -268,10 +268,11 @@ class Allocation:
 
     def _config(self, claim_index: int) -> list[Object]:
         """The configuration of each class, once, and that of the claim for what was taken."""
-        claim, chosen = self._claims[claim_index], {}
-        for request, wanted in zip(_requests(claim), self._requests[claim_index], strict=True):
-            names = [one.wanted.name for one in self._taken[claim_index]]
-            chosen[request["name"]] = next((one for one in wanted if one.name in names), wanted[0])
+        claim = self._claims[claim_index]
+        chosen: dict[str, Wanted] = {}
+        taken = {one.wanted.name for one in self._taken[claim_index]}
+        for request, alternatives in zip(_requests(claim), self._requests[claim_index], strict=True):
+            chosen[request["name"]] = next((one for one in alternatives if one.name in taken), alternatives[0])
         found: list[Object] = []
         by_class: dict[str, list[str]] = {}
         for wanted in chosen.values():
@@ -280,9 +281,11 @@ class Allocation:
             for one in self.classes[name]["spec"].get("config") or ():
                 found.append({"source": "FromClass", "requests": requests, **one})
         for one in claim["spec"]["devices"].get("config") or ():
-            for name, wanted in chosen.items() if one.get("requests") else [("", None)]:
-                if wanted is None or {name, wanted.name} & set(one["requests"]):
-                    found.append({"source": "FromClaim", **one})
+            for_all = not one.get("requests")
+            concerned = [
+                name for name, wanted in chosen.items() if {name, wanted.name} & set(one.get("requests") or ())
+            ]
+            found += [{"source": "FromClaim", **one}] * (1 if for_all else len(concerned))
         return found
 
     def _node_selector(self, taken: list[Taken]) -> Object:

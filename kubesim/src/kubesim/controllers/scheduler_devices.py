@@ -70,7 +70,9 @@ class DevicePlan:
         here = sorted(name for name in self.delegated if not node.allocatable.get(name))
         if not here or self.names is None:
             return None
-        spec, mappings, wanted = self.pod["spec"], [], []
+        spec = self.pod["spec"]
+        mappings: list[Object] = []
+        wanted: list[Object] = []
         containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
         for name in here:
             for index, container in enumerate(containers):
@@ -93,7 +95,7 @@ class DevicePlan:
                 "annotations": {EXTENDED_CLAIM: "true"},
                 "ownerReferences": [pod_reference(self.pod)],
             },
-            "spec": {"devices": {"requests": sorted(wanted, key=lambda one: one["name"])}},
+            "spec": {"devices": {"requests": sorted(wanted, key=lambda one: str(one["name"]))}},
         }
         return claim, mappings
 
