@@ -65,6 +65,12 @@ class DeviceResource:
         """
         return f"requests.{self.resource}"
 
+    @property
+    def limit_name(self) -> str:
+        """Its name among the ``accelerators`` of a quota: ``ascend``, ``nvidia/1g.10gb``, ``nvidia/share``."""
+        part = {DEVICES: "", PARTITIONS: self.partition, MEMORY: "share"}.get(self.kind, self.resource)
+        return f"{self.profile}/{part}" if part else self.profile
+
     def text(self, amount: int) -> str:
         """``1 GPU``, ``4 GPUs``, ``5Gi of shared GPU memory``."""
         if self.kind == MEMORY:
@@ -153,6 +159,12 @@ class Profile:
     def counts(self) -> tuple[int, ...]:
         """How many devices a pod can have; any number if empty."""
         return tuple(self.data.get("counts", ()))
+
+    @property
+    def product_label(self) -> str | None:
+        """The label of nodes with the type of the devices."""
+        label: str | None = self.part("labels").get("product")
+        return label
 
     def part(self, name: str) -> Mapping[str, Any]:
         """A block of the profile; empty if it has none: labels, pod, library, metrics, images."""
@@ -262,10 +274,9 @@ class Catalog:
             for row in profile.resources():
                 self._rows.setdefault(row.resource, row)
             for backend in profile.backends.values():
+                devices = {backend.devices.resource} if backend.devices else set()
                 for part in filter(None, (backend.memory, backend.cores)):
-                    self._devices.setdefault(part.resource, set()).update(
-                        [backend.devices.resource] if backend.devices else []
-                    )
+                    self._devices.setdefault(part.resource, set()).update(devices)
 
     def with_profiles(self, profiles: Mapping[str, Mapping[str, Any]]) -> Catalog:
         """The catalog with further profiles; one of a name that is known changes what it says of it, no more."""
@@ -287,6 +298,21 @@ class Catalog:
         found = [(row, amount) for resource, amount in amounts.items() if (row := self.row(resource))]
         shared = set().union(*(self._devices.get(row.resource, ()) for row, amount in found if amount))
         return [(_as_requested(row, row.resource in shared), amount) for row, amount in found]
+
+    def limited(self, name: str) -> DeviceResource:
+        """What a quota limits under a name of ``limit_name``. Raises UnfitHardware."""
+        accelerator, _slash, part = name.partition("/")
+        profile = self.profiles.get(accelerator)
+        if profile is None:
+            known = ", ".join(sorted(self.profiles))
+            raise UnfitHardware(f"accelerators.{name}", f"unknown accelerator: {accelerator}", f"Known are {known}")
+        if part == "share":
+            row = next((backend.memory for backend in profile.backends.values()), None)
+        else:
+            row = profile.partition(part) if part else profile.device
+        if row is None:
+            raise UnfitHardware(f"accelerators.{name}", f"{profile.noun} have no such part: {part}", "Correct it")
+        return row
 
     def taints(self) -> frozenset[str]:
         """The keys of the taints of all profiles."""
@@ -585,7 +611,7 @@ def _type_labels(resources: Any, profile: Profile, pool: PoolHardware) -> dict[s
     if wanted is None:
         return {}
     meant = pool.type_of(wanted)
-    product = profile.part("labels").get("product")
+    product = profile.product_label
     if product and meant not in pool.types and meant.lower() != wanted.lower():
         return {product: meant}
     return {GPU_TYPE: meant}

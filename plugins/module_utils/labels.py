@@ -41,10 +41,9 @@ POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
 NAMESPACE = f"{PREFIX}namespace"
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
-# The type of a node's GPUs: what users set, what a pool sets as well, what NVIDIA's feature discovery finds.
+# The type of a node's GPUs: what users set, what a pool sets as well.
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
-GPU_PRODUCT = "nvidia.com/gpu.product"
 # An annotation of pods: the accelerators that they claim, as the resources they would be (nvidia.com/gpu=2).
 CLAIMED_DEVICES = f"{PREFIX}claimed-devices"
 BUILT_BY = f"{PREFIX}built-by"  # an annotation of workloads: the version that built the pods; 1.0 wrote none

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
+from .cluster.declared import read_declared
 from .cluster.nodes import node_row, slim_node, with_use
-from .cluster.read import read_uses
+from .cluster.read import read_uses, with_devices
 from .jobs.job_info import JobInfoOptions, NamespacesNeeded, names_not_found, read_jobs_info
 from .jobs.job_rows import age
 from .jobs.select import JOB_KINDS
@@ -114,14 +115,16 @@ def _quotas(task: Task[JobInfoOptions]) -> list[Row]:
 def _nodes_and_pools(task: Task[StatusOptions], unreadable: dict[str, str]) -> tuple[list[Row], list[Row]]:
     """Their rows; without pods, their usage is not known, and without declarations, pools without nodes are missing."""
     client = task.client()
+    declared = read_declared(client, task.warn, again=True)
     uses = _if_readable(unreadable, "usage", lambda: read_uses(client))
     nodes = _if_readable(unreadable, "nodes", lambda: client.list_slim(NODE, slim_node))
     if nodes is None:
         return [], []
-    nodes = sorted(nodes if uses is None else with_use(nodes, uses), key=lambda node: node.name)
-    pools = _if_readable(unreadable, "pools", lambda: read_pool_rows(task, nodes, uses))
+    nodes, uses = with_devices(client, nodes if uses is None else with_use(nodes, uses), uses, declared)
+    nodes = sorted(nodes, key=lambda node: node.name)
+    pools = _if_readable(unreadable, "pools", lambda: read_pool_rows(task, declared, nodes, uses))
     if pools is None:
-        pools = [{**row, "problem": None} for row in pool_rows({}, nodes, uses)]
+        pools = [{**row, "hardware": {}, "problem": None} for row in pool_rows({}, nodes, uses)]
     return [node_row(node) for node in nodes], pools
 
 

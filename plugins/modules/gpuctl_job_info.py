@@ -163,6 +163,33 @@ results:
     gpu_share:
       description: Requested memory of a shared GPU, if the job uses one.
       type: str
+    accelerators:
+      description:
+        - What each pod requests of accelerators. RV(results[].gpu) is the number of whole devices.
+      type: list
+      elements: dict
+      version_added: 1.1.0
+      contains:
+        accelerator:
+          description: Name of the accelerator's profile.
+          type: str
+        resource:
+          description: Extended resource.
+          type: str
+        counts:
+          description:
+            - What its amounts are. V(devices), V(partitions), V(shares), V(memory) and V(cores) of shared devices, or V(broken) while
+              the configuration of the node's devices is invalid.
+          type: str
+        partition:
+          description: Name of the partition. V(none) for others.
+          type: str
+        unit:
+          description: Unit of memory, such as V(Gi). V(none) for others; cores are in percent of a device.
+          type: str
+        amount:
+          description: Amount that each pod requests.
+          type: int
     cpu:
       description: CPU request of each pod.
       type: str

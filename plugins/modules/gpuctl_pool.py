@@ -16,6 +16,8 @@ description:
     nodes of this pool. Other jobs run only on nodes without a pool. A node belongs to at most one pool.
   - The label C(runwhere.ai/pool) defines the pool of a node. If a GPU type is declared, the node also gets the labels
     C(runwhere.ai/gpu-type) and C(runwhere.ai/gpuType). The module patches only these labels of a node.
+  - A pool also declares the hardware of its nodes, which jobs of the pool are built for. A change of it changes the next objects of
+    these jobs, and restarts them when they are applied again.
   - The ConfigMap C(pool-<name>) stores the declaration of a pool. Its namespace C(gpuctl-system) is created if it does not
     exist.
   - A task that changes something also creates the PriorityClasses of jobs if they are missing and the account may.
@@ -56,6 +58,40 @@ options:
         has set.
       - Requires O(name).
     type: raw
+  accelerator:
+    description:
+      - Accelerator of the nodes, by the name of its profile, such as V(nvidia), V(amd) or V(ascend). Jobs of the pool get it
+        unless they name one. Without it, V(nvidia).
+      - If this or one of the following options is unset, what the pool declares is kept. An empty value removes it.
+      - Requires O(name).
+    type: str
+    version_added: 1.1.0
+  share_backend:
+    description:
+      - How the nodes share their accelerators, by its name in the profile, such as V(aliyun), V(hami) or V(volcano). It decides
+        what C(resources.gpu-share) becomes. Without it, the first of the profile.
+      - Requires O(name).
+    type: str
+    version_added: 1.1.0
+  type_aliases:
+    description:
+      - Other names of GPU types, for C(resources.gpu-type). The value is a type of the pool's nodes, or what the label of the
+        vendor says, such as C(nvidia.com/gpu.product).
+      - Requires O(name).
+    type: dict
+    version_added: 1.1.0
+  rdma_resource:
+    description:
+      - Extended resource of the nodes' RDMA devices, for jobs with C(resources.interconnect=rdma).
+      - Requires O(name).
+    type: str
+    version_added: 1.1.0
+  topology:
+    description:
+      - Levels of the network, the widest first, with the labels of nodes that name their place in each.
+      - Requires O(name).
+    type: dict
+    version_added: 1.1.0
   remove_nodes:
     description:
       - Nodes to remove from the pool. Nodes of other pools are ignored.
@@ -109,6 +145,15 @@ EXAMPLES = r"""
       gpu-node-1: {gpu-type: A100-100G}
       gpu-node-2: {gpu-type: A100-100G}
 
+- name: Declare nodes with Ascend NPUs, and a name for their type
+  runwhere.gpuctl.gpuctl_pool:
+    name: npu-pool
+    nodes: [npu-node-1, npu-node-2]
+    accelerator: ascend
+    type_aliases: {910B: 910B3}
+    rdma_resource: rdma/hca_shared_devices_a
+    topology: {block: example.com/block, rack: example.com/rack}
+
 - name: Add two nodes to a pool
   runwhere.gpuctl.gpuctl_pool:
     name: training-pool
@@ -158,6 +203,13 @@ results:
       description: Declared GPU type of each node. V(none) if the pool declares none.
       type: dict
       sample: {"gpu-node-1": "A100-100G", "gpu-node-2": "A100-100G"}
+    hardware:
+      description:
+        - What the pool declares of its hardware, by the options O(accelerator), O(share_backend), O(type_aliases),
+          O(rdma_resource) and O(topology). Empty if it declares nothing.
+      type: dict
+      sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
+      version_added: 1.1.0
     added:
       description: Nodes that were added to the pool.
       type: list

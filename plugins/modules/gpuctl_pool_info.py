@@ -83,6 +83,44 @@ results:
       description: Number of GPUs of each type.
       type: dict
       sample: {A100-100G: 16}
+    accelerators:
+      description:
+        - Accelerators of the nodes, apart from each other. RV(results[].gpu_total) is the sum of the whole devices.
+      type: list
+      elements: dict
+      version_added: 1.1.0
+      contains:
+        accelerator:
+          description: Name of the accelerator's profile.
+          type: str
+        resource:
+          description: Extended resource.
+          type: str
+        counts:
+          description:
+            - What its amounts are. V(devices), V(partitions), V(shares), V(memory) and V(cores) of shared devices, or V(broken) while
+              the configuration of the node's devices is invalid.
+          type: str
+        partition:
+          description: Name of the partition. V(none) for others.
+          type: str
+        unit:
+          description: Unit of memory, such as V(Gi). V(none) for others; cores are in percent of a device.
+          type: str
+        total:
+          description: Amount of the nodes. V(none) for what no node lists.
+          type: int
+        used:
+          description: Amount that pods request. V(none) if the account may not list pods.
+          type: int
+        free:
+          description: Amount available to new pods. V(none) if it is not known.
+          type: int
+    hardware:
+      description: What the pool declares of its hardware, by the options of M(runwhere.gpuctl.gpuctl_pool).
+      type: dict
+      sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
+      version_added: 1.1.0
     node_count:
       description: Number of nodes.
       type: int

@@ -189,6 +189,18 @@ results:
       description: Usage and limit of shared GPU memory in GiB, as integers.
       type: dict
       contains: *use
+    gpu_memory:
+      description: Usage and limit of the memory of GPUs that HAMi or Volcano share, as quantities.
+      type: dict
+      contains: *use
+      version_added: 1.1.0
+    accelerators:
+      description:
+        - Usage and limit of each other accelerator that is limited, by its name, such as V(ascend), V(nvidia/1g.10gb) for partitions, or
+          V(ascend/share) for memory of shared ones. V(none) if none is limited.
+      type: dict
+      sample: {"ascend": {"used": 4, "hard": 16, "percent": 25.0}}
+      version_added: 1.1.0
     pods:
       description: Usage and limit of the number of pods, as integers.
       type: dict
@@ -204,7 +216,7 @@ results:
       elements: dict
       contains:
         resource:
-          description: V(cpu), V(memory), V(gpu), V(gpu_share) or V(pods).
+          description: V(cpu), V(memory), V(gpu), V(gpu_share), V(gpu_memory), V(pods), or V(accelerators.) with a name.
           type: str
         used:
           description: Usage.

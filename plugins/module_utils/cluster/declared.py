@@ -15,7 +15,7 @@ from typing import Any
 
 from ..accelerators import Catalog, PoolHardware, ProfileError, catalog, use_catalog
 from ..kube.client import Client
-from ..kube.errors import if_allowed
+from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..labels import (
     ACCELERATORS_CONFIG_MAP,
@@ -150,12 +150,16 @@ def _hardware_problem(pool: str) -> str:
 
 @dataclass(frozen=True)
 class Declared:
-    """What administrators declare. ``known`` is False if the account may not read it."""
+    """What administrators declare. ``refusal`` is the server's if the account may not read it."""
 
     pools: Mapping[str, Declaration] = field(default_factory=dict)
     profiles: Catalog = field(default_factory=catalog)
     problems: tuple[str, ...] = ()
-    known: bool = True
+    refusal: ApiError | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.refusal is None
 
     def hardware(self, pool: str) -> PoolHardware:
         """What a pool declares of its hardware, with the GPU types of its nodes."""
@@ -178,24 +182,39 @@ def declared_in(config_maps: Iterable[Mapping[str, Any]]) -> Declared:
                 try:
                     profiles = profiles.with_profiles(load_profiles([(key, text)]))
                 except ManifestErrors as problem:
-                    problems.append(f"{_WHERE}, {problem.errors[0]} The accelerator is left out.")
+                    error = replace(problem.errors[0], snippet=())  # A warning is one line.
+                    problems.append(f"{_WHERE}, {error} The accelerator is left out.")
                 except ProfileError as problem:
                     text = f"accelerator {problem.name}: {problem}. Correct it. It is left out."
                     problems.append(f"{_WHERE}, {key}: {text}")
     return Declared(declarations_in(config_maps), profiles, tuple(problems))
 
 
-def read_declared(client: Client, warn: Callable[[str], None]) -> Declared:
-    """What administrators declare, for the task to go on with. One list of requests for each connection.
+def read_declared(client: Client, warn: Callable[[str], None], *, again: bool = False) -> Declared:
+    """What administrators declare, for the task to go on with. One list of requests for each connection, or ``again``.
 
     Without permission to read it, the task goes on with the built-in profiles.
     """
-    found = client.remembered.get(ACCELERATORS_CONFIG_MAP)
+    found: Declared | None = None if again else client.remembered.get(ACCELERATORS_CONFIG_MAP)
     if found is None:
-        config_maps = if_allowed(lambda: client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE), None)
-        found = Declared(known=False) if config_maps is None else declared_in(config_maps)
-        client.remembered[ACCELERATORS_CONFIG_MAP] = found
+        found = client.remembered[ACCELERATORS_CONFIG_MAP] = _read(client)
         for problem in found.problems:
             warn(problem)
     use_catalog(found.profiles)
     return found
+
+
+def _read(client: Client) -> Declared:
+    try:
+        return declared_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE))
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        return Declared(refusal=error)
+
+
+def know_accelerators(client: Client, warn: Callable[[str], None], resources: Iterable[str]) -> None:
+    """Let the task know the accelerators of administrators, if one of the extended resources is no built-in one."""
+    known = catalog()
+    if any("/" in resource and known.row(resource) is None for resource in resources):
+        read_declared(client, warn)

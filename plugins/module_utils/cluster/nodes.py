@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ..accelerators import DeviceResource, catalog, whole_devices
+from ..accelerators import DEFAULT_ACCELERATOR, DeviceResource, catalog, whole_devices
 from ..labels import (
     CLAIMED_DEVICES,
     DEFAULT_POOL,
-    GPU_PRODUCT,
     GPU_TYPE,
     GPU_TYPE_INTERNAL,
     JOB_TYPE,
@@ -38,7 +37,8 @@ class PodUse(NamedTuple):
     node: str | None
     requests: Amounts  # of accelerators, CPU and memory
     uid: str = ""
-    counts_claims: bool = False  # whether the devices that it claims are among its requests
+    claims: bool = False  # whether it claims devices
+    counts_claims: bool = False  # whether these are among its requests
 
     @property
     def gpu(self) -> int:
@@ -75,6 +75,7 @@ class Node:
     not_ready_message: str = ""
     counted_as: Mapping[str, str] = field(default_factory=dict)  # profile -> what its devices are, if not whole
     used: Amounts = field(default_factory=dict)
+    is_usage_known: bool = False  # ``with_use`` adds it, which needs the permission to list all pods
 
     @property
     def pool(self) -> str:
@@ -83,10 +84,23 @@ class Node:
 
     @property
     def gpu_type(self) -> str | None:
-        """The type that a user set, else the pool's, else the one that NVIDIA's feature discovery found."""
-        return next(
-            (self.labels[key] for key in (GPU_TYPE, GPU_TYPE_INTERNAL, GPU_PRODUCT) if self.labels.get(key)), None
-        )
+        """The type that a user set, else the pool's, else the one that the vendor's software found."""
+        return next((self.labels[key] for key in (GPU_TYPE, GPU_TYPE_INTERNAL) if self.labels.get(key)), self.product)
+
+    @property
+    def product(self) -> str | None:
+        """What a vendor's label says that the devices are."""
+        return next((self.labels[key] for key in self._product_labels() if self.labels.get(key)), None)
+
+    def _product_labels(self) -> Iterable[str]:
+        known = catalog()
+        default = known.profiles[DEFAULT_ACCELERATOR].product_label
+        yield from filter(None, [default])
+        # Some vendors name a product by a label that any node may have, so they only count where the device is.
+        for resource in self.allocatable:
+            row = known.row(resource)
+            if row and (label := known.profiles[row.profile].product_label):
+                yield label
 
     @property
     def has_gpus(self) -> bool:
@@ -98,18 +112,11 @@ class Node:
         """The accelerators that the node lists or its pods request, whole or in parts."""
         known = catalog()
         found = (known.row(resource) for resource in {**self.allocatable, **self.used})
-        return [
-            replace(row, kind=self.counted_as[row.profile])
-            if row.is_whole_device and row.profile in self.counted_as
-            else row
-            for row in found
-            if row
-        ]
+        return [self._counted(row) for row in found if row]
 
-    @property
-    def is_usage_known(self) -> bool:
-        """``with_use`` adds it, which needs the permission to list all pods."""
-        return bool(self.used)
+    def _counted(self, row: DeviceResource) -> DeviceResource:
+        kind = self.counted_as.get(row.profile) if row.is_whole_device else None
+        return replace(row, kind=kind) if kind else row
 
     @property
     def gpu_total(self) -> int:
@@ -140,6 +147,7 @@ def slim_pod(pod: Mapping[str, Any]) -> PodUse:
         pod["spec"].get("nodeName"),
         devices_of(pod),
         pod["metadata"].get("uid", ""),
+        bool(pod["spec"].get("resourceClaims") or "extendedResourceClaimStatus" in pod.get("status", {})),
         CLAIMED_DEVICES in (pod["metadata"].get("annotations") or {}),
     )
 
@@ -237,7 +245,41 @@ def with_use(nodes: Iterable[Node], uses: Iterable[PodUse]) -> list[Node]:
             sums = taken[use.node]
             for resource, amount in use.requests.items():
                 sums[resource] = sums.get(resource, 0) + amount
-    return [replace(node, used=taken.get(node.name, {})) for node in nodes]
+    return [replace(node, used=taken.get(node.name, {}), is_usage_known=True) for node in nodes]
+
+
+def accelerator_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    """What nodes have of each accelerator, apart: devices, partitions, shares, memory and cores in their own units.
+
+    ``total`` and ``free`` are None for what no node lists, because a scheduler counts it itself; ``used`` and ``free``
+    without the pods.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    nodes = list(nodes)
+    for node in nodes:
+        for row in node.devices:
+            sums = found.setdefault((row.resource, row.kind), _blank_row(row))
+            sums["used"] += node.used.get(row.resource, 0)
+            if row.resource in node.allocatable:
+                sums["total"] = (sums["total"] or 0) + node.allocatable[row.resource]
+                sums["free"] = (sums["free"] or 0) + node.free(row.resource)
+    rows = sorted(found.values(), key=lambda row: (row["accelerator"], row["resource"], row["counts"]))
+    unknown = {} if all(node.is_usage_known for node in nodes) else {"used": None, "free": None}
+    return [{**row, **unknown} for row in rows]
+
+
+def _blank_row(row: DeviceResource) -> dict[str, Any]:
+    none = 0 if row.listed else None
+    return {
+        "accelerator": row.profile,
+        "resource": row.resource,
+        "counts": row.kind,
+        "partition": row.partition or None,
+        "unit": row.unit or None,
+        "total": none,
+        "used": 0,
+        "free": none,
+    }
 
 
 def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:
@@ -256,6 +298,7 @@ def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, A
         "gpu_used": node.gpu_used if known else None,
         "gpu_free": node.gpu_free if known else None,
         "gpu_type": node.gpu_type,
+        "accelerators": accelerator_rows([node]),
         "bound_pools": [node.pool],
         "cpu": cores(node.allocatable.get("cpu", 0)),
         "cpu_used": cores(node.used.get("cpu", 0)) if known else None,

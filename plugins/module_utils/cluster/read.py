@@ -33,8 +33,9 @@ from ..kube.resources import (
 )
 from ..kube.shapes import OddObject, UnreadableObject
 from ..labels import APP, MANAGED, job_name_of, pod_security_of
+from .declared import Declared
 from .device_shortage import claims_devices
-from .devices import Inventory, inventory_of
+from .devices import Inventory, count_devices, inventory_of
 from .endpoints import SecretKey
 from .node_loss import nodes_in_doubt
 from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
@@ -152,11 +153,23 @@ def selector_of(names: set[str]) -> str:
 
 
 def read_nodes_with_usage(
-    client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node
+    client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node, *, declared: Declared
 ) -> tuple[list[Node], list[PodUse]]:
-    """All nodes with their usage, and all unfinished pods: two lists, in pages."""
+    """All nodes with their usage, and all unfinished pods: two lists, in pages, and those of ``with_devices``."""
     uses = read_uses(client)
-    return with_use(client.list_slim(NODE, slim), uses), uses
+    nodes, found = with_devices(client, with_use(client.list_slim(NODE, slim), uses), uses, declared)
+    return nodes, found or []
+
+
+def with_devices(
+    client: Client, nodes: list[Node], uses: list[PodUse] | None, declared: Declared
+) -> tuple[list[Node], list[PodUse] | None]:
+    """The same with the devices that are claimed: two lists, where a pool declares some or a pod claims some."""
+    by_pools = any(pool.hardware.device_class for pool in declared.pools.values())
+    if not by_pools and not any(use.claims for use in uses or ()):
+        return nodes, uses
+    inventory = read_taken_devices(client)
+    return count_devices(nodes, uses, inventory) if inventory else (nodes, uses)
 
 
 def read_uses(client: Client) -> list[PodUse]:

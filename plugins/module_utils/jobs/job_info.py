@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from ..cluster.autoscaler import autoscaler_problem
+from ..cluster.declared import know_accelerators
 from ..cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
 from ..cluster.lookup import job_names, job_of_pod, namespaces_not_found, not_found, pool_not_found
 from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
@@ -101,6 +102,7 @@ def _read(task: InfoTask) -> dict[str, Any]:
     """
     now = datetime.now(timezone.utc)
     workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
+    know_accelerators(task.client(), task.warn, _requested(workloads.values()))
     tokens = _tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
     rows, pods = _pods(task, workloads, stuck, now)
@@ -144,6 +146,13 @@ def _workloads(task: InfoTask) -> Objects:
                 f"{error}. Or name the namespaces that you may read in the option namespaces."
             ) from None
         raise
+
+
+def _requested(workloads: Iterable[Object]) -> Iterator[str]:
+    """The resources that the pods of workloads request."""
+    for workload in workloads:
+        for container in workload["spec"]["template"]["spec"]["containers"]:
+            yield from (container.get("resources") or {}).get("requests") or ()
 
 
 def _odd(task: InfoTask, *resources: Resource) -> list[OddObject]:

@@ -40,6 +40,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     spec = workload["spec"]["template"]["spec"]
     container = main_container(spec["containers"])
     requests = (container.get("resources") or {}).get("requests") or {}
+    amounts = {name: amount_of(name, quantity) for name, quantity in requests.items() if "/" in name}
     return {
         "name": job_name_of(workload) or metadata["name"],
         "namespace": metadata["namespace"],
@@ -49,9 +50,10 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "pods_wanted": pods_wanted(workload),
         "pool": labels.get(POOL) or DEFAULT_POOL,
         "priority": labels.get(PRIORITY),
-        "gpu": whole_devices({name: amount_of(name, quantity) for name, quantity in requests.items() if "/" in name}),
-        "gpu_type": (spec.get("nodeSelector") or {}).get(GPU_TYPE),
-        "gpu_share": _share(requests),
+        "gpu": whole_devices(amounts),
+        "gpu_type": _gpu_type(spec.get("nodeSelector") or {}),
+        "gpu_share": _share(amounts),
+        "accelerators": _accelerators(amounts),
         "cpu": requests.get("cpu"),
         "memory": requests.get("memory"),
         "image": container.get("image"),
@@ -87,11 +89,31 @@ _ANY_POD: Mapping[str, Any] = {
 _ANY_WORKLOAD = {**_ANY_POD, "kind": "Job", "spec": {"template": {"spec": _ANY_POD["spec"]}}}
 
 
-def _share(requests: Mapping[str, Any]) -> str | None:
+def _gpu_type(selector: Mapping[str, str]) -> str | None:
+    """What the job wants: by our label, or by the vendor's for an alias of its pool."""
+    labels = (GPU_TYPE, *(profile.product_label for profile in catalog().profiles.values()))
+    return next((selector[label] for label in labels if label and label in selector), None)
+
+
+def _share(amounts: Mapping[str, int]) -> str | None:
     """The memory of a shared device, as in a manifest."""
-    rows = ((catalog().row(name), quantity) for name, quantity in requests.items() if "/" in name)
-    found = (row.quantity(amount_of(row.resource, quantity)) for row, quantity in rows if row and row.kind == MEMORY)
+    found = (row.quantity(amount) for row, amount in catalog().rows_in(amounts) if row.kind == MEMORY)
     return next(found, None)
+
+
+def _accelerators(amounts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What each pod requests of accelerators, with the same keys as the rows of nodes."""
+    return [
+        {
+            "accelerator": row.profile,
+            "resource": row.resource,
+            "counts": row.kind,
+            "partition": row.partition or None,
+            "unit": row.unit or None,
+            "amount": amount,
+        }
+        for row, amount in catalog().rows_in(amounts)
+    ]
 
 
 def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
+from ..accelerators import DEFAULT_ACCELERATOR
 from ..labels import DEFAULT_POOL, RESERVED_POOLS
 from ..redaction import redact_arguments
 from . import rules
@@ -595,7 +596,34 @@ class Limits(Block):
         description="Memory of shared GPUs in whole GiB.",
         examples=["40Gi"],
     )
+    gpu_memory: rules.AmountLimit | None = Field(
+        default=None,
+        serialization_alias="gpu-memory",
+        description="Memory of GPUs that HAMi or Volcano share.",
+        examples=["80Gi"],
+    )
+    accelerators: dict[rules.LimitedAccelerator, rules.AmountLimit] = Field(
+        default_factory=dict,
+        description="Numbers of other accelerators, of their partitions (name/partition), and memory of shared ones "
+        "(name/share).",
+        examples=[{"ascend": 16, "nvidia/1g.10gb": 7, "ascend/share": "64Gi"}],
+    )
+    device_classes: dict[rules.DnsSubdomain, rules.Count] = Field(
+        default_factory=dict,
+        description="Numbers of devices that are claimed, by DeviceClass.",
+        examples=[{"gpu.nvidia.com": 8}],
+    )
     pods: rules.Count | None = Field(default=None, description="Number of pods.", examples=[20])
+
+    @model_validator(mode="after")
+    def _each_limit_once(self) -> Limits:
+        for name, amount in self.accelerators.items():
+            if name == DEFAULT_ACCELERATOR and self.gpu is not None:
+                raise rules.section_error("gpu limits the same", "Keep one of them", "accelerators", name)
+            if not name.endswith("/share") and not rules.is_whole_number(amount):
+                problem = f"not a whole number: {amount}"
+                raise rules.section_error(problem, "Use a number of devices, such as 4", "accelerators", name)
+        return self
 
 
 class Quota(VersionedManifest):

@@ -166,6 +166,10 @@ _CPU_DIVISORS = ("1m", "1")
 _BYTE_DIVISORS = ("1", *(f"1{unit}{power}" for power in ("", "i") for unit in (*("k" if not power else "K"), *"MGTPE")))
 
 
+def is_whole_number(amount: str) -> bool:
+    return quantity.parse(amount).value.denominator == 1
+
+
 def check_object_size(texts: Sequence[str], volumes: int) -> None:
     """Raises the error of a job whose texts and volumes do not fit into an object, with room for its other fields."""
     others = volumes * _VOLUME_BYTES
@@ -423,6 +427,10 @@ Pattern = Annotated[
 _PARTITION = r"[A-Za-z0-9](?:[-A-Za-z0-9_.+]*[A-Za-z0-9])?"
 _PARTITION_WORDS = "letters, digits, '.', '-', '_' and '+'"
 PartitionName = Annotated[str, text_rule(_PARTITION, LABEL_LENGTH, "partition", _PARTITION_WORDS, "1g.10gb")]
+_LIMITED_WORDS = "'name', 'name/partition' or 'name/share'"
+LimitedAccelerator = Annotated[
+    str, text_rule(rf"{DNS_LABEL}(?:/{_PARTITION})?", 127, "name of an accelerator", _LIMITED_WORDS, "ascend")
+]
 _FRAMEWORK_WORDS = "lower case letters, digits and '-'"
 Framework = Annotated[str, text_rule(DNS_LABEL, LABEL_LENGTH, "framework", _FRAMEWORK_WORDS, "pytorch")]
 MemoryUnit = Annotated[str, text_rule(r"[1-9]?[0-9]*[KMGT]i?", 20, "unit", "'Mi', 'Gi' or '256Mi'", "Mi")]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.declared import read_declared
 from ..cluster.lookup import not_found, pool_not_found
 from ..cluster.nodes import Node, node_row, slim_node
 from ..cluster.read import read_nodes_with_usage
@@ -67,7 +68,9 @@ def _odd_row(odd: OddObject) -> dict[str, Any]:
 
 def select_nodes(task: Task[NodeInfoOptions], slim: Callable[[dict[str, Any]], Node]) -> list[Node]:
     """The nodes that the options select, by name. Warns of what they name and the cluster does not have."""
-    nodes = read_nodes_with_usage(task.client(), slim)[0]
+    client = task.client()
+    declared = read_declared(client, task.warn, again=True)
+    nodes = read_nodes_with_usage(client, slim, declared=declared)[0]
     for problem in _names_not_found(task, nodes):
         task.warn(problem)
     return sorted(filter(task.options.selects, nodes), key=lambda node: node.name)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.declared import declarations_in
+from ..cluster.declared import Declared, hardware_fields, read_declared
 from ..cluster.lookup import not_found
-from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse
+from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse, accelerator_rows
 from ..cluster.read import read_nodes_with_usage
 from ..kube.resources import CONFIG_MAP
-from ..labels import DEFAULT_POOL, MANAGED, POOL, SYSTEM_NAMESPACE, pool_config_map_name
+from ..labels import DEFAULT_POOL, pool_config_map_name
 from ..options import Options, option
 from ..task import ModuleSpec, Task
 
@@ -26,7 +26,9 @@ class PoolInfoOptions(Options):
 def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
     """Sends three lists of requests: nodes, unfinished pods, and the pools' declarations."""
     name = task.options.name
-    rows = read_pool_rows(task, *read_nodes_with_usage(task.client()))
+    client = task.client()
+    declared = read_declared(client, task.warn, again=True)
+    rows = read_pool_rows(task, declared, *read_nodes_with_usage(client, declared=declared))
     found = [row for row in rows if not name or row["name"] == name]
     if name and not found:
         task.warn(not_found("pool", name, [row["name"] for row in rows]))
@@ -36,14 +38,20 @@ def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(PoolInfoOptions, run)
 
 
-def read_pool_rows(task: Task[Any], nodes: Iterable[Node], uses: Iterable[PodUse] | None) -> list[dict[str, Any]]:
-    """A row for each pool, with what is wrong with its declaration. Sends one list request for the declarations."""
-    declared = declarations_in(task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}"))
-    problems = {pool: declaration.problem for pool, declaration in declared.items()}
-    odd_maps = (odd for odd in task.odd_objects() if odd.kind == CONFIG_MAP.kind)
-    problems |= {odd.name.removeprefix(pool_config_map_name("")): odd.sentence for odd in odd_maps}
-    descriptions = {pool: declared[pool].description if pool in declared else None for pool in problems}
-    return [{**row, "problem": problems.get(row["name"])} for row in pool_rows(descriptions, nodes, uses)]
+def read_pool_rows(
+    task: Task[Any], declared: Declared, nodes: Iterable[Node], uses: Iterable[PodUse] | None
+) -> list[dict[str, Any]]:
+    """A row for each pool, with what it declares, and what is wrong with that. Raises ApiError if it is forbidden."""
+    if declared.refusal:
+        raise declared.refusal
+    pools, prefix = declared.pools, pool_config_map_name("")
+    problems = {pool: declaration.problem for pool, declaration in pools.items()}
+    odd_maps = (odd for odd in task.odd_objects() if odd.kind == CONFIG_MAP.kind and odd.name.startswith(prefix))
+    problems |= {odd.name.removeprefix(prefix): odd.sentence for odd in odd_maps}
+    descriptions = {pool: pools[pool].description if pool in pools else None for pool in problems}
+    hardware = {pool: hardware_fields(declaration.hardware) for pool, declaration in pools.items()}
+    rows = pool_rows(descriptions, nodes, uses)
+    return [{**row, "hardware": hardware.get(row["name"], {}), "problem": problems.get(row["name"])} for row in rows]
 
 
 def pool_rows(
@@ -75,6 +83,7 @@ def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[
         "gpu_used": sum(node.gpu_used for node in nodes),
         "gpu_free": sum(node.gpu_free for node in nodes),
         "gpu_type": dict(sorted(types.items())),
+        "accelerators": accelerator_rows(nodes),
         "node_count": len(nodes),
         "nodes": sorted(node.name for node in nodes),
         "jobs": jobs,

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..cluster.declared import Declaration, declarations_in
+from ..accelerators import DEFAULT_ACCELERATOR, Catalog
+from ..cluster.declared import Declaration, declared_in
 from ..cluster.read import WORKLOADS
 from ..cluster.status import status_of
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
@@ -50,7 +51,8 @@ def plan_pools(
     """
     nodes = read_node_metadata(client)
     config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)
-    declarations = declarations_in(config_maps)
+    declared = declared_in(config_maps)
+    declarations = declared.pools
     names, prefix = (obj["metadata"]["name"] for obj in config_maps), pool_config_map_name("")
     unmanaged = {name.removeprefix(prefix) for name in names if name.startswith(prefix)} - declarations.keys()
     labels = {name: metadata.get("labels") or {} for name, metadata in nodes.items()}
@@ -58,7 +60,8 @@ def plan_pools(
 
     membership = plan_membership(requests, live, force=force)
     in_use = _deleted_pools_in_use(client, membership, ignored_jobs, force=force)
-    blockers = [*membership.blockers, *(() if force else in_use)]
+    unfit = _unfit_hardware(requests, declared.profiles)
+    blockers = [*membership.blockers, *unfit, *(() if force else in_use)]
     if blockers:
         raise TaskFailed("\n".join([*blockers, "Nothing was changed."]))
     keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL)
@@ -73,6 +76,19 @@ def plan_pools(
         versions_of(nodes.values(), config_maps),
         warnings=(*in_use, *_forced_moves(membership), *_unread_lines(requests, declarations)),
     )
+
+
+def _unfit_hardware(requests: Iterable[PoolRequest], known: Catalog) -> Iterator[str]:
+    """What pools declare of accelerators that there are not."""
+    for request in requests:
+        accelerator = request.hardware.get("accelerator") or DEFAULT_ACCELERATOR
+        backend = request.hardware.get("share_backend")
+        if accelerator not in known.profiles:
+            names = ", ".join(sorted(known.profiles))
+            yield f"pool {request.name}: unknown accelerator: {accelerator}. Known are {names}."
+        elif backend and backend not in known.profiles[accelerator].backends:
+            names = ", ".join(known.profiles[accelerator].backends) or "none"
+            yield f"pool {request.name}: {accelerator} has no share_backend {backend}. It has: {names}."
 
 
 def _unread_lines(requests: Iterable[PoolRequest], declarations: Mapping[str, Declaration]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.declared import read_declared
 from ..jobs.priority_classes import provide_priority_classes
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import ConcurrencyOptions, option
@@ -71,6 +72,8 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
         require_allowed(task, (each.namespace for each in plans.plans if each.changed), "quota")
         return plans
 
+    if any(limits.accelerators for quota in quotas for limits in quota.namespaces.values()):
+        read_declared(task.client(), task.warn)
     try:
         planned = plan(read_live_quotas(task.client()))
     except TaskFailed as problem:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.declared import read_declared
 from ..cluster.lookup import namespaces_not_found, not_found
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
@@ -17,7 +18,7 @@ from ..labels import MANAGED, QUOTA, pod_security_of
 from ..namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
 from ..options import option
 from ..task import ModuleSpec, Task
-from .usage import description_of, over_quota, quota_keys, quota_name_of, usage
+from .usage import description_of, no_usage, over_quota, quota_name_of, unknown_extended_keys, usage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,8 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     if name and not found:
         task.warn(not_found("quota", name, sorted({quota_name_of(obj) or "" for obj in everything})))
     levels = _pod_security(task.client(), namespaces) if found else {}
+    if any(unknown_extended_keys(obj) for obj in found):
+        read_declared(task.client(), task.warn)
     rows = [_row(obj, levels, full=task.options.full) for obj in found]
     # Which quota an object belongs to that cannot be read, its labels may not say.
     rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == RESOURCE_QUOTA.kind]
@@ -89,7 +92,7 @@ def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str
 def _odd_row(odd: OddObject) -> dict[str, Any]:
     """The row of a ResourceQuota that cannot be read."""
     where = {"name": None, "namespace": odd.namespace, "description": None, "pod_security": None}
-    return {**where, **dict.fromkeys(quota_keys()), "over_quota": [], "problem": odd.sentence}
+    return {**where, **no_usage(), "over_quota": [], "problem": odd.sentence}
 
 
 def _row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:

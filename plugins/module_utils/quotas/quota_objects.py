@@ -7,9 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .. import labels
+from ..accelerators import MEMORY, DeviceResource, catalog
 from ..jobs.objects.job_objects import Object, sparse
-from ..quantity import GIB, canonical, floor_gib, parse
-from .usage import quota_keys
+from ..quantity import GIB, canonical, parse
+from .usage import device_class_key, quota_keys
 
 if TYPE_CHECKING:
     from ..manifest.models import Limits, Quota
@@ -35,7 +36,7 @@ def namespace(name: str, *, managed: bool, pod_security: str | None = None) -> O
 def resource_quota(quota: Quota, name: str) -> Object:
     """The ResourceQuota of a quota in one of its namespaces, with only the limits of the manifest."""
     limits = quota.namespaces[name]
-    hard = {key: amount for resource, amount in _amounts(limits).items() for key in quota_keys()[resource]}
+    hard = _hard(limits)
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -64,11 +65,22 @@ def limit_range(quota: Quota, name: str) -> Object | None:
     }
 
 
-def _amounts(limits: Limits) -> dict[str, str]:
-    given = {resource: getattr(limits, resource) for resource in quota_keys()}
-    # Jobs request whole GiB, so a fraction could not be used.
-    rules = {"gpu_share": floor_gib}
-    return {name: str(rules.get(name, str)(value)) for name, value in given.items() if value is not None}
+def _hard(limits: Limits) -> dict[str, str]:
+    """The limits by the keys of a ResourceQuota. Raises UnfitHardware for an unknown accelerator."""
+    keys, known = quota_keys(), catalog()
+    given = {name: value for name in keys if (value := getattr(limits, name)) is not None}
+    # The key of a backend's own scheduler has the amount of the same resource: limits.nvidia.com/gpumem.
+    rows = {key: known.row(key.partition(".")[2]) for name in given for key in keys[name]}
+    hard = {key: _amount(rows[key], str(value)) for name, value in given.items() for key in keys[name]}
+    for name, amount in limits.accelerators.items():
+        row = known.limited(name)
+        hard[row.quota_key] = _amount(row, amount)
+    return hard | {device_class_key(name): str(number) for name, number in limits.device_classes.items()}
+
+
+def _amount(row: DeviceResource | None, value: str) -> str:
+    """The limit in the unit of the resource. Jobs request whole units, so a fraction could not be used."""
+    return str(row.floor(value)) if row and row.kind == MEMORY else value
 
 
 def _default(limit: str, most: Fraction, unit: Fraction, suffix: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ..accelerators import UnfitHardware
 from ..cluster.status import is_terminating
 from ..engine.fields import ABSENT, Change, is_owned, value_at
 from ..engine.plan import Action, Plan, Step, step_for
@@ -48,7 +49,10 @@ def plan_quotas(quotas: Sequence[Quota], live: LiveQuotas) -> QuotaPlans:
     for quota in quotas:
         for namespace in quota.namespaces:
             result.blockers += _claimed_by_others(quota.quota.name, namespace, declared, live)
-            result.plans.append(_plan(quota, namespace, live, result))
+            try:
+                result.plans.append(_plan(quota, namespace, live, result))
+            except UnfitHardware as problem:
+                result.blockers.append(f"quota {quota.quota.name}: users.{namespace}.{problem}")
             _report_others(namespace, live, result)
     # Removals last: a namespace that moves to another quota is never without one.
     for quota in quotas:

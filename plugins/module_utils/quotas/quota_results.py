@@ -11,7 +11,7 @@ from ..engine.results import action_summary, diffs_of, resource_result
 from ..labels import pod_security_of
 from ..task import Task
 from .quota_plan import QuotaPlans
-from .usage import description_of, over_quota, quota_keys, usage
+from .usage import description_of, no_usage, over_quota, usage
 
 
 def quota_results(task: Task[Any], applied: Sequence[ApplyResult], planned: QuotaPlans) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def _result(applied: ApplyResult, planned: QuotaPlans) -> dict[str, Any]:
         "namespace": plan.namespace,
         "description": description_of(found) if found else None,
         "action": str(plan.action),
-        **(usage(found) if found else dict.fromkeys(quota_keys())),
+        **(usage(found) if found else no_usage()),
         "pod_security": pod_security_of(space) if space else None,
         "over_quota": over_quota(found) if found else [],
         "other_quotas": planned.others.get(plan.namespace, []),

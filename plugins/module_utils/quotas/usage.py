@@ -3,25 +3,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..accelerators import catalog
+from ..accelerators import DEFAULT_ACCELERATOR, MEMORY, DeviceResource, catalog
 from ..labels import DESCRIPTION, QUOTA, is_managed
 from ..quantity import parse
 
 Object = Mapping[str, Any]
+_REQUESTS = "requests."
+_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 
 
 def quota_keys() -> dict[str, tuple[str, ...]]:
-    """The limits of a manifest's quota -> the keys of a ResourceQuota."""
+    """The limits of a manifest's quota -> the keys of a ResourceQuota; those of ``accelerators`` are not listed."""
+    profile = catalog().profiles[DEFAULT_ACCELERATOR]
+    first, *others = profile.backends.values()
     return {
         "cpu": ("requests.cpu", "limits.cpu"),
         "memory": ("requests.memory", "limits.memory"),
-        "gpu": ("requests.nvidia.com/gpu",),
-        "gpu_share": ("requests.aliyun.com/gpu-mem",),
+        "gpu": (profile.device.quota_key,),
+        "gpu_share": (first.memory.quota_key,),
+        "gpu_memory": tuple(key for each in others for key in (each.memory.quota_key, *each.quota)),
         "pods": ("pods",),
     }
+
+
+def no_usage() -> dict[str, None]:
+    """``usage`` where there is no ResourceQuota that can be read."""
+    return dict.fromkeys((*quota_keys(), "accelerators", "device_classes"))
+
+
+def device_class_key(name: str) -> str:
+    """The key of a ResourceQuota that limits the devices claimed of a DeviceClass."""
+    return f"{name}{_OF_CLASS}"
 
 
 def quota_name_of(obj: Object) -> str | None:
@@ -41,17 +56,46 @@ def usage(resource_quota: Object) -> dict[str, dict[str, Any] | None]:
 
     CPU and memory have two limits, for requests and for limits; the one with the higher percentage is returned.
     ``used`` and ``percent`` are None until Kubernetes has counted. A limit of 0 is always 100 percent used.
+    ``accelerators`` and ``device_classes`` have the same of each of those that is limited, by its name.
     """
-    return {resource: _use(resource, resource_quota) for resource in quota_keys()}
+    fixed = {resource: _use(keys, resource_quota) for resource, keys in quota_keys().items()}
+    others = {"accelerators": _accelerators(resource_quota), "device_classes": _device_classes(resource_quota)}
+    return {**fixed, **{name: found or None for name, found in others.items()}}
 
 
 def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
     """The ``resource``, ``used`` and ``hard`` of exceeded limits: a limit can be lowered below the usage."""
+    uses = usage(resource_quota)
+    for group in ("accelerators", "device_classes"):
+        uses |= {f"{group}.{name}": use for name, use in (uses.pop(group) or {}).items()}
     return [
         {"resource": resource, "used": use["used"], "hard": use["hard"]}
-        for resource, use in usage(resource_quota).items()
+        for resource, use in uses.items()
         if use and use["used"] is not None and parse(use["used"]).value > parse(use["hard"]).value
     ]
+
+
+def unknown_extended_keys(resource_quota: Object) -> list[str]:
+    """The keys of extended resources that are of no accelerator that the task knows."""
+    hard = (resource_quota.get("spec") or {}).get("hard") or {}
+    return [key for key in hard if "/" in key and not key.endswith(_OF_CLASS) and _row_of(key) is None]
+
+
+def _row_of(key: str) -> DeviceResource | None:
+    """The accelerator that a key limits."""
+    return catalog().row(key.removeprefix(_REQUESTS)) if key.startswith(_REQUESTS) else None
+
+
+def _accelerators(resource_quota: Object) -> dict[str, Any]:
+    known = {key for keys in quota_keys().values() for key in keys}
+    hard = (resource_quota.get("spec") or {}).get("hard") or {}
+    rows = {key: row for key in hard if key not in known and (row := _row_of(key))}
+    return {row.limit_name: _use((key,), resource_quota) for key, row in sorted(rows.items())}
+
+
+def _device_classes(resource_quota: Object) -> dict[str, Any]:
+    keys = [key for key in (resource_quota.get("spec") or {}).get("hard") or {} if key.endswith(_OF_CLASS)]
+    return {key.removesuffix(_OF_CLASS): _use((key,), resource_quota) for key in sorted(keys)}
 
 
 def is_counted(resource_quota: Object) -> bool:
@@ -61,17 +105,23 @@ def is_counted(resource_quota: Object) -> bool:
     return wanted.keys() == counted.keys() and all(parse(wanted[key]) == parse(counted[key]) for key in wanted)
 
 
-def _use(resource: str, resource_quota: Object) -> dict[str, Any] | None:
+def _use(keys: Iterable[str], resource_quota: Object) -> dict[str, Any] | None:
     hard = (resource_quota.get("spec") or {}).get("hard") or {}
     used = (resource_quota.get("status") or {}).get("used") or {}
-    uses = [_share(hard[key], used.get(key)) for key in quota_keys()[resource] if key in hard]
+    uses = {key: _share(hard[key], used.get(key)) for key in keys if key in hard}
     if not uses:
         return None
-    most = max(uses, key=lambda use: -1.0 if use["percent"] is None else use["percent"])
-    if resource not in ("cpu", "memory"):  # Those are quantities, the others numbers.
-        whole = {name: None if most[name] is None else int(parse(most[name]).value) for name in ("used", "hard")}
-        return {**whole, "percent": most["percent"]}
-    return most
+    key = max(uses, key=lambda key: -1.0 if uses[key]["percent"] is None else uses[key]["percent"])
+    most, row = uses[key], _row_of(key)
+    if key.endswith((".cpu", ".memory")):  # Those are quantities, the others numbers.
+        return most
+    whole = {name: None if most[name] is None else int(parse(most[name]).value) for name in ("used", "hard")}
+    if row and row.kind == MEMORY and row.unit != "Gi":
+        return {
+            **{name: row.quantity(amount) if amount is not None else None for name, amount in whole.items()},
+            "percent": most["percent"],
+        }
+    return {**whole, "percent": most["percent"]}
 
 
 def _share(hard: str, used: str | None) -> dict[str, Any]:

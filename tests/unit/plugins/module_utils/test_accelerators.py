@@ -35,7 +35,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load impo
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_info import pool_rows
 from outside_packages import imported
 
-from .cluster.live_objects import accounted, node, pod, workload
+from .cluster.live_objects import GPU_TYPE, accounted, node, pod, workload
 
 ROOT = Path(__file__).resolve().parents[4]
 TOOL = imported(ROOT / "tools" / "generate_profiles.py")
@@ -192,35 +192,235 @@ def test_a_profile_that_cannot_be_used(profiles: dict[str, Any], problem: str) -
 
 # ---- What a job gets
 
+ASCEND, AMD = PoolHardware(accelerator="ascend"), PoolHardware(accelerator="amd")
+HAMI, VOLCANO = PoolHardware(share_backend="hami"), PoolHardware(share_backend="volcano")
+GETS: dict[str, tuple[PoolHardware, dict[str, Any], dict[str, int], int]] = {
+    "nothing": (ASCEND, {}, {}, 0),
+    "the accelerator of the pool": (ASCEND, {"gpu": 4}, {"huawei.com/Ascend910": 4}, 4),
+    "the one of the manifest": (PoolHardware(), {"gpu": 4, "accelerator": "amd"}, {"amd.com/gpu": 4}, 4),
+    "a profile of the same devices": (ASCEND, {"gpu": 2, "accelerator": "ascend"}, {"huawei.com/Ascend910": 2}, 2),
+    "partitions": (PoolHardware(), {"gpu": 2, "partition": "1g.10gb"}, {"nvidia.com/mig-1g.10gb": 2}, 0),
+    "a profile of MIG as NVIDIA writes it": (
+        PoolHardware(),
+        {"gpu": 1, "partition": "1g.24gb+me.all"},
+        {"nvidia.com/mig-1g.24gb.me.all": 1},
+        0,
+    ),
+    "a time-sliced device": (PoolHardware(), {"gpu": 1, "partition": "shared"}, {"nvidia.com/gpu.shared": 1}, 0),
+    "a static vNPU": (ASCEND, {"gpu": 1, "partition": "6c.1cpu.16g"}, {"huawei.com/Ascend910-6c.1cpu.16g": 1}, 0),
+    "partitions of AMD": (AMD, {"gpu": 8, "partition": "cpx_nps4"}, {"amd.com/cpx_nps4": 8}, 0),
+    "a core of Neuron": (
+        PoolHardware(accelerator="neuron"),
+        {"gpu": 2, "partition": "core"},
+        {"aws.amazon.com/neuroncore": 2},
+        0,
+    ),
+    "a share, by default of gpushare": (PoolHardware(), {"gpu-share": "2500Mi"}, {"aliyun.com/gpu-mem": 3}, 0),
+    "a share of HAMi": (HAMI, {"gpu-share": "2500Mi"}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 2500}, 0),
+    "a share with cores": (
+        HAMI,
+        {"gpu-share": "1Gi", "gpu-cores": 30},
+        {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1024, "nvidia.com/gpucores": 30},
+        0,
+    ),
+    "a whole device where HAMi shares them": (HAMI, {"gpu": 2}, {"nvidia.com/gpu": 2}, 2),
+    "a share of Volcano": (
+        VOLCANO,
+        {"gpu-share": "1Gi"},
+        {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1024},
+        0,
+    ),
+    "a whole device where Volcano shares them": (VOLCANO, {"gpu": 2}, {"volcano.sh/vgpu-number": 2}, 2),
+    "units of 256 MiB": (
+        PoolHardware(accelerator="cambricon", share_backend="hami"),
+        {"gpu-share": "1Gi"},
+        {"cambricon.com/vmlu": 1, "cambricon.com/mlu.smlu.vmemory": 4},
+        0,
+    ),
+    "the next of the sizes that there are": (
+        PoolHardware(accelerator="kunlunxin"),
+        {"gpu-share": "30Gi"},
+        {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 49152},
+        0,
+    ),
+    "RDMA": (
+        PoolHardware(rdma_resource="rdma/hca"),
+        {"gpu": 8, "interconnect": "rdma"},
+        {"nvidia.com/gpu": 8, "rdma/hca": 1},
+        8,
+    ),
+}
+
+
+@pytest.mark.parametrize(("pool", "resources", "amounts", "whole"), GETS.values(), ids=GETS)
+def test_what_the_container_requests(
+    pool: PoolHardware, resources: dict[str, Any], amounts: dict[str, int], whole: int
+) -> None:
+    gets = equipment(training(**resources).model.resources, pool)
+    assert gets.amounts == amounts
+    assert gets.whole_devices == whole
+    assert whole_devices(gets.amounts) == whole, "it is counted as it was asked for"
+    (container,) = pod_spec(pool, **resources)["containers"]
+    requested = {name: int(value) for name, value in container["resources"]["limits"].items() if "/" in name}
+    assert requested == amounts
+
+
+REFUSED: dict[str, tuple[PoolHardware, dict[str, Any], str]] = {
+    "an unknown accelerator": (
+        PoolHardware(),
+        {"gpu": 1, "accelerator": "nvida"},
+        "resources.accelerator: unknown accelerator: nvida. Known are amd, ascend, ",
+    ),
+    "a pool with an unknown one": (
+        PoolHardware(accelerator="gone"),
+        {"gpu": 1},
+        "resources.pool: a pool with an unknown accelerator: gone. Known are amd, ascend, ",
+    ),
+    "another one than the pool's": (
+        ASCEND,
+        {"gpu": 1, "accelerator": "nvidia"},
+        "resources.accelerator: nvidia in a pool with Ascend NPUs (ascend). Correct it or resources.pool, or remove "
+        "it.",
+    ),
+    "an unknown partition": (
+        PoolHardware(),
+        {"gpu": 1, "partition": "2c"},
+        "resources.partition: GPUs have no such partition: 2c. Write it as its resource does: "
+        "nvidia.com/mig-{partition}.",
+    ),
+    "partitions of what has none": (
+        PoolHardware(accelerator="tpu"),
+        {"gpu": 1, "partition": "2c"},
+        "resources.partition: TPU chips have no such partition: 2c. Remove it.",
+    ),
+    "more partitions than a pod can have": (
+        ASCEND,
+        {"gpu": 2, "partition": "2c"},
+        "resources.gpu: too many Ascend vNPUs 2c for a pod: 2. Use at most 1.",
+    ),
+    "a number that the hardware has not": (
+        PoolHardware(accelerator="kunlunxin"),
+        {"gpu": 3},
+        "resources.gpu: not a number of Kunlunxin XPUs that a pod can have: 3. Use 1, 2, 4 or 8.",
+    ),
+    "what cannot be shared": (
+        PoolHardware(accelerator="tpu"),
+        {"gpu-share": "1Gi"},
+        "resources.gpu-share: TPU chips cannot be shared. Use gpu instead.",
+    ),
+    "a backend that the profile lacks": (
+        PoolHardware(accelerator="amd", share_backend="aliyun"),
+        {"gpu-share": "1Gi"},
+        "resources.pool: a pool whose share_backend amd does not have: aliyun. Declare the pool with hami.",
+    ),
+    "more memory than a share can have": (
+        PoolHardware(accelerator="kunlunxin"),
+        {"gpu-share": "100Gi"},
+        "resources.gpu-share: more than shared Kunlunxin XPU memory that there is: 100Gi. Use at most 48Gi.",
+    ),
+    "cores of a backend without them": (
+        PoolHardware(),
+        {"gpu-share": "1Gi", "gpu-cores": 10},
+        "resources.gpu-cores: aliyun does not limit the compute of a share. Remove it.",
+    ),
+    "RDMA in a pool without": (
+        PoolHardware(),
+        {"gpu": 1, "interconnect": "rdma"},
+        "resources.interconnect: rdma in a pool that declares no RDMA resource. Declare rdma_resource of the pool "
+        "with gpuctl_pool, or remove it.",
+    ),
+    "NVLink of others": (
+        ASCEND,
+        {"gpu": 1, "interconnect": "nvlink-domain"},
+        "resources.interconnect: Ascend NPUs have no domains of NVLink. Remove it.",
+    ),
+    "memory that no label tells": (
+        PoolHardware(accelerator="tpu"),
+        {"gpu": 1, "gpu-memory": "80G"},
+        "resources.gpu-memory: no label of nodes says how much memory TPU chips have. Use gpu-type instead.",
+    ),
+    "more memory than any device has": (
+        AMD,
+        {"gpu": 1, "gpu-memory": "1Ti"},
+        "resources.gpu-memory: more memory than any AMD GPU has: 1Ti. Use at most 288Gi.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pool", "resources", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_the_hardware_does_not_have(pool: PoolHardware, resources: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UnfitHardware) as refused:
+        equipment(training(**resources).model.resources, pool)
+    assert str(refused.value).startswith(sentence)
+
+
+TYPED = PoolHardware(
+    types=frozenset({"A100-100G", "L40s"}),
+    type_aliases={"a100": "A100-100G", "Hopper": "NVIDIA-H100-80GB-HBM3"},
+)
+
 
 @pytest.mark.parametrize(
-    ("pool", "share", "amounts"),
+    ("pool", "wanted", "selector"),
     [
-        (PoolHardware(), "2500Mi", {"aliyun.com/gpu-mem": 3}),
-        (PoolHardware(share_backend="hami"), "2500Mi", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 2500}),
+        (TYPED, "A100-100G", {GPU_TYPE: "A100-100G"}),
+        (TYPED, "a100-100g", {GPU_TYPE: "A100-100G"}),
+        (TYPED, "A100", {GPU_TYPE: "A100-100G"}),
+        (TYPED, "l40S", {GPU_TYPE: "L40s"}),
+        (TYPED, "hopper", {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}),
+        (TYPED, "H200", {GPU_TYPE: "H200"}),
+        (PoolHardware(), "h200", {GPU_TYPE: "h200"}),
         (
-            PoolHardware(share_backend="volcano"),
-            "1Gi",
-            {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1024},
-        ),
-        (
-            PoolHardware(accelerator="cambricon", share_backend="hami"),
-            "1Gi",
-            {"cambricon.com/vmlu": 1, "cambricon.com/mlu.smlu.vmemory": 4},
+            PoolHardware(accelerator="ascend", type_aliases={"910B": "910B3"}),
+            "910b",
+            {"node.kubernetes.io/npu.chip.name": "910B3"},
         ),
     ],
 )
-def test_a_share_is_what_the_backend_of_the_pool_makes_of_it(
-    pool: PoolHardware, share: str, amounts: dict[str, int]
+def test_a_type_is_known_in_any_case_and_by_the_aliases_of_the_pool(
+    pool: PoolHardware, wanted: str, selector: dict[str, str]
 ) -> None:
-    gets = equipment(training(**{"gpu-share": share}).model.resources, pool)
-    assert gets.amounts == amounts
-    assert whole_devices(gets.amounts) == 0, "a share of a device is no device"
+    assert pod_spec(pool, gpu=1, **{"gpu-type": wanted})["nodeSelector"] == selector
 
 
-def test_what_cannot_be_shared() -> None:
-    with pytest.raises(UnfitHardware, match="TPU chips cannot be shared"):
-        equipment(training(**{"gpu-share": "1Gi"}).model.resources, PoolHardware(accelerator="tpu"))
+@pytest.mark.parametrize(
+    ("pool", "least", "expression"),
+    [
+        (PoolHardware(), "80G", {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["76293"]}),
+        (PoolHardware(), "40Gi", {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["40959"]}),
+        (AMD, "192Gi", {"key": "amd.com/gpu.vram", "operator": "In", "values": ["192G", "256G", "288G"]}),
+        (ASCEND, "60G", {"key": "mind-cluster/npu-chip-memory", "operator": "In", "values": ["64G", "96G", "128G"]}),
+    ],
+)
+def test_the_memory_of_a_device_is_that_of_its_nodes_label(
+    pool: PoolHardware, least: str, expression: dict[str, Any]
+) -> None:
+    affinity = pod_spec(pool, gpu=1, **{"gpu-memory": least})["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "runwhere.ai/pool", "operator": "DoesNotExist"}, expression]
+
+
+def test_pods_get_what_the_profile_says_that_they_need() -> None:
+    text = """
+    {kind: accelerator, accelerator: {name: nvidia}, pod: {runtime_class: nvidia, env: {A: a, B: b},
+     annotations: {x.org/y: z}, labels: {l: v}}}
+    """
+    use_catalog(built_in_catalog().with_profiles(load_profiles([("file", text)])))
+    try:
+        (job,) = build(training(gpu=1).model, "ml").objects
+        (plain,) = build(training().model, "ml").objects
+    finally:
+        use_catalog(None)
+    template = job["spec"]["template"]
+    assert template["spec"]["runtimeClassName"] == "nvidia"
+    assert {"name": "A", "value": "a"} in template["spec"]["containers"][0]["env"]
+    assert template["metadata"]["annotations"] == {"x.org/y": "z"}
+    assert template["metadata"]["labels"]["l"] == "v"
+    assert "runtimeClassName" not in plain["spec"]["template"]["spec"]
+
+
+def test_a_backend_with_a_scheduler_of_its_own() -> None:
+    assert pod_spec(VOLCANO, **{"gpu-share": "1Gi"})["schedulerName"] == "volcano"
 
 
 # ---- A vendor that nobody knows counts everywhere

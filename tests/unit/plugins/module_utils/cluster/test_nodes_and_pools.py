@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import (
+    accelerator_rows,
     gibibytes,
     node_row,
     node_status,
@@ -75,6 +76,9 @@ def test_the_gpus_of_a_node(obj: dict[str, Any], pods: list[dict[str, Any]], amo
     assert (row["gpu_total"], row["gpu_used"], row["gpu_free"]) == amounts
 
 
+WHOLE = {"accelerator": "nvidia", "resource": "nvidia.com/gpu", "counts": "devices", "partition": None, "unit": None}
+
+
 def test_a_whole_row() -> None:
     labels = {POOL: "train", GPU_TYPE: "A100", "kubernetes.io/hostname": "n1"}
     (found,) = accounted([node(labels=labels, gpu=8)], [pod(gpu=2, cpu="1500m", memory="96Gi", nodeName="n1")])
@@ -85,6 +89,7 @@ def test_a_whole_row() -> None:
         "gpu_used": 2,
         "gpu_free": 6,
         "gpu_type": "A100",
+        "accelerators": [WHOLE | {"total": 8, "used": 2, "free": 6}],
         "bound_pools": ["train"],
         "cpu": "64",
         "cpu_used": "1500m",
@@ -120,6 +125,65 @@ def test_memory_reads(number: int, text: str) -> None:
     assert gibibytes(number) == text
 
 
+NVIDIA = "nvidia.com/gpu"
+MIG, HAMI = "nvidia.com/mig-1g.10gb", "nvidia.com/gpumem"
+PRODUCT, SHARING = "nvidia.com/gpu.product", "nvidia.com/gpu.sharing-strategy"
+
+
+@pytest.mark.parametrize(
+    ("what", "counted", "whole"),
+    [
+        ({"gpu": 8}, [(NVIDIA, "devices", 8)], 8),
+        ({"gpu": 8, "labels": {SHARING: "none"}}, [(NVIDIA, "devices", 8)], 8),
+        ({"gpu": 32, "labels": {SHARING: "time-slicing"}}, [(NVIDIA, "shares", 32)], 0),
+        ({"gpu": 32, "labels": {SHARING: "mps"}}, [(NVIDIA, "shares", 32)], 0),
+        ({"gpu": 0, "nvidia.com/gpu.shared": "32"}, [("nvidia.com/gpu.shared", "shares", 32)], 0),
+        ({"gpu": 7, "labels": {PRODUCT: "A100-SXM4-40GB-MIG-1g.5gb"}}, [(NVIDIA, "partitions", 7)], 0),
+        ({"gpu": 7, "labels": {PRODUCT: "A100-SXM4-40GB-MIG-INVALID"}}, [(NVIDIA, "broken", 7)], 0),
+        ({"gpu": 4, MIG: "7"}, [(NVIDIA, "devices", 4), (MIG, "partitions", 7)], 4),
+        ({"gpu": 0, "amd.com/gpu": "8"}, [("amd.com/gpu", "devices", 8)], 8),
+        (
+            {"gpu": 0, "amd.com/gpu": "64", "labels": {"amd.com/gpu.compute-memory-partition": "cpx_nps4"}},
+            [("amd.com/gpu", "partitions", 64)],
+            0,
+        ),
+        (
+            {"gpu": 0, "amd.com/gpu": "8", "labels": {"amd.com/gpu.compute-memory-partition": "spx_nps1"}},
+            [("amd.com/gpu", "devices", 8)],
+            8,
+        ),
+        ({"gpu": 0, "huawei.com/Ascend910": "16"}, [("huawei.com/Ascend910", "devices", 16)], 16),
+        ({"gpu": 0, "huawei.com/Ascend910-2c": "4"}, [("huawei.com/Ascend910-2c", "partitions", 4)], 0),
+        ({"gpu": 2, "amd.com/gpu": "8"}, [("amd.com/gpu", "devices", 8), (NVIDIA, "devices", 2)], 10),
+        ({"gpu": 0, "rdma/hca": "8", "hugepages-2Mi": "8Gi"}, [], 0),
+    ],
+)
+def test_devices_partitions_and_shares_are_counted_apart(
+    what: dict[str, Any], counted: list[tuple[str, str, int]], whole: int
+) -> None:
+    (found,) = accounted([node(**what)], [])
+    row = node_row(found)
+    assert [(each["resource"], each["counts"], each["total"]) for each in row["accelerators"]] == counted
+    assert row["gpu_total"] == row["gpu_free"] == whole
+
+
+def test_what_nodes_do_not_list_has_no_total() -> None:
+    shared = node(gpu=80)
+    shared["metadata"]["annotations"] = {"hami.io/node-nvidia-register": "[]"}
+    user = pod(gpu=1, nodeName="n1")
+    user["spec"]["containers"][0]["resources"]["requests"][HAMI] = "20480"
+    (found,) = accounted([shared], [user])
+    amounts = {each["resource"]: (each["total"], each["used"], each["free"]) for each in accelerator_rows([found])}
+    assert amounts == {NVIDIA: (80, 1, 79), HAMI: (None, 20480, None)}
+    assert node_row(found)["gpu_total"] == 0
+    assert slim_pod(user).gpu == 0
+
+
+def test_without_the_pods_no_use_is_known() -> None:
+    (row,) = accelerator_rows([slim_node(node())])
+    assert (row["total"], row["used"], row["free"]) == (8, None, None)
+
+
 # -- pools -----------------------------------------------------------------------------------------------------------
 
 
@@ -151,6 +215,7 @@ def test_a_pool_is_the_sum_of_its_nodes() -> None:
         "gpu_used": 3,
         "gpu_free": 6,
         "gpu_type": {"A100": 8, "A800": 4},
+        "accelerators": [WHOLE | {"total": 12, "used": 3, "free": 6}],
         "node_count": 2,
         "nodes": ["n1", "n2"],
     }

@@ -48,6 +48,16 @@ def test_a_job() -> None:
         "gpu": 4,
         "gpu_type": "A100",
         "gpu_share": None,
+        "accelerators": [
+            {
+                "accelerator": "nvidia",
+                "resource": "nvidia.com/gpu",
+                "counts": "devices",
+                "partition": None,
+                "unit": None,
+                "amount": 4,
+            }
+        ],
         "cpu": "32",
         "memory": None,
         "image": "reg/ml:v1",

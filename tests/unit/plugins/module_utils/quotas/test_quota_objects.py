@@ -29,6 +29,24 @@ HARD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "GPUs by the only key that Kubernetes enforces": ({"gpu": 4}, {"requests.nvidia.com/gpu": "4"}),
     "zero is a limit": ({"gpu": 0, "pods": 0}, {"requests.nvidia.com/gpu": "0", "pods": "0"}),
     "shared GPUs in whole GiB": ({"gpu-share": "40Gi"}, {"requests.aliyun.com/gpu-mem": "40"}),
+    "memory of shared GPUs by the keys of all who share them so, HAMi's own included": (
+        {"gpu-memory": "40Gi"},
+        {
+            "requests.nvidia.com/gpumem": "40960",
+            "limits.nvidia.com/gpumem": "40960",
+            "requests.volcano.sh/vgpu-memory": "40960",
+        },
+    ),
+    "other accelerators, their partitions and shares": (
+        {"gpu": 8, "accelerators": {"ascend": 16, "nvidia/1g.10gb": 7, "amd": 0, "cambricon/share": "1Gi"}},
+        {
+            "requests.nvidia.com/gpu": "8",
+            "requests.huawei.com/Ascend910": "16",
+            "requests.nvidia.com/mig-1g.10gb": "7",
+            "requests.amd.com/gpu": "0",
+            "requests.cambricon.com/mlu.smlu.vmemory": "4",
+        },
+    ),
     "fractions of a GiB are cut": ({"gpu-share": "2.5Gi"}, {"requests.aliyun.com/gpu-mem": "2"}),
 }
 

@@ -219,3 +219,15 @@ def test_what_pod_security_forbids_is_said_once(level: str, words: list[str]) ->
         said = " ".join(plan_quotas([declared], before).warnings)
         assert [word for word in ("host paths", "root") if word in said] == words
     assert plan_quotas([declared], applied(declared)).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("limited", "problem"),
+    [
+        ({"acme": 4}, "accelerators.acme: unknown accelerator: acme. Known are amd, ascend, "),
+        ({"nvidia/huge": 4}, "accelerators.nvidia/huge: GPUs have no such part: huge. Correct it."),
+    ],
+)
+def test_an_accelerator_that_there_is_not_cannot_be_limited(limited: dict[str, int], problem: str) -> None:
+    (blocker,) = plan_quotas([quota("q", team={"accelerators": limited})], LiveQuotas({}, {})).blockers
+    assert blocker.startswith(f"quota q: users.team.{problem}")

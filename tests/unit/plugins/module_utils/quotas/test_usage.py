@@ -42,6 +42,23 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str] | None, dict[str, Any], li
         {"gpu_share": {"used": 10, "hard": 40, "percent": 25.0}},
         [],
     ),
+    "shared by HAMi": (
+        {"requests.nvidia.com/gpumem": "40960", "limits.nvidia.com/gpumem": "40960"},
+        {"requests.nvidia.com/gpumem": "10240"},
+        {"gpu_memory": {"used": "10Gi", "hard": "40Gi", "percent": 25.0}},
+        [],
+    ),
+    "other accelerators": (
+        {"requests.huawei.com/Ascend910": "16", "requests.nvidia.com/mig-1g.10gb": "7"},
+        {"requests.huawei.com/Ascend910": "4", "requests.nvidia.com/mig-1g.10gb": "8"},
+        {
+            "accelerators": {
+                "ascend": {"used": 4, "hard": 16, "percent": 25.0},
+                "nvidia/1g.10gb": {"used": 8, "hard": 7, "percent": 114.3},
+            }
+        },
+        ["accelerators.nvidia/1g.10gb"],
+    ),
     "limits set by others are ignored": ({"count/jobs.batch": "5"}, {"count/jobs.batch": "9"}, {}, []),
 }
 
@@ -50,14 +67,16 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str] | None, dict[str, Any], li
 def test_usage(hard: dict[str, str], used: dict[str, str] | None, wanted: dict[str, Any], over: list[str]) -> None:
     obj = resource_quota(hard, used)
     found = usage(obj)
-    assert list(found) == ["cpu", "memory", "gpu", "gpu_share", "pods"]
+    assert list(found) == ["cpu", "memory", "gpu", "gpu_share", "gpu_memory", "pods", "accelerators"]
     assert {name: use for name, use in found.items() if use is not None} == wanted
     assert [each["resource"] for each in over_quota(obj)] == over
     assert all(each == {"resource": each["resource"], **_numbers(found, each)} for each in over_quota(obj))
 
 
 def _numbers(found: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
-    return {name: found[each["resource"]][name] for name in ("used", "hard")}
+    resource, _dot, accelerator = each["resource"].partition(".")
+    use = found[resource][accelerator] if accelerator else found[resource]
+    return {name: use[name] for name in ("used", "hard")}
 
 
 COUNTED: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {

@@ -69,6 +69,7 @@ def test_the_other_run_is_mentioned(cluster: Cluster) -> None:
     bindings = [each for each in result["results"][0]["resources"] if each["kind"] == "RoleBinding"]
     assert {(each["name"].partition(":")[0], each["action"]) for each in bindings} == {
         ("gpuctl-submit", "create"),
+        ("gpuctl-submit-pools", "create"),
         ("gpuctl-read", "delete"),
         ("gpuctl-logs", "delete"),
     }
@@ -90,7 +91,7 @@ def test_an_unchanged_account_costs_no_further_look(cluster: Cluster) -> None:
     grant(BreakingClient(cluster), **SUBMIT)
     cluster.requests.reset()
     assert not grant(BreakingClient(cluster), **SUBMIT)["changed"]
-    assert sorted(entry.verb for entry in cluster.requests) == ["get"] * 3 + ["list"] * 4
+    assert sorted(entry.verb for entry in cluster.requests) == ["get"] * 4 + ["list"] * 4
 
 
 @pytest.mark.parametrize("fatal", ["ci", "gpuctl-submit:gpuctl-system:ci"])
