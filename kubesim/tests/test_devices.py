@@ -30,6 +30,7 @@ DEVICE = {
         ("device.driver == 'gpu.example.com'", True),
         ("device.attributes['gpu.example.com'].type in ['gpu', 'mig']", True),
         ("device.attributes['gpu.example.com'].type.lowerAscii().startsWith('g')", True),
+        ("device.attributes['gpu.example.com'].type.replace('p', 'u') == 'guu'", True),
         ("device.attributes['gpu.example.com'].index < 1", False),
         ("device.attributes['example.org'].numa == '0'", True),
         ("'numa' in device.attributes['nobody.example.org']", False),

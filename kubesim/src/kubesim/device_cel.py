@@ -132,6 +132,7 @@ def _functions() -> dict[str, Any]:
         "sign": lambda amount: integer((amount.quantity.amount > 0) - (amount.quantity.amount < 0)),
         "lowerAscii": lambda text: celtypes.StringType(text.lower()),
         "upperAscii": lambda text: celtypes.StringType(text.upper()),
+        "replace": lambda text, old, new: celtypes.StringType(text.replace(old, new)),
         "trim": lambda text: celtypes.StringType(text.strip()),
         "major": lambda version: integer(version.numbers[0]),
         "minor": lambda version: integer(version.numbers[1]),

@@ -154,8 +154,7 @@ def _shortage(
     most = max(_on(node, tolerated) for node in nodes)
     if most < wanted.count or wanted.count > _ANY:
         least = f"the most that one node of {where} has is {most}" if wanted.count <= _ANY else f"{_ANY} is the most"
-        fit = " that fit" if wanted.selection.conditions else ""
-        return Shortage(f"it needs {wanted.text}{fit}, but {least}", "Lower resources.gpu", lasting=True)
+        return Shortage(f"it needs {wanted.text}, but {least}", "Lower resources.gpu", lasting=True)
     if not devices.is_usage_known:
         where = f"but no node of {where} has enough of them free"
         return Shortage(f"it needs {wanted.text} on one node, {where}", _WAIT)

@@ -207,7 +207,7 @@ def _holds(rule: Object, labels: Mapping[str, str]) -> bool:
     value, values = labels.get(rule.get("key", "")), rule.get("values") or ()
     operator = rule.get("operator")
     if operator in ("In", "NotIn"):
-        return (value in values) == (operator == "In")
+        return bool((value in values) == (operator == "In"))
     return (value is not None) == (operator == "Exists")
 
 
