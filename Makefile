@@ -34,14 +34,11 @@ help: ## List the targets
 
 .PHONY: demo
 demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on it, explained step by step
-	@$(PY) tests/demo/run.py
+	@$(PY) -m tests.demo.run
 
 .PHONY: cluster
-cluster: $(VENV) collections-path ## Run a simulated cluster in the foreground (NODES=8 PORT=6443 KUBECONFIG_FILE=path)
-	@echo 'In another terminal:'
-	@echo '. $(CURDIR)/.venv/bin/activate'
-	@echo 'export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections'
-	@$(PY) -m kubesim $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
+cluster: $(VENV) collections-path ## Keep a simulated GPU cluster running (NODES=20 PORT=6443 KUBECONFIG_FILE=path)
+	@$(PY) -m tests.demo.cluster $(if $(NODES),--nodes '$(NODES)') $(if $(PORT),--port '$(PORT)') \
 		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
 
 # ---- Check it
@@ -154,6 +151,10 @@ schemas: $(VENV) collections-path ## Write schemas/*.json, the guide to manifest
 	$(PY) -m tools.generate_schemas
 	$(PY) -m tools.generate_profiles
 	$(PY) -m tools.generate_reference
+
+.PHONY: recording
+recording: $(VENV) collections-path ## Record what README.md shows: docs/terminal.svg and docs/sft.kubernetes.yaml
+	$(PY) -m tests.demo.record
 
 .PHONY: docs
 docs: $(VENV) tree ## Build the documentation site into build/docs/html; a warning fails

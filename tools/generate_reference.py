@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Write the tables of fields into docs/docsite/rst/guide_manifests.rst from the manifest models.
+"""Write what documents the code: the tables of fields, from the manifest models, and the pages of the playbooks.
 
     python -m tools.generate_reference
 
-The part above the mark in that file is written by hand.
+The tables go into docs/docsite/rst/guide_manifests.rst, below a mark; what is above it is written by hand.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling 
     keys_of,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validation import KIND_ALIASES  # noqa: E402
+
+from tools.playbook_pages import pages  # noqa: E402
 
 GUIDE = ROOT / "docs" / "docsite" / "rst" / "guide_manifests.rst"
 MARK = ".. Everything below is generated from the models by tools/generate_reference.py\n"
@@ -134,6 +136,8 @@ def _heading(words: str) -> str:
 def main() -> None:
     written, _mark, _old = GUIDE.read_text(encoding="utf-8").partition(MARK)
     GUIDE.write_text(f"{written}{MARK}\n{reference()}", encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

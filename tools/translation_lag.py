@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Report which sections of README.md have changed since README.zh-CN.md was last updated from it.
+"""Report which sections of README.md and of guides have changed since their Chinese translations were updated from them.
 
-    python -m tools.translation_lag             exit status 1 if the translation is behind
-    python -m tools.translation_lag --update    record README.md as translated
+    python -m tools.translation_lag             exit status 1 if a translation is behind
+    python -m tools.translation_lag --update    record all sources as translated
 
-A comment at the end of the translation lists the sections of README.md that it covers, each with a digest of its text.
+A comment at the end of a translation lists the sections of its source that it covers, each with a digest of its text.
 """
 
 from __future__ import annotations
@@ -16,30 +16,46 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE, TRANSLATION = ROOT / "README.md", ROOT / "README.zh-CN.md"
+GUIDES = ROOT / "docs" / "docsite" / "rst"
+PAIRS = [
+    (ROOT / "README.md", ROOT / "README.zh-CN.md"),
+    *((GUIDES / path.name.replace("_zh.", "."), path) for path in sorted(GUIDES.glob("*_zh.rst"))),
+]
 COMMAND = "python -m tools.translation_lag"
 
-_BEGIN, _END = "<!-- Translated sections of README.md, recorded by tools/translation_lag.py:\n", "-->\n"
+_RECORD = "Translated sections of {source}, recorded by tools/translation_lag.py:\n"
+# Around the record, and before each of its lines.
+_COMMENTS = {".md": ("<!-- ", "-->\n", ""), ".rst": (".. ", "", "   ")}
+# What tools/generate_reference.py writes is in English only.
+_GENERATED = ".. Everything below is generated"
 _TOP = "(before the first heading)"
 _FENCE = re.compile(r" *```")
 _HEADING = re.compile(r"#+ +(.+)")
+_UNDERLINE = re.compile(r"([=\-~^])\1{2,}\n?")
 
 
-def main(arguments: list[str] | None = None, source: Path = SOURCE, translation: Path = TRANSLATION) -> int:
-    parser = argparse.ArgumentParser(prog=COMMAND, description="Report which sections of README.md need a translation.")
-    parser.add_argument("--update", action="store_true", help="record README.md as translated")
+def main(arguments: list[str] | None = None, *pair: Path) -> int:
+    """``pair``: a source and its translation, instead of all."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description="Report which sections need a translation.")
+    parser.add_argument("--update", action="store_true", help="record the sources as translated")
     update: bool = parser.parse_args(arguments).update
-    digests = digests_of(source.read_text(encoding="utf-8"))
+    behind = [_check(source, translation, update=update) for source, translation in ([pair] if pair else PAIRS)]
+    return 1 if any(behind) else 0
+
+
+def _check(source: Path, translation: Path, *, update: bool) -> bool:
+    """Whether the translation is behind."""
+    digests = digests_of(source.read_text(encoding="utf-8"), source.suffix)
     text = translation.read_text(encoding="utf-8")
     if update:
-        translation.write_text(with_record(text, digests), encoding="utf-8")
-        return 0
-    changes = lag(recorded_in(text), digests)
+        translation.write_text(with_record(text, digests, source), encoding="utf-8")
+        return False
+    changes = lag(recorded_in(text, source), digests)
     for change in changes:
         print(f"{source.name}: {change}")
     if changes:
         print(f"Update {translation.name}, then run: {COMMAND} --update")
-    return 1 if changes else 0
+    return bool(changes)
 
 
 def lag(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
@@ -52,15 +68,15 @@ def lag(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
     return added_or_changed + [f"section removed: {name}" for name in recorded if name not in current]
 
 
-def digests_of(markdown: str) -> dict[str, str]:
+def digests_of(text: str, suffix: str = ".md") -> dict[str, str]:
     """Heading -> digest of the section's own text. A repeated heading gets a number: ``Example``, ``Example (2)``."""
     digests: dict[str, str] = {}
-    for heading, text in _sections(markdown):
+    for heading, body in (_sections if suffix == ".md" else _rst_sections)(text.partition(_GENERATED)[0]):
         name, number = heading, 1
         while name in digests:
             number += 1
             name = f"{heading} ({number})"
-        digests[name] = hashlib.sha256(text.strip().encode()).hexdigest()[:12]
+        digests[name] = hashlib.sha256(body.strip().encode()).hexdigest()[:12]
     return digests
 
 
@@ -79,16 +95,37 @@ def _sections(markdown: str) -> list[tuple[str, str]]:
     return sections
 
 
-def recorded_in(translation: str) -> dict[str, str]:
+def _rst_sections(text: str) -> list[tuple[str, str]]:
+    """A heading is a line that is underlined."""
+    sections = [(_TOP, "")]
+    lines = text.splitlines(keepends=True)
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line.strip() and not line.startswith(" ") and _UNDERLINE.fullmatch(following):
+            sections.append((line.strip(), ""))
+        name, body = sections[-1]
+        sections[-1] = (name, body + line)
+    return sections
+
+
+def recorded_in(translation: str, source: Path) -> dict[str, str]:
     """The digests in the comment at the end of the translation."""
-    record = translation.partition(_BEGIN)[2].partition(_END)[0]
-    return {name: digest for digest, _space, name in (line.partition(" ") for line in record.splitlines())}
+    begin, end = _comment(source)
+    record = translation.partition(begin)[2]
+    lines = (record.partition(end)[0] if end else record).splitlines()
+    return {name: digest for digest, _space, name in (line.strip().partition(" ") for line in lines)}
 
 
-def with_record(translation: str, digests: Mapping[str, str]) -> str:
+def with_record(translation: str, digests: Mapping[str, str], source: Path) -> str:
     """The translation with the digests in its comment."""
-    record = "".join(f"{digest} {name}\n" for name, digest in digests.items())
-    return f"{translation.partition(_BEGIN)[0].rstrip()}\n\n{_BEGIN}{record}{_END}"
+    begin, end = _comment(source)
+    indent = _COMMENTS[source.suffix][2]
+    record = "".join(f"{indent}{digest} {name}\n" for name, digest in digests.items())
+    return f"{translation.partition(begin)[0].rstrip()}\n\n{begin}{record}{end}"
+
+
+def _comment(source: Path) -> tuple[str, str]:
+    opening, closing, _indent = _COMMENTS[source.suffix]
+    return opening + _RECORD.format(source=source.name), closing
 
 
 if __name__ == "__main__":

@@ -373,6 +373,14 @@ def test_bounds_hold_without_metrics() -> None:
     assert scaled_to(autoscaled(1, minReplicas=3)) == 3
 
 
+def test_with_metrics_all_of_them_are_at_their_targets() -> None:
+    sim = autoscaled()
+    sim.controllers["horizontal-pod-autoscaler"].has_metrics = True
+    sim.advance(60)
+    assert scaled_to(sim) == 2
+    assert active(sim) == ("True", "ValidMetricFound")
+
+
 def test_a_workload_scaled_to_nothing_is_left_alone() -> None:
     sim = autoscaled(0)
     assert scaled_to(sim) == 0

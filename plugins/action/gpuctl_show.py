@@ -13,6 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     error_screen,
     logs_screen,
     next_commands,
+    wrapped,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import colored, print_lines, terminal_width
 
@@ -45,8 +46,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             lines = changes_screen(rows, summary, terminal_width(), everything=everything, paint=colored)
             if options["next_commands"] and not self._task.check_mode:
                 lines += ["", *next_commands(rows)]
-        else:
+        elif failed:
             lines = error_screen(message, terminal_width(), everything=everything) if "\n" in message else []
+        else:
+            lines = wrapped(message, terminal_width()) if message else []
         if lines:
             print_lines(lines)
         if not failed:

@@ -45,6 +45,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         super().__init__()
         self._only_ours = True
         self._is_silent = False
+        self._errors: set[str] = set()
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         is_ours = _is_ours(play)
@@ -54,6 +55,10 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
             self._play = play
         else:
             super().v2_playbook_on_play_start(play)
+
+    def v2_playbook_on_include(self, included_file: Any) -> None:
+        if not self._is_silent:
+            super().v2_playbook_on_include(included_file)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if not self._is_silent or self._run_is_verbose(result):
@@ -82,6 +87,9 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         # A task over several items has reported each of them.
         if not ("results" in found and result._task.loop):
             message = found.get("msg") or found.get("censored") or self._dump_results(found)
+            if message in self._errors:
+                return  # Several roles read the same manifests.
+            self._errors.add(message)
             self._display.display(fitting(f"Error: {message}", terminal_width()), color=C.COLOR_ERROR)
         if ignore_errors:
             self._display.display("The run goes on.", color=C.COLOR_SKIP)

@@ -600,7 +600,7 @@ def _other_resources(resources: Any, pool: PoolHardware) -> dict[str, int]:
     if resources.interconnect != "rdma":
         return {}
     if pool.rdma_resource is None:
-        hint = "Declare rdma_resource of the pool with gpuctl_pool, or remove it"
+        hint = "Declare rdma_resource of the pool with M(gpuctl_pool), or remove it"
         raise UnfitHardware("resources.interconnect", "rdma in a pool that declares no RDMA resource", hint)
     return {pool.rdma_resource: 1}
 

@@ -16,6 +16,7 @@ ACCELERATORS_FILE = "GPUCTL_ACCELERATORS"  # the environment variable with the f
 DEFAULT_POOL = "default"
 RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
 POOLS_LEASE = "pools"  # the Lease that serializes changes of pools
+PULL_SECRET = "gpuctl-registry"  # the Secret of a namespace with the credentials of image registries
 LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its trainings
 
 # Of a namespace: the level that the API server enforces on its pods, and of which it warns when a workload is written.

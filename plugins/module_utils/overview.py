@@ -102,7 +102,7 @@ def _jobs_or_fail(task: Task[JobInfoOptions], refusal: TaskFailed) -> dict[str, 
     shown = ", ".join(task.options.namespaces or ())
     task.warn(
         f"Only namespace {shown} is shown, because this account may not list the jobs of the whole cluster. Set "
-        f"namespaces (gpuctl_namespace in playbooks) for others."
+        f"O(namespaces) for others."
     )
     return found
 

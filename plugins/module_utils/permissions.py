@@ -53,6 +53,7 @@ _SUBMIT_PERMISSIONS: Permissions = (
     ("get", "pods/log"),
     ("get", "namespaces"),  # In a RoleBinding, its own: the Pod Security level that it enforces.
     ("list", "resourcequotas"),
+    ("list", "persistentvolumeclaims serviceaccounts"),  # jobs/prechecks.py: whether what a job refers to exists.
     ("get list patch", "workloads.kueue.x-k8s.io"),
 )
 
@@ -77,8 +78,17 @@ _ADMINISTER_PERMISSIONS: Permissions = (
     ),
 )
 
-# The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system
-_ACCOUNT_PERMISSIONS: Permissions = (("get create patch delete", "serviceaccounts"),)
+# The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system; gpuctl_kubeconfig
+_ACCOUNT_PERMISSIONS: Permissions = (
+    ("get create patch delete", "serviceaccounts"),
+    ("create", "serviceaccounts/token"),
+)
+
+# gpuctl_workspace; its Secret is below, by name.
+_WORKSPACE_PERMISSIONS: Permissions = (
+    ("get create patch delete", "persistentvolumeclaims"),
+    ("create", "secrets"),
+)
 
 # The declarations of pools; their Lease is below, by name.
 _POOL_PERMISSIONS: Permissions = (
@@ -94,7 +104,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     SUBMIT_CLUSTER: _CLUSTER_PERMISSIONS,
     SUBMIT_POOLS: _DECLARED_PERMISSIONS,
     ADMINISTER: _ADMINISTER_PERMISSIONS,
-    _ADMINISTER_JOBS: (*_SUBMIT_PERMISSIONS, *_ACCOUNT_PERMISSIONS),
+    _ADMINISTER_JOBS: (*_SUBMIT_PERMISSIONS, *_ACCOUNT_PERMISSIONS, *_WORKSPACE_PERMISSIONS),
     ADMINISTER_POOLS: _POOL_PERMISSIONS,
 }
 ROLES = {READ: (READ, LOGS), SUBMIT: (SUBMIT, SUBMIT_CLUSTER, SUBMIT_POOLS)}
@@ -109,6 +119,7 @@ NAMED_PERMISSIONS: Mapping[str, Permissions] = {
         ("get bind", "clusterroles.rbac.authorization.k8s.io"),
     ),
     ADMINISTER_POOLS: (("get patch", "leases.coordination.k8s.io"),),
+    _ADMINISTER_JOBS: (("get patch delete", "secrets"),),
 }
 
 
@@ -147,7 +158,7 @@ class MissingPermission:
 
     def _command(self, level: str, role: str) -> str:
         account = _ACCOUNT.fullmatch(self.user)
-        if account is None:  # gpuctl_rbac grants levels to service accounts.
+        if account is None:  # A user may have the level by a group, which the message does not name.
             kind = f"rolebinding --namespace={self.namespace}" if self.namespace else "clusterrolebinding"
             user = shlex.quote(self.user)
             return f"kubectl create {kind} NAME --clusterrole=gpuctl-{role} --user={user}"

@@ -320,6 +320,8 @@ def masked_object(obj: Mapping[str, Any], marked: Collection[str] = ()) -> dict[
     if _LAST_APPLIED in annotations:
         shown = {**annotations, _LAST_APPLIED: redact(annotations[_LAST_APPLIED], secrets)}
         masked["metadata"] = {**obj["metadata"], "annotations": shown}
+    if obj.get("kind") == "Secret":
+        masked |= {part: dict.fromkeys(obj[part], MASK) for part in ("data", "stringData") if obj.get(part)}
     if pod := _pod_spec(obj):
         marked = {*marked, *marked_variables(obj)}
         lists = {part: [_masked_container(one, marked) for one in pod[part]] for part in _CONTAINERS if pod.get(part)}

@@ -43,7 +43,7 @@ attributes:
       - If the image lacks C(sha256sum), files that are not empty are copied every time.
 options:
   name:
-    description: Name of the job.
+    description: Name of the job. The name of one of its pods stands for the job and O(pod).
     type: str
     required: true
   namespace:

@@ -30,6 +30,8 @@ description:
   - In a namespace that enforces the Pod Security level C(restricted), jobs are built as this level requires. The module fails
     before it writes anything if a manifest asks for something that the level of the namespace forbids. A job that is already
     running is left as it is.
+  - Before it writes, the module looks once at the nodes, the quotas and the objects that the jobs refer to, and warns of what
+    cannot work. See O(strict).
   - If another run or person changes the same job at the same time, the module plans it again with what it finds then. After
     five attempts, the task fails and names the field manager of the other change.
 attributes:
@@ -67,6 +69,9 @@ options:
   name:
     description:
       - Name of a job, as an alternative to a manifest. With O(state=present), O(replicas) is required.
+      - The name of one of its pods stands for the whole job, with a warning.
+      - If O(state=absent) and there is no such job, nothing changes. RV(results[].reason) and C(msg) say so, with the
+        nearest name.
       - Exactly one of O(src), O(definition) and O(name) is required.
     type: str
   kind:
@@ -136,12 +141,43 @@ options:
       - What to do if a change is not possible in place, for example another image for a training.
       - V(recreate) validates the new object by dry run, deletes the old one, waits until it is deleted and creates the new one.
         If that fails, the module restores the old object. A running training is interrupted only if its manifest changed, not if
-        a new version of this collection builds it differently, unless O(upgrade) is set.
+        a new version of this collection builds it differently, unless O(upgrade) is set. See also O(recreate).
       - V(fail) changes nothing and reports the fields.
       - This option does not affect finished trainings, see O(rerun).
     type: str
     choices: [recreate, fail]
     default: recreate
+  recreate:
+    description:
+      - Whether to recreate a job that has run, if that is what the task needs to do. Recreating it stops it.
+      - If V(true), a warning says what stops before anything is deleted, and so do RV(results[].stops) and the diff, also in
+        check mode.
+      - If V(false), the task fails before it writes anything, also in check mode, and names all such jobs with how long they
+        have run and on how many GPUs. With O(continue_on_error), only these jobs fail.
+      - A job has run if a container of its pods has ever started. Jobs that are still waiting, and trainings that have ended,
+        are recreated in either case. What has no pods, such as a paused job, has nothing to stop.
+      - This also applies to O(upgrade). It does not apply to O(state=restarted) and O(state=absent).
+      - The playbooks C(submit) and C(provision) set V(false), unless C(gpuctl_recreate) is V(true).
+    type: bool
+    default: true
+    version_added: 1.1.0
+  strict:
+    description:
+      - Whether probable mistakes are errors instead of warnings. The task then reports all of them before it writes anything,
+        also in check mode. With O(continue_on_error), only the jobs with mistakes fail.
+      - These are, first, values in the manifests that have no effect or are probably a slip. Examples are V(64) for memory, which
+        is 64 bytes, a token in plain text in C(environment.env), a command that listens on another port than C(service.port),
+        and full-width punctuation.
+      - Second, what one look at the cluster shows. Examples are a pool without nodes, a GPU type that the pool does not have, no
+        node that is large enough, a quota that is smaller than the job, and a missing PersistentVolumeClaim, Secret, ConfigMap or
+        service account. RV(results[].reason) would say the same of the job later.
+      - Only jobs that are created or whose pods are replaced are checked. What the account may not read is not checked, and
+        nothing is said about it. Nodes are not checked with O(wait_for_nodes). In check mode, pools and quotas are not checked if
+        they are among the manifests of the task, as they may be about to change.
+      - Advice about what is built from a manifest, and warnings of Kubernetes, stay warnings.
+    type: bool
+    default: false
+    version_added: 1.1.0
   force:
     description:
       - Whether to delete pods immediately, without a grace period. Applies to O(state=absent), to recreated jobs and to
@@ -379,6 +415,12 @@ results:
     released_gpus:
       description: Number of GPUs that pausing the job released.
       type: int
+    stops:
+      description:
+        - What the recreation of the job stopped, or would stop in check mode. V(none) if the job was not recreated, or had
+          nothing running. See O(recreate).
+      type: str
+      sample: a training that has run for 3 h on 16 GPUs
     resources:
       description: Kubernetes objects of the job.
       type: list

@@ -16,11 +16,13 @@ description:
     on pod conditions, events and the free resources of the nodes.
   - Also lists jobs created by the former gpuctl command line, see RV(results[].managed).
   - Sends a fixed number of paginated list requests for each namespace in O(namespaces), or for all namespaces at once.
+  - If nothing is found, the task succeeds with empty RV(results), as scripts rely on. If O(name), O(pool) or a namespace of
+    O(namespaces) does not exist, as far as the account may know, a warning says so, with the nearest name.
   - Requires permission to list jobs, deployments and statefulsets, and with O(pods) or O(details) also pods. Permissions for
     pods, events, services, autoscalers and nodes are otherwise optional. Without them, reasons and URLs can be incomplete.
 options:
   name:
-    description: Name of a job. By default, all jobs are returned.
+    description: Name of a job, or of one of its pods. By default, all jobs are returned.
     type: str
   kind:
     description: Return only jobs of this kind.

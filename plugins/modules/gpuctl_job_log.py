@@ -36,7 +36,7 @@ attributes:
       - O(dest) changes when the job has written new lines.
 options:
   name:
-    description: Name of the job.
+    description: Name of the job. The name of one of its pods stands for the job and O(pod).
     type: str
     required: true
   namespace:

@@ -16,9 +16,10 @@ description:
   - Usage is the sum of the requests of all unfinished pods on a node. Free GPUs are calculated from the allocatable GPUs. A
     node that is cordoned or not ready has no free GPUs.
   - Sends paginated list requests for nodes and for the pods of all namespaces, and requires permission for both.
+  - If a node of O(nodes), O(pool) or O(gpu_type) does not exist, the task succeeds, and a warning says so, with the nearest name.
 options:
   nodes:
-    description: Names of nodes. By default, all nodes are returned. Unknown names are ignored.
+    description: Names of nodes. By default, all nodes are returned.
     type: list
     elements: str
   pool:

@@ -18,7 +18,9 @@ description:
     requires permission for all of them.
 options:
   name:
-    description: Name of a pool. By default, all pools are returned.
+    description:
+      - Name of a pool. By default, all pools are returned.
+      - If there is none of that name, the task succeeds, and a warning says so, with the nearest name.
     type: str
 seealso:
   - module: runwhere.gpuctl.gpuctl_pool

@@ -14,6 +14,8 @@ author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Lists the quotas that M(runwhere.gpuctl.gpuctl_quota) created, with the usage and the limit of each resource.
   - Sends one paginated list request, or one for each namespace in O(namespaces).
+  - If O(name) or a namespace of O(namespaces) does not exist, as far as the account may know, the task succeeds, and a warning
+    says so, with the nearest name.
 options:
   name:
     description: Name of a quota. By default, all quotas are returned.

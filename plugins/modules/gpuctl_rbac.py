@@ -8,11 +8,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_rbac
-short_description: Grant a service account the permissions that this collection needs
+short_description: Grant a service account, user or group the permissions that this collection needs
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Grants a service account the permissions to use the modules of this collection, at one of three levels.
+  - Grants a service account, user or group the permissions to use the modules of this collection, at one of three levels.
   - The permissions of a level are defined in ClusterRoles, which the module creates or updates. These are C(gpuctl-read) with
     C(gpuctl-logs), C(gpuctl-submit) with C(gpuctl-submit-cluster) and C(gpuctl-submit-pools), and C(gpuctl-administer) with
     C(gpuctl-administer-jobs) and C(gpuctl-administer-pools). A ClusterRoleBinding and RoleBindings grant them to the account.
@@ -41,22 +41,32 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  kind:
+    description:
+      - What O(name) is the name of. Users and groups are those that the authentication of the API server gives, such as OpenID Connect
+        or client certificates. Kubernetes has no objects for them, so that their names cannot be checked.
+    type: str
+    choices: [service_account, user, group]
+    default: service_account
+    version_added: 1.1.0
   name:
-    description: Name of the service account.
+    description: Name of the service account, user or group.
     type: str
     required: true
   namespace:
-    description: Namespace of the service account.
+    description: Namespace of the service account. Ignored for users and groups.
     type: str
     default: gpuctl-system
   level:
     description:
       - V(read) allows the info modules and reading logs, except those in C(kube-*) and C(gpuctl-system).
       - V(submit) allows managing jobs in O(namespaces), and reading their status and logs. In the whole cluster, it allows
-        listing nodes and PriorityClasses. Reasons that depend on pods in other namespaces are not available.
+        listing nodes and PriorityClasses. What depends on pods in other namespaces, such as the number of free GPUs, is not
+        known at this level.
       - V(administer) allows all modules in the whole cluster, but jobs and logs only outside of C(kube-*) and
         C(gpuctl-system). It can bind accounts to the roles of this collection, and to no others.
-      - None of the levels grants access to Secrets by itself. The pods of a job can read all Secrets of its namespace.
+      - None of the levels grants access to Secrets by itself, except that V(administer) can create Secrets in namespaces of jobs, and
+        read and change the one called C(gpuctl-registry). The pods of a job can read all Secrets of its namespace.
       - Required if O(state=present).
     type: str
     choices: [read, submit, administer]
@@ -70,9 +80,12 @@ options:
     type: list
     elements: str
 notes:
-  - The module does not return a token. To create one for O(api_key) or for an AWX credential of the type "OpenShift or Kubernetes
-    API Bearer Token", run C(kubectl create token <name> -n gpuctl-system --duration 8760h).
+  - The module does not return a token. M(runwhere.gpuctl.gpuctl_kubeconfig) writes one into a kubeconfig. To create one for
+    O(api_key) or for an AWX credential of the type "OpenShift or Kubernetes API Bearer Token", run
+    C(kubectl create token <name> -n gpuctl-system --duration 8760h).
 seealso:
+  - module: runwhere.gpuctl.gpuctl_kubeconfig
+    description: Write a kubeconfig for the account.
   - module: runwhere.gpuctl.gpuctl_quota
     description: Create and limit the namespaces of users.
   - name: Using RBAC Authorization
@@ -104,6 +117,13 @@ EXAMPLES = r"""
     namespace: awx
     level: administer
 
+- name: Allow a group of the identity provider to submit jobs
+  runwhere.gpuctl.gpuctl_rbac:
+    kind: group
+    name: ml-team-a
+    level: submit
+    namespaces: [team-a]
+
 - name: Revoke all permissions
   runwhere.gpuctl.gpuctl_rbac:
     name: awx-submit
@@ -118,13 +138,17 @@ results:
   elements: dict
   contains:
     name:
-      description: Name of the service account.
+      description: Name of the service account, user or group.
       type: str
     namespace:
-      description: Namespace of the service account.
+      description: Namespace of the service account. V(none) for users and groups.
       type: str
+    kind:
+      description: What it is the name of, as in O(kind).
+      type: str
+      version_added: 1.1.0
     user:
-      description: Kubernetes user name of the service account.
+      description: Kubernetes user name. V(none) for a group.
       type: str
       sample: system:serviceaccount:gpuctl-system:awx-submit
     level:

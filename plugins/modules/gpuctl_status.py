@@ -19,10 +19,11 @@ description:
     and jobs that wait for the same reason share its text.
   - Fails if the namespace, pool or job that an option names does not exist.
   - Requires permission to list jobs, deployments, statefulsets and pods. What else cannot be read is not shown, and the text
-    says why.
+    says why. With the level V(submit) of M(runwhere.gpuctl.gpuctl_rbac), for example, the GPUs of nodes and pools are shown, but
+    not how many of them are in use.
 options:
   name:
-    description: Name of a job. By default, all jobs are shown.
+    description: Name of a job, or of one of its pods. By default, all jobs are shown.
     type: str
   kind:
     description: Show only jobs of this kind.
@@ -39,6 +40,7 @@ options:
   namespaces:
     description:
       - Show only jobs and quotas in these namespaces. The default is all namespaces, which requires cluster-wide permissions.
+        Without them, the namespace of the kubeconfig's context, or V(default), is shown, with a warning.
     type: list
     elements: str
     aliases: [namespace]
@@ -93,7 +95,9 @@ pods:
   type: list
   elements: dict
 pools:
-  description: The pools, as RV(runwhere.gpuctl.gpuctl_pool_info#module:results).
+  description:
+    - The pools, as RV(runwhere.gpuctl.gpuctl_pool_info#module:results). What is used, what is free and the jobs are V(none) if the
+      account may not list the pods of all namespaces.
   returned: success
   type: list
   elements: dict
@@ -103,12 +107,16 @@ quotas:
   type: list
   elements: dict
 nodes:
-  description: The nodes that can be read, as RV(runwhere.gpuctl.gpuctl_node_info#module:results).
+  description:
+    - The nodes that can be read, as RV(runwhere.gpuctl.gpuctl_node_info#module:results). What is used and free is V(none) if the
+      account may not list the pods of all namespaces.
   returned: success
   type: list
   elements: dict
 unreadable:
-  description: The errors for what the account may not read, by V(quotas) and V(nodes). V(nodes) stands for pools, too.
+  description:
+    - The errors for what the account may not read, by V(quotas), V(nodes), V(usage) and V(pools). V(nodes) stands for pools, too,
+      V(usage) for what is used and free of them, and V(pools) for pools without nodes.
   returned: success
   type: dict
   sample: {}

@@ -51,6 +51,8 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import (
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
 
+_FILES = ("KUBECONFIG", "CERT_FILE", "CLIENT_CERT", "KEY_FILE", "CLIENT_KEY", "SSL_CA_CERT", "CA_CERT")
+_PATHS = ("GPUCTL_POLICY", "KUBECONFIG", *(f"K8S_AUTH_{name}" for name in _FILES))
 _PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 
 
@@ -94,6 +96,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
+        os.environ.update(absolute_paths(os.environ))  # A worker is a process of its own.
         environment = self._environment()
         context = ExecutionContext(
             transport=self._connection.transport,
@@ -186,6 +189,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if options.deprecations:
             result["deprecations"] = options.deprecations
         return _masked(result, secrets)
+
+
+def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables with relative paths, which mean the directory in which the user has typed the command.
+
+    Options and the keyword ``environment`` stand in a playbook, and mean its directory.
+    """
+    given = {name: environ[name] for name in _PATHS if environ.get(name)}
+    return {
+        name: os.pathsep.join(
+            path if path.startswith("~") else os.path.abspath(path) for path in text.split(os.pathsep)
+        )
+        for name, text in given.items()
+    }
 
 
 def _masked(result: dict[str, Any], secrets: set[str]) -> dict[str, Any]:

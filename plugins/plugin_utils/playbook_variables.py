@@ -53,6 +53,7 @@ class Playbook:
     required_if: tuple[tuple[Any, ...], ...] = ()
     sets: str | None = None
     instead_of: tuple[str, ...] = ()
+    in_command: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -110,6 +111,7 @@ def _playbook(name: str, described: Mapping[str, Any]) -> Playbook:
         tuple(tuple(condition) for condition in facts.get("required_if", ())),
         facts.get("sets"),
         tuple(facts.get("instead_of", ())),
+        tuple(facts.get("in_command", ())),
     )
 
 

@@ -124,7 +124,7 @@ def _cluster(
     lines = [f"{number_of(len(nodes), 'node')}: {_counts(nodes)}; {gpus['total']} GPUs{used}"]
     odd = nodes if everything else [node for node in nodes if node["status"] != "active"][:_ODD_NODES]
     lines += [*table_lines([_with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
-    shown = pools if everything or len(pools) <= _SMALL_TABLE else _fullest(pools)
+    shown = pools if everything or _fits(pools) else _fullest(pools)
     lines += table_lines([_with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
     lines += _rest(len(pools) - len(shown), "pool")
     return lines + [line for what in _NOT_KNOWN if what in unreadable for line in wrapped(_NOT_KNOWN[what], width)]
@@ -144,8 +144,18 @@ def _with_unknown(row: Row) -> Row:
     return {**row, **unknown}
 
 
+def _fits(rows: Sequence[Row]) -> bool:
+    """A line that counts one more row takes the place of that row."""
+    return len(rows) <= _SMALL_TABLE + 1
+
+
 def _fullest(pools: Sequence[Row]) -> list[Row]:
-    return sorted(pools, key=lambda pool: (pool["status"] == "active", pool["gpu_free"] or 0))[:_SMALL_TABLE]
+    """Those that have no GPUs come last."""
+
+    def place(pool: Row) -> tuple[bool, bool, int]:
+        return pool["status"] == "active", not pool["gpu_total"], pool["gpu_free"] or 0
+
+    return sorted(pools, key=place)[:_SMALL_TABLE]
 
 
 def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, everything: bool) -> list[str]:
@@ -154,7 +164,7 @@ def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, ev
     if not quotas:
         return []
     most_used = sorted(quotas, key=_percent, reverse=True)
-    shown = quotas if everything or len(quotas) <= _SMALL_TABLE else most_used[:_SMALL_TABLE]
+    shown = quotas if everything or _fits(quotas) else most_used[:_SMALL_TABLE]
     rows = [{**row, **{f"shown_{key}": _use(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
     return table_lines(rows, _QUOTA_COLUMNS, width) + _rest(len(quotas) - len(shown), "quota")
 
@@ -273,9 +283,12 @@ def _rest(number: int, noun: str) -> list[str]:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line."""
+    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line.
+
+    An option of the command line stays with its value, so that it can be copied.
+    """
     lines, line = [], ""
-    for word in text.split():
+    for word in re.findall(r"-e \S+|\S+", text):
         longer = f"{line} {word}" if line.strip() else line + word
         if line.strip() and text_width(longer) > width:
             lines.append(line)

@@ -16,25 +16,24 @@ from pathlib import Path
 
 from kubesim import Cluster
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.demo.cluster import EXAMPLES, add_secrets, environment, simulated
+
 HERE = Path(__file__).parent
 SUBMIT, STATUS = "runwhere.gpuctl.submit", "runwhere.gpuctl.status"
-NAMESPACE = "ml-team"
+NAMESPACE = "team-a"
 
-GPU_NODES = [f"gpu-node-{number}" for number in range(1, 10)]
-CPU_NODES = ["cpu-node-1", "cpu-node-2"]
-# The examples together need one node more than their training pool has.
-ONE_MORE = "  gpu-node-9:\n    gpu-type: A100-100G\n"
+# Without it, the examples leave no room for the evaluation.
+ONE_NODE = "  gpu-node-4:\n    gpu-type: A100-100G\n"
 PAUSED = "qwen2-72b-fullft"
 OLD_IMAGE, NEW_IMAGE = "vllm/vllm-serving:v0.5.0", "vllm/vllm-serving:v0.6.0"
+LINE = "─" * 80
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="gpuctl-demo-") as directory, Cluster(nodes=0).running() as cluster:
-        cluster.add_nodes(GPU_NODES)
-        cluster.add_nodes(CPU_NODES, resources={"nvidia.com/gpu": "0"})
-        demo = Demo(cluster, Path(directory))
-        return demo.run()
+    with tempfile.TemporaryDirectory(prefix="gpuctl-demo-") as name:
+        directory = Path(name)
+        with simulated(directory / "kubeconfig") as cluster:
+            return Demo(cluster, directory).run()
 
 
 class Demo:
@@ -42,34 +41,28 @@ class Demo:
         self.cluster = cluster
         self.directory = directory
         self.manifests = directory / "manifests"
-        shutil.copytree(ROOT / "examples" / "manifests", self.manifests)
-        for name in ("provision.yml", "quotas.yaml", "evaluation.yaml"):
-            shutil.copy(HERE / name, directory)
-        with (self.manifests / "pool-training.yaml").open("a") as pool:
-            pool.write(ONE_MORE)
+        for part in ("cluster", "manifests"):
+            shutil.copytree(EXAMPLES / part, directory / part)
+        shutil.copy(HERE / "evaluation.yaml", directory)
+        pool = directory / "cluster" / "pool-training.yaml"
+        pool.write_text(pool.read_text().replace(ONE_NODE, ""))
         self.environment = {
             **os.environ,
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
-            "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain",
+            **environment(directory / "kubeconfig"),
             "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
-            "ANSIBLE_LOCALHOST_WARNING": "false",
-            "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
-            "K8S_AUTH_KUBECONFIG": str(cluster.kubeconfig(directory / "kubeconfig")),
         }
         self.failed = False
 
     def run(self) -> int:
-        self._step(
-            f"{len(GPU_NODES + CPU_NODES)} simulated nodes are up. Create pools, quotas and labels with provision.yml:"
-            "\n\n" + _body(HERE / "provision.yml")
-        )
-        self._play("provision.yml", expect_changed=True)
+        self._step("A simulated cluster is up. An administrator describes its pools and teams in manifests, such as:")
+        self._say(_body(self.directory / "cluster" / "pool-inference.yaml"))
+        self._play("runwhere.gpuctl.provision", "-e", "gpuctl_dir=cluster/", expect_changed=True)
         if self.failed:
             return 1
-        self._make_secret()
+        add_secrets(self.cluster)  # Manifests refer to Secrets, they do not contain them.
 
-        self._step("Submit all the example manifests and wait until the jobs run:")
-        self._submit("gpuctl_wait=true", "gpuctl_show_objects=true", expect_changed=True)
+        self._step("Submit all jobs of examples/manifests, and wait until they run:")
+        self._submit("gpuctl_wait=true", expect_changed=True)
 
         self._step("Run it again: nothing differs, so nothing is written.")
         self._submit(expect_changed=False)
@@ -84,22 +77,18 @@ class Demo:
             "8 GPUs on one node, but the most free" in " ".join(shown.split()), "status must say why a job does not run"
         )
 
-        self._step(f"Edit one field: the image of the inference service becomes {NEW_IMAGE}.")
+        self._step(f"Edit one field: the image of a service becomes {NEW_IMAGE}. What would change?")
         service = self.manifests / "inference-vllm.yaml"
         service.write_text(service.read_text().replace(OLD_IMAGE, NEW_IMAGE))
-        self._say("Show what would change (--check --diff):")
-        self._submit(options=("--check", "--diff"), expect_changed=True)
+        self._submit(src="manifests/inference-vllm.yaml", options=("--check", "--diff"), expect_changed=True)
         self._say("Apply it, and wait until the new replicas are ready:")
-        self._submit("gpuctl_wait=true", expect_changed=True)
+        self._submit("gpuctl_wait=true", src="manifests/inference-vllm.yaml", expect_changed=True)
 
-        self._step(
-            f"Pause the large training: the pending one gets its GPUs. After it is resumed, {PAUSED} waits for them."
-        )
+        self._step("Pause the large training: the pending one gets its GPUs.")
         self._check(
             "16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must report what it releases"
         )
         self._submit("gpuctl_wait=true", src="evaluation.yaml", expect_changed=False)
-        self._life("resume")
 
         self._step("Delete the jobs again.")
         self._submit("gpuctl_state=absent", "gpuctl_wait=true", src="manifests/,evaluation.yaml", expect_changed=True)
@@ -107,9 +96,7 @@ class Demo:
         self._check(not left, "no pod must be left")
         if not self.failed:
             self._say(
-                "Done. To do the same on your own cluster, set kubeconfig, context or K8S_AUTH_* and run\n"
-                f"  ansible-playbook {SUBMIT} -e gpuctl_src=examples/manifests\n"
-                f"  ansible-playbook {STATUS}"
+                f"{LINE}\nDone. `make cluster` keeps such a cluster running, so that you can try your own manifests."
             )
         return 1 if self.failed else 0
 
@@ -143,11 +130,6 @@ class Demo:
         self._check(("changed=0" not in done.stdout) is expect_changed, f"changed must be {expect_changed}")
         return done.stdout
 
-    def _make_secret(self) -> None:
-        """The notebook's manifest refers to it, because manifests contain no secrets."""
-        secret = {"metadata": {"name": "jupyter", "namespace": NAMESPACE}, "stringData": {"token": "of-the-demo"}}
-        self.cluster.call(lambda: self.cluster.registry.create("Secret", secret))
-
     def _check(self, held: bool, rule: str) -> None:
         if not held:
             self.failed = True
@@ -155,7 +137,7 @@ class Demo:
 
     @staticmethod
     def _step(text: str) -> None:
-        print(f"\n{'=' * 100}\n{text}", flush=True)
+        print(f"\n{LINE}\n{text}", flush=True)
 
     @staticmethod
     def _say(text: str) -> None:

@@ -57,9 +57,7 @@ Tree = Any
 
 def originals() -> list[tuple[str, str]]:
     """Name and text of the examples and of the manifests that the unit tests accept."""
-    files = sorted(
-        [*(ROOT / "examples" / "manifests").glob("*.yaml"), *(ROOT / "tests/unit/fixtures").rglob("valid/*.yaml")]
-    )
+    files = sorted([*(ROOT / "examples").glob("*/*.yaml"), *(ROOT / "tests/unit/fixtures").rglob("valid/*.yaml")])
     tables = imported(_TABLES / "manifest_cases.py")
     cases = [(f"accepted: {case['name']}", tables.manifest_text(case)) for case in tables.table("accepted")]
     return [(file.name, file.read_text(encoding="utf-8")) for file in files] + cases

@@ -41,7 +41,7 @@ def account(
         if status != 403:
             yield api
             return
-        if level == permissions.ADMINISTER:
+        if level != permissions.READ:
             api.call("POST", PATHS["namespace"], system_namespace())
         for obj in (*levels.cluster_roles(level), *_bindings(prefix, level, namespaces, jobs)):
             created.append(_renamed(obj, prefix))
@@ -66,7 +66,8 @@ def _bindings(
     prefix: str, level: str, namespaces: Sequence[str] | None, jobs: Sequence[str] | None
 ) -> Iterator[dict[str, Any]]:
     jobs = namespaces if jobs is None else jobs
-    for obj in levels.bindings("tester", prefix, level, namespaces, [_ALL] if jobs is None else jobs):
+    tester = levels.Subject("ServiceAccount", "tester", prefix)
+    for obj in levels.bindings(tester, level, namespaces, [_ALL] if jobs is None else jobs):
         if obj["metadata"].get("namespace") == _ALL:
             obj = {**obj, "kind": "ClusterRoleBinding", "metadata": {**obj["metadata"], "namespace": ""}}
         yield obj

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -99,3 +101,13 @@ def test_an_empty_variable_counts_as_unset(ansible: Ansible, recorder: Recorder,
     """AWX sets variables that its credential leaves empty."""
     environment = {"K8S_AUTH_HOST": "", "K8S_AUTH_CONTEXT": "", "K8S_AUTH_KUBECONFIG": str(recorder.kubeconfig)}
     assert not Ansible(ansible.directory, environment).job(definition=compute(), namespace=namespace).failed
+
+
+@pytest.mark.parametrize("fast_path", ["1", "0"])
+def test_paths_in_the_environment_are_relative_to_where_the_command_is_typed(ansible: Ansible, fast_path: str):
+    """``K8S_AUTH_KUBECONFIG=lab.yaml ansible-playbook runwhere.gpuctl.status``; the playbook lies elsewhere."""
+    kubeconfig = ansible.directory / "lab.yaml"
+    kubeconfig.write_bytes(Path(ansible.environment["K8S_AUTH_KUBECONFIG"]).read_bytes())
+    here = Ansible(ansible.directory, {"K8S_AUTH_KUBECONFIG": kubeconfig.name, "GPUCTL_FAST_PATH": fast_path})
+    run = here.run("ansible-playbook", "runwhere.gpuctl.status")
+    assert run.status == 0, run.output

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The examples in the documentation do what they say, as they stand, on a simulated cluster that has what they name.
+"""The examples of modules and filters do what they say, as they stand, on a simulated cluster that has what they name.
 
-Those of the info modules run on any cluster: test_info_examples.py.
+Those of the info modules run on any cluster: test_info_examples.py. Those of the guides: test_documents.py.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import re
-import shlex
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,8 +24,6 @@ PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(
     path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py") if not path.stem.endswith("_info")
 )
-GUIDES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "docsite" / "rst").glob("*.rst")}
-FIRST_STEPS = GUIDES["guide_getting_started"]
 NODES = [*(f"gpu-node-{number}" for number in range(1, 7)), "node-1", "node-2"]
 
 # Programs that the containers of the simulated cluster run: one that ends well at once, one that never does.
@@ -128,54 +123,3 @@ def logs(here: Ansible, **options: Any) -> list[dict[str, Any]]:
 def test_the_examples_of_the_filter(here: Ansible):
     succeed(here, examples("filter.table"))
     assert "qwen" in (here.directory / "report.txt").read_text()
-
-
-def blocks(text: str, language: str) -> list[str]:
-    """The code blocks of a guide, those within lists too."""
-    found = re.findall(rf"^( *)\.\. code-block:: {re.escape(language)}\n\n((?:\1   .*\n|\n)+)", text, re.MULTILINE)
-    return [textwrap.dedent(block).strip() + "\n" for _indent, block in found]
-
-
-def write_files(here: Ansible) -> None:
-    """The files of the first steps: blocks whose first line is a comment with their name."""
-    for text in blocks(FIRST_STEPS, "yaml"):
-        name, _newline, content = text.partition("\n")
-        path = here.directory / name.removeprefix("# ")
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(content)
-
-
-def test_the_first_steps_of_the_guide(here: Ansible):
-    """Its commands are typed in their order."""
-    write_files(here)
-    commands = re.findall(r"^   \$ (ansible(?:-playbook|-inventory)? .*)$", FIRST_STEPS, re.MULTILINE)
-    assert len(commands) > 8
-    for command in commands:
-        tool, *arguments = shlex.split(command)
-        run = here.run(tool, *arguments)
-        drift = "--check" in arguments
-        assert run.status == (2 if drift else 0), f"{command}\n{run.output}"
-        assert ("Drift detected: " in run.output) is drift
-
-
-def test_the_tasks_of_the_guides(here: Ansible):
-    write_files(here)
-    found = [yaml.safe_load(text) for guide in GUIDES.values() for text in blocks(guide, "yaml+jinja")]
-    # Not whole plays, which are for other clusters.
-    tasks = [task for block in found if isinstance(block, list) for task in block if "hosts" not in task]
-    assert len(tasks) > 1
-    assert not here.module("gpuctl_pool", name="training-pool", nodes=["gpu-node-5"]).failed
-    succeed(here, tasks)
-
-
-WRITTEN = [yaml.safe_load(text) or {} for guide in GUIDES.values() for text in blocks(guide, "yaml")]
-OTHERS = ("plugin", "gpuctl_awx_teams", "pool", "quota", "policy")
-OF_JOBS = [one for one in WRITTEN if one and not any(key in one for key in OTHERS)]
-
-
-@pytest.mark.parametrize("manifest", OF_JOBS)
-def test_the_manifests_of_the_guides(here: Ansible, manifest: dict[str, Any]):
-    """A part of a manifest is one of a training."""
-    whole = manifest if "kind" in manifest else training("part", **manifest)
-    result = here.job(definition=whole, namespace="team-a", check=True)
-    assert (result.failed, result.changed) == (False, True), result.message

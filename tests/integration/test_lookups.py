@@ -106,6 +106,14 @@ def test_a_misspelled_job_is_not_deleted_silently(ansible: Ansible, namespace: s
     assert paused.message.startswith(f"job trian in namespace {namespace}: job not found. Did you mean train?")
 
 
+def test_a_misspelled_namespace_of_a_named_job(ansible: Ansible, namespace: str):
+    missing = f"namespace not found: {namespace}x. Did you mean {namespace}?"
+    log = ansible.module("gpuctl_job_log", name="web", namespace=f"{namespace}x")
+    assert log.message == f"job web not found in namespace {namespace}x. {missing}"
+    deleted = ansible.job(name="web", namespace=f"{namespace}x", state="absent")
+    assert deleted.jobs["web"]["reason"] == f"job not found. {missing}"
+
+
 def test_manifests_of_jobs_that_are_gone_are_deleted_without_a_word(
     ansible: Ansible, namespace: str, recorder: Recorder
 ):
@@ -191,7 +199,7 @@ def test_status_without_a_namespace_for_level_submit(
     assert "Missing permission: list jobs.batch in the whole cluster. The level read of gpuctl_rbac has it." in flat(
         refused
     )
-    assert "name the namespaces that you may read in the option namespaces" in flat(refused)
+    assert "name the namespaces that you may read in gpuctl_namespace" in flat(refused)
 
     config = yaml.safe_load(recorder.kubeconfig.read_text())
     config["contexts"][0]["context"]["namespace"] = namespace

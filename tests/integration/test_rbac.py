@@ -21,7 +21,7 @@ from .pools import LEASE, Field
 from .recorder import Permission, Recorder
 
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
-RBAC = "runwhere.gpuctl.gpuctl_rbac"
+RBAC, WORKSPACE = "runwhere.gpuctl.gpuctl_rbac", "runwhere.gpuctl.gpuctl_workspace"
 
 
 @pytest.fixture
@@ -403,7 +403,10 @@ def submitting(namespace: str) -> list[dict[str, Any]]:
     wide = training("wide", resources={"node_count": 2}, distributed={"backend": "deepspeed"})
     never = [kind("never-" + kind.__name__, resources={"gpu-type": "H9"}) for kind in (training, notebook, compute)]
     other = {"image": "registry.example.com/ml:v2"}
+    claim = {"workdirs": [{"path": "/data", "claim": "none"}]}
+    claimed = compute("claimed", environment={"service_account": "default"}, storage=claim)
     return [
+        {**job(definition=[claimed]), "check_mode": True},
         job(definition=[*jobs(), scaled, wide, notebook()]),
         job(definition=[compute(), scaled, notebook(), wide], wait=True, wait_timeout=60),
         {  # Watches for certain: what is ready at the first look is not watched, and this one never is.
@@ -416,6 +419,10 @@ def submitting(namespace: str) -> list[dict[str, Any]]:
         job(name="web", state="resumed", wait=True, wait_timeout=60),
         job(definition=[scaled, wide, notebook(), *never], state="absent", force=True, wait=True),
     ]
+
+
+def registry(password: str) -> dict[str, str]:
+    return {"server": "registry.example.com", "username": "robot", "password": password}
 
 
 def administering(field: Field, namespace: str, robot: dict[str, Any]) -> list[dict[str, Any]]:
@@ -436,7 +443,11 @@ def administering(field: Field, namespace: str, robot: dict[str, Any]) -> list[d
                 "wait": True,
             }
         },
+        {WORKSPACE: {"namespace": namespace, "claim": {"size": "1Gi"}, "registry": registry("a")}},
+        {WORKSPACE: {"namespace": namespace, "claim": {"size": "1Gi"}, "registry": registry("b")}},
+        {WORKSPACE: {"namespace": namespace, "state": "absent"}},
         *({RBAC: {**robot, "level": level, "namespaces": [namespace]}} for level in (READ, SUBMIT)),
+        {"runwhere.gpuctl.gpuctl_kubeconfig": {**robot, "dest": "kubeconfig"}},
         {RBAC: {**robot, "level": ADMINISTER}},
         {RBAC: {**robot, "state": "absent"}},
     ]

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from kubesim import Cluster
 
+from tests.demo.terminal import Terminal
 from tools.tree import ROOT, copy_tree, shipped
 
 from .ansible import BIN, Ansible
-from .api import Api
+from .documents import blocks_of
 from .recorder import Recorder
 
 MANIFEST = {
@@ -78,65 +75,34 @@ def test_it_runs_a_job(installed: Ansible, namespace: str) -> None:
     assert (again.changed, again.jobs["from-tarball"]["action"]) == (False, "unchanged"), again.message
 
 
-# ---- The commands that README.md gives a newcomer
+# ---- The commands with which README.md installs it. Galaxy cannot be asked here: the tarball is what it would send.
 
 
-@pytest.fixture(scope="module")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], subprocess.CompletedProcess[str]]]:
-    """A shell with ansible-core and a cluster with the pool and the namespace of the examples."""
-    home = tmp_path_factory.mktemp("newcomer")
-    subprocess.run([sys.executable, "-m", "venv", str(home / "venv")], check=True)
+INSTALL = [
+    command
+    for block in blocks_of("README.md")
+    if "ansible-galaxy collection install" in block.text
+    for command, _output in block.commands
+]
+
+
+def test_what_the_readme_installs_suffices_to_run_a_playbook(tarball: Path, tmp_path: Path) -> None:
+    """In a virtual environment that has ansible-core and nothing else."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     core = f"ansible-core=={importlib.metadata.version('ansible-core')}"
-    pip = [str(home / "venv" / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", core]
+    pip = [str(tmp_path / "venv" / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", core]
     subprocess.run(pip, check=True)
-    pip_settings = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     environment = {
-        **pip_settings,
-        "HOME": str(home),
+        **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
+        "HOME": str(tmp_path),
         "LC_ALL": "C.UTF-8",
-        "PATH": f"{home / 'venv' / 'bin'}:/usr/bin:/bin",
-        "K8S_AUTH_KUBECONFIG": str(home / "kubeconfig"),
+        "PATH": f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin",
+        "K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig"),
     }
-
-    def typed(command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["/bin/sh", "-c", command],
-            cwd=home,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-
-    with Cluster(nodes=4).running() as cluster:
-        api = Api(str(cluster.kubeconfig(home / "kubeconfig")))
-        api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
-        api.patch("node", "node-1", {"metadata": {"labels": {"runwhere.ai/pool": "training-pool"}}})
-        yield typed
-
-
-def test_what_the_readme_says_works_word_for_word(tarball: Path, newcomer: Callable[[str], Any]) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = [
-        line.removeprefix("$ ")
-        for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-        if "make " not in block and ".venv" not in block  # of those who have a clone
-        for line in block.splitlines()
-    ]
-    (manifest,) = re.findall(r"in `(\S+\.yaml)`:\n\n```yaml\n(.*?)```", text, re.DOTALL)
-    assert newcomer(f"cat >{manifest[0]} <<'END'\n{manifest[1]}END").returncode == 0
-    install = [command for command in commands if command.startswith(("ansible-galaxy", "pip"))]
-    use = [command for command in commands if command not in install]
-    assert install
-    assert use
-    for command in [*install, *use]:
-        # Galaxy cannot be asked here: the tarball is what it would send.
-        done = newcomer(command.replace("collection install runwhere.gpuctl", f"collection install {tarball}"))
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    submit = next(command for command in use if "runwhere.gpuctl.submit" in command)
-    assert "changed=0 " in newcomer(submit).stdout
-
-    (tasks,) = (block for block in re.findall(r"```yaml\n(- name.*?)```", text, re.DOTALL) if "gpuctl_job:" in block)
-    play = yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": yaml.safe_load(tasks)}])
-    done = newcomer(f"cat >play.yml <<'END'\n{play}END\nansible-playbook play.yml")
-    assert "changed=0 " in done.stdout, done.stderr
+    assert len(INSTALL) == 2
+    use = "ansible-playbook runwhere.gpuctl.status"
+    with Cluster(nodes=4).running() as cluster, Terminal(tmp_path, environment) as terminal:
+        cluster.kubeconfig(tmp_path / "kubeconfig")
+        for command in [*INSTALL, use]:
+            done = terminal.type(command.replace("install runwhere.gpuctl", f"install {tarball}"))
+            assert done.status == 0, f"{command}\n{done.output}"

@@ -30,6 +30,19 @@ def test_the_fields_of_manifests_are_those_of_the_models() -> None:
     assert fields == f"\n{generator.reference()}", "run: make schemas"
 
 
+def test_the_pages_of_the_playbooks_are_generated() -> None:
+    pages = imported(ROOT / "tools" / "generate_reference.py").pages()
+    assert {path: path.read_text(encoding="utf-8") for path in pages} == pages, "run: make schemas"
+    assert {path for path in pages if path.suffix == ".rst"} == set((DOCSITE / "rst").glob("playbook_*.rst"))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_playbook_begins_with_its_command(path: Path) -> None:
+    pages = imported(ROOT / "tools" / "playbook_pages.py")
+    expected = f"# {pages.command(pages.described_playbooks()[path.stem])}\n"
+    assert expected in path.read_text(encoding="utf-8")
+
+
 # -- the sentences -----------------------------------------------------------------------------------------------------
 
 
@@ -44,7 +57,10 @@ def sentences() -> Iterator[str]:
 
 
 MESSAGES = worded("\n".join(sentences()))
-QUOTED = re.findall(r"^   \* - ``(.*)``$", GUIDES["guide_troubleshooting"], re.MULTILINE)
+QUOTED, IN_CHINESE = (
+    re.findall(r"^   \* - ``(.*)``$", GUIDES[guide], re.MULTILINE)
+    for guide in ("guide_troubleshooting", "guide_troubleshooting_zh")
+)
 
 
 def test_there_are_sentences() -> None:
@@ -55,6 +71,10 @@ def test_there_are_sentences() -> None:
 def test_the_sentences_are_what_the_modules_say(sentence: str) -> None:
     pattern = "[^\n]*".join(re.escape(part) for part in sentence.split("…"))
     assert re.search(pattern, MESSAGES)
+
+
+def test_the_chinese_guide_explains_the_same_sentences() -> None:
+    assert IN_CHINESE == QUOTED
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -88,9 +108,25 @@ README = TEXTS["README.md"]
 
 
 def test_the_readme_lists_the_included_content() -> None:
-    listed = re.findall(r"^\| (.+?) `runwhere\.gpuctl\.(\w+)` \| .+ \|$", README, re.MULTILINE)
-    content = [(word, name) for (name, word) in included().items()]
-    assert sorted(listed) == sorted([*content, ("action group", "gpuctl")])
+    """A row for each kind, in the order of the alphabet."""
+    rows = re.findall(r"^\| (\w[\w ]+) \| (`\w+`(?:, `\w+`)*) \|$", README, re.MULTILINE)
+    listed = {word: re.findall(r"\w+", names) for word, names in rows}
+    kinds = sorted({*included().values(), "action group"})
+    names = {kind: sorted(name for name, word in included().items() if word == kind) for kind in kinds}
+    assert listed == {f"{kind.capitalize()}s": found or ["gpuctl"] for kind, found in names.items()}
+
+
+ENVIRONMENTS = yaml.safe_load((ROOT / "tests" / "environments.yml").read_text(encoding="utf-8"))
+
+
+def test_the_versions_of_the_readme_are_tested() -> None:
+    """In the environments of tests/environments.yml, besides those of .venv."""
+    rows = dict(re.findall(r"^\| ([\w-]+)[^|]* \| [^|]+ \| ([^|]+) \|$", README, re.MULTILINE))
+    pinned = [package.split("==") for one in ENVIRONMENTS.values() for package in one["packages"]]
+    pinned += [["Python", one["python"]] for one in ENVIRONMENTS.values() if "python" in one]
+    assert [
+        (name, version) for name, version in pinned if version.removesuffix(".*") not in rows[name].split(", ")
+    ] == []
 
 
 def test_links_within_the_readme_lead_to_a_heading() -> None:

@@ -52,7 +52,7 @@ def test_a_schema_is_valid(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(STORED[name])
 
 
-EXAMPLES = sorted([*(ROOT / "examples" / "manifests").iterdir(), *CASES.FIXTURES.glob("valid/*.yaml")])
+EXAMPLES = sorted([*(ROOT / "examples").glob("*/*.yaml"), *CASES.FIXTURES.glob("valid/*.yaml")])
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)

@@ -68,3 +68,43 @@ def test_the_sections_that_changed_are_printed(tmp_path: Path, capsys: pytest.Ca
     source.write_text(README.replace("Run it.", "Run it twice."))
     assert main([], source, translation) == 1
     assert "README.md: section changed: Use\n" in capsys.readouterr().out
+
+
+GUIDE = """.. _label:
+
+Title
+=====
+
+Introduction
+
+Use
+---
+
+Run it.
+
+.. Everything below is generated from the models
+
+Fields
+------
+"""
+
+
+def test_the_sections_of_a_guide_are_those_that_people_write() -> None:
+    assert list(digests_of(GUIDE, ".rst")) == ["(before the first heading)", "Title", "Use"]
+    assert lag(digests_of(GUIDE, ".rst"), digests_of(GUIDE.replace("Run it.", "Run."), ".rst")) == [
+        "section changed: Use"
+    ]
+
+
+def test_the_record_of_a_guide_is_a_comment(tmp_path: Path) -> None:
+    source, translation = tmp_path / "guide.rst", tmp_path / "guide_zh.rst"
+    source.write_text(GUIDE)
+    translation.write_text("标题\n====\n")
+    assert main([], source, translation) == 1
+    assert main(["--update"], source, translation) == 0
+    assert main([], source, translation) == 0
+    recorded = translation.read_text()
+    assert recorded.startswith("标题\n====\n\n.. Translated sections of guide.rst")
+    assert all(line.startswith("   ") for line in recorded.partition("lag.py:\n")[2].splitlines())
+    assert main(["--update"], source, translation) == 0
+    assert translation.read_text() == recorded

@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from pathlib import Path
 
@@ -30,7 +31,12 @@ def main() -> None:
 async def serve(nodes: int, host: str, port: int, kubeconfig: Path) -> None:
     """Serve until SIGINT or SIGTERM."""
     cluster = Cluster(nodes, tls=True)
-    await cluster.start(host, port)
+    try:
+        await cluster.start(host, port)
+    except OSError as error:
+        raise SystemExit(
+            f"kubesim: cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Choose another --port."
+        ) from error
     path = cluster.kubeconfig(kubeconfig).resolve()
     print(f"kubesim: {nodes} nodes at {cluster.url}, stop with Ctrl-C", flush=True)
     print(f"kubectl --kubeconfig {path} get nodes", flush=True)

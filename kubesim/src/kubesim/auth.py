@@ -2,12 +2,15 @@
 """Authentication and authorization.
 
 Source: apiserver pkg/authentication (bearer tokens, anonymous), pkg/endpoints/filters/{impersonation,authorization}.go,
-plugin/pkg/auth/authorizer/rbac, pkg/registry/rbac/validation/rule.go.
+plugin/pkg/auth/authorizer/rbac, pkg/registry/rbac/validation/rule.go, pkg/serviceaccount (claims of tokens).
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import secrets
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -49,26 +52,77 @@ class Headers(Protocol):
     def getall(self, name: str, default: list[str], /) -> list[str]: ...
 
 
-class Authenticator:
-    """The bearer tokens of a cluster."""
+@dataclass(frozen=True)
+class IssuedToken:
+    """A token of a service account: it ends at a time (seconds since 1970), and with the account."""
 
-    def __init__(self, tokens: dict[str, User]) -> None:
-        self.tokens = tokens
+    account: Object  # its metadata
+    expires: float
+
+
+class Authenticator:
+    """The bearer tokens of a cluster: fixed ones, and those issued for service accounts.
+
+    ``find_account`` returns the service account of a namespace and name, ``now`` seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        tokens: dict[str, User],
+        find_account: Callable[[str, str], Object | None],
+        now: Callable[[], float],
+    ) -> None:
+        self._tokens, self._find_account, self._now = tokens, find_account, now
+        self._issued: dict[str, IssuedToken] = {}
 
     def identify(self, headers: Headers) -> User:
-        """The user of a request; anonymous without a token, ApiError 401 for a token nobody has."""
+        """The user of a request; anonymous without a token, ApiError 401 for a token that is not valid."""
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return ANONYMOUS
-        user = self.tokens.get(token.strip())
+        user = self.user_of(token.strip())
         if user is None:
             raise errors.unauthorized()
         return user
 
-    def issue(self, user: User) -> str:
-        token = secrets.token_urlsafe(32)
-        self.tokens[token] = user
+    def user_of(self, token: str) -> User | None:
+        """The user of a token that is valid now."""
+        if token in self._tokens:
+            return self._tokens[token]
+        issued = self._issued.get(token)
+        if issued is None or issued.expires <= self._now():
+            return None
+        meta = issued.account
+        present = self._find_account(meta["namespace"], meta["name"])
+        if present is None or present["metadata"]["uid"] != meta["uid"]:
+            return None
+        return service_account(meta["namespace"], meta["name"], meta["uid"])
+
+    def issue(self, account: Object, audiences: list[str], seconds: int) -> str:
+        """A token of a service account, given by its metadata."""
+        now = int(self._now())
+        claims = {
+            "aud": audiences,
+            "exp": now + seconds,
+            "iat": now,
+            "iss": "https://kubernetes.default.svc",
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": {
+                "namespace": account["namespace"],
+                "serviceaccount": {"name": account["name"], "uid": account["uid"]},
+            },
+            "nbf": now,
+            "sub": service_account(account["namespace"], account["name"]).name,
+        }
+        # Nobody can check the signature: a token is known by its text.
+        parts = [json.dumps({"alg": "RS256", "kid": "kubesim"}).encode(), json.dumps(claims).encode()]
+        token = ".".join(_base64url(part) for part in (*parts, secrets.token_bytes(256)))
+        self._issued[token] = IssuedToken(account, now + seconds)
         return token
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ class Cluster:
 
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
     nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" is known. `exec_root`: run the commands of
-    exec as processes of this machine, each container in a directory of its own below this one."""
+    exec as processes of this machine, each container in a directory of its own below this one. `metrics`: autoscalers
+    find all metrics at their targets; without it, there are none."""
 
     def __init__(
         self,
@@ -63,12 +64,17 @@ class Cluster:
         controllers: bool = True,
         addons: Collection[str] = (),
         exec_root: Path | None = None,
+        metrics: bool = False,
     ) -> None:
         self.clock = Clock()
         self.token = secrets.token_urlsafe(24)
-        self.authenticator = Authenticator({self.token: ADMIN, LAB_USER_TOKEN: LAB_USER})
         self.store = Store()
         self.registry = Registry(self.store, self.clock, kinds.STRATEGIES, admission)
+        self.authenticator = Authenticator(
+            {self.token: ADMIN, LAB_USER_TOKEN: LAB_USER},
+            lambda namespace, name: self.registry.get("ServiceAccount", namespace, name),
+            lambda: self.clock.now().timestamp(),
+        )
         self.authorizer = Authorizer(self.registry.get, self.registry.list)
         self.rest = Rest(self.registry, self.authenticator, self.authorizer, lambda: self.kubelet)
         self.requests = RequestLog()
@@ -81,9 +87,10 @@ class Cluster:
         self.ca: bytes | None = None
         self._server = Server(self)
         self._nodes = nodes
-        self._options = {
+        self._options: dict[str, dict[str, Any]] = {
             "kubelet": {"start_seconds": pod_start_seconds},
             "garbage-collector-controller": {"collect_seconds": collect_seconds},
+            "horizontal-pod-autoscaler": {"metrics": metrics},
         }
         self._tls, self._with_controllers = tls, controllers
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -182,12 +189,10 @@ class Cluster:
 
         return self.call(run)
 
-    def add_nodes(
-        self, names: Iterable[str], *, labels: dict[str, str] | None = None, resources: dict[str, str] | None = None
-    ) -> None:
-        """Fake GPU nodes like the first ones; `resources` (quantities) override theirs."""
+    def add_nodes(self, names: Iterable[str], **options: Any) -> None:
+        """Fake GPU nodes; the options are those of `fake_node`: labels, annotations, resources, taints, arch."""
         now = self.clock.now()
-        self.load({**fake_node(name, now, labels=labels, resources=resources), "kind": "Node"} for name in names)
+        self.load({**fake_node(name, now, **options), "kind": "Node"} for name in names)
 
     def kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
         """Write a kubeconfig for the admin (or another token) and give its path."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,10 +20,20 @@ _CONDITIONS = (
 
 
 def fake_node(
-    name: str, now: datetime, *, labels: dict[str, str] | None = None, resources: dict[str, str] | None = None
+    name: str,
+    now: datetime,
+    *,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    resources: Mapping[str, str | None] | None = None,
+    taints: Sequence[Mapping[str, str]] = (),
+    arch: str = "amd64",
 ) -> Object:
-    """A ready node; its status included. The number at the end of its name makes its address."""
-    quantities = {**RESOURCES, **(resources or {})}
+    """A ready node; its status included. The number at the end of its name makes its address.
+
+    `resources` override RESOURCES; None removes one.
+    """
+    quantities = {key: value for key, value in {**RESOURCES, **(resources or {})}.items() if value is not None}
     number = int("".join(c for c in name if c.isdigit()) or 0)
     moment = rfc3339(now)
     conditions = [
@@ -37,7 +48,12 @@ def fake_node(
         for kind, status, reason, text in _CONDITIONS
     ]
     return {
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+            **({"annotations": dict(annotations)} if annotations else {}),
+        },
+        **({"spec": {"taints": [dict(taint) for taint in taints]}} if taints else {}),
         "status": {
             "capacity": quantities,
             "allocatable": quantities,
@@ -50,7 +66,7 @@ def fake_node(
             "nodeInfo": {
                 "kubeletVersion": "v1.36.2",
                 "operatingSystem": "linux",
-                "architecture": "amd64",
+                "architecture": arch,
                 "osImage": "kubesim",
                 "kernelVersion": "0.0.0",
                 "containerRuntimeVersion": "kubesim://0",

@@ -34,7 +34,7 @@ def _self_subject(rest: Rest, call: Call, review: Object) -> Object:
 
 
 def _token(rest: Rest, call: Call, review: Object) -> Object:
-    user = rest.authenticator.tokens.get(review["spec"].get("token", ""))
+    user = rest.authenticator.user_of(review["spec"].get("token", ""))
     if user is None:
         status: Object = {"user": {}, "error": "invalid bearer token"}
     else:

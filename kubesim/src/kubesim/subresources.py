@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kubesim import deletion, errors, media
-from kubesim.auth import service_account
 from kubesim.calls import Answer, Call
 from kubesim.clock import parse_time, rfc3339
 from kubesim.field import FieldError, forbidden, invalid
@@ -249,21 +248,49 @@ def _is_ready(pod: Object) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
+_AUDIENCE = "https://kubernetes.default.svc"
+
+
 def _token(rest: Rest, call: Call) -> Answer:
-    request = media.load(call.body, call.content_type) if call.body else {}
+    if call.info.verb != "create":
+        raise errors.method_not_allowed()
+    given = media.load(call.body, call.content_type) if call.body else {}
+    kind, version = given.get("kind") or "TokenRequest", given.get("apiVersion") or "authentication.k8s.io/v1"
+    if (kind, version) != ("TokenRequest", "authentication.k8s.io/v1"):
+        text = f'{kind} in version "{version}" cannot be handled as a TokenRequest: converting (v1.{kind}) to '
+        raise errors.bad_request(f"{text}(authentication.TokenRequest): unknown conversion")
     meta = rest.registry.require(call.resource, call.info.namespace, call.info.name).obj["metadata"]
-    spec = {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3600, **(request.get("spec") or {})}
-    seconds = spec["expirationSeconds"]
-    expires = rfc3339(rest.registry.clock.now() + timedelta(seconds=seconds))
-    token = rest.authenticator.issue(service_account(meta["namespace"], meta["name"], meta["uid"]))
+    asked = given.get("spec") or {}
+    seconds = asked.get("expirationSeconds", 3600)
+    if found := _token_errors(seconds):
+        raise errors.invalid("TokenRequest", "", found, "authentication.k8s.io")
+    audiences = asked.get("audiences") or [_AUDIENCE]
+    now = rest.registry.clock.now()
     body = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
-        "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
-        "spec": spec,
-        "status": {"token": token, "expirationTimestamp": expires},
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+            "creationTimestamp": rfc3339(now),
+        },
+        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": None},
+        "status": {
+            "token": rest.authenticator.issue(meta, audiences, seconds),
+            "expirationTimestamp": rfc3339(now + timedelta(seconds=seconds)),
+        },
     }
     return Answer(body, 201)
+
+
+def _token_errors(seconds: int) -> list[FieldError]:
+    """authentication validation.ValidateTokenRequest."""
+    if seconds < 600:
+        return [invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")]
+    if seconds > 1 << 32:
+        return [invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")]
+    return []
 
 
 _HANDLERS: dict[str, Callable[[Any, Any], Any]] = {

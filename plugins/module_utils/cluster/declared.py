@@ -213,8 +213,14 @@ def _read(client: Client) -> Declared:
         return Declared(refusal=error)
 
 
-def know_accelerators(client: Client, warn: Callable[[str], None], resources: Iterable[str]) -> None:
-    """Let the task know the accelerators of administrators, if one of the extended resources is no built-in one."""
+def know_accelerators(client: Client, warn: Callable[[str], None], pods: Iterable[Mapping[str, Any]]) -> None:
+    """Let the task know the accelerators of administrators, if specs of pods request an unknown extended resource."""
     known = catalog()
-    if any("/" in resource and known.row(resource) is None for resource in resources):
+    requested = {
+        resource
+        for spec in pods
+        for container in spec["containers"]
+        for resource in (container.get("resources") or {}).get("requests") or ()
+    }
+    if any("/" in resource and known.row(resource) is None for resource in requested):
         read_declared(client, warn)

@@ -76,6 +76,14 @@ def job_names(client: Client, namespaces: Sequence[str] | None) -> list[str]:
     return sorted({job_name_of(obj) or obj["metadata"]["name"] for objects in found for obj in objects})
 
 
+def job_hint(client: Client, job: JobId, allowed: Collection[str] | None) -> str:
+    """What was probably meant by a job that does not exist, as a sentence; else that its namespace does not either."""
+    namespace, name = job
+    if meant := nearest(name, job_names(client, [namespace])):
+        return f"Did you mean {meant}?"
+    return next(namespaces_not_found(client, [namespace], allowed), "")
+
+
 def job_of_pod(client: Client, name: str, namespaces: Sequence[str] | None) -> JobId | None:
     """The job of the pod of that name, in one of the namespaces or in the whole cluster (None).
 

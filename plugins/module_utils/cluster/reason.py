@@ -413,9 +413,7 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], around: Surroundin
     message = _PREEMPTION.sub("", condition.get("message") or "").rstrip(". ")
     claim = _NO_CLAIM.search(message)
     if claim:
-        text = f"pod {name} cannot be scheduled: PersistentVolumeClaim {claim[1]} not found"
-        command = f"kubectl create --namespace {pod['metadata']['namespace']} --filename CLAIM.yaml"
-        return PendingReason(text, f"Create it with {command}, or correct storage.workdirs", needs_user=True)
+        return missing_claim(f"pod {name}", claim[1], pod["metadata"]["namespace"])
     if fails := _SELECTOR_FAILS.search(message):
         text = f"pod {name} cannot be scheduled: {fails[1]} of its claim fails on a device: {_short(fails[2])}"
         return PendingReason(text, "Correct the selector: not every device has what it names", needs_user=True)
@@ -439,6 +437,13 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], around: Surroundin
         needs_user=shortage.needs_user,
         needs_other_nodes=shortage.lasting or shortage.needs_user,
     )
+
+
+def missing_claim(subject: str, claim: str, namespace: str) -> PendingReason:
+    """Why a pod whose PersistentVolumeClaim does not exist is not scheduled."""
+    text = f"{subject} cannot be scheduled: PersistentVolumeClaim {claim} not found"
+    command = f"kubectl create --namespace {namespace} --filename CLAIM.yaml"
+    return PendingReason(text, f"Create it with {command}, or correct storage.workdirs", needs_user=True)
 
 
 def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> PendingReason | None:
@@ -536,16 +541,8 @@ def _refused(message: str, workload: Object) -> PendingReason:
         remedy = refusal_remedy(message, workload["metadata"]["namespace"])
         text = f"pods cannot be created: {_short(message)}"
         return PendingReason(text, remedy.hint, final=lasting, needs_user=remedy.needs_user, refusal=message)
-    number = pods_wanted(workload)
-    impossible = [
-        f"{resource.removeprefix('requests.')}: {requested} requested"
-        f"{f' by each of {number} pods' if number > 1 else ''}, at most {quota.limited[resource]} allowed"
-        for resource, requested in quota.requested.items()
-        if resource in quota.limited and parse(requested).value * number > parse(quota.limited[resource]).value
-    ]
-    if impossible:
-        text = f"quota {quota.quota} of the namespace is too small for the job ({'; '.join(impossible)})"
-        return PendingReason(text, "Request less, or have the quota raised", final=True, refusal=message)
+    if too_small := too_small_quota(quota, pods_wanted(workload)):
+        return replace(too_small, refusal=message)
     each = "; ".join(
         f"{resource.removeprefix('requests.')}: {requested} requested, "
         f"{quota.used.get(resource, '?')} of {quota.limited.get(resource, '?')} used"
@@ -553,6 +550,20 @@ def _refused(message: str, workload: Object) -> PendingReason:
     )
     text = f"quota {quota.quota} of the namespace is exhausted ({each})"
     return PendingReason(text, "Delete a job, request less, or have the quota raised", final=True, refusal=message)
+
+
+def too_small_quota(quota: QuotaRefusal, number: int) -> PendingReason | None:
+    """The reason if the quota would not even allow that many pods if nothing else used it."""
+    impossible = [
+        f"{resource.removeprefix('requests.')}: {requested} requested"
+        f"{f' by each of {number} pods' if number > 1 else ''}, at most {quota.limited[resource]} allowed"
+        for resource, requested in quota.requested.items()
+        if resource in quota.limited and parse(requested).value * number > parse(quota.limited[resource]).value
+    ]
+    if not impossible:
+        return None
+    text = f"quota {quota.quota} of the namespace is too small for the job ({'; '.join(impossible)})"
+    return PendingReason(text, "Request less, or have the quota raised", final=True)
 
 
 # Admission or validation rejects the pod itself. A namespace that is seconds old may lack its service account.

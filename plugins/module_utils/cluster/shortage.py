@@ -16,7 +16,7 @@ from typing import Any
 
 from ..accelerators import catalog, whole_devices
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL
-from ..manifest.problems import enumerated
+from ..manifest.problems import enumerated, nearest
 from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
 
 Object = Mapping[str, Any]
@@ -45,9 +45,10 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
     if isinstance(found, Shortage):
         return found
     place, members = found
-    requests = counted_requests(pod)
+    requests = {resource: amount for resource, amount in counted_requests(pod).items() if _is_listed(resource)}
     return (
         _larger_than_any(requests, members, place, pod)
+        or _too_much_together(requests, members, place)
         or _none_accepts_pods(members, place)
         or (_nothing_free if members[0].is_usage_known else partial(_seem_full, refusal))(requests, members, place)
     )
@@ -96,23 +97,45 @@ def _avoids_pools(pod: Object) -> bool:
 
 
 def _empty_pool(place: str, nodes: Sequence[Node]) -> Shortage:
+    if not nodes:
+        return Shortage("the cluster has no nodes", lasting=True)
     pools = sorted({node.pool for node in nodes} - {DEFAULT_POOL})
     existing = f"existing pools: {_enumerate(pools)}" if pools else "no pools exist"
     if place == f"pool {DEFAULT_POOL}" and pools:
         return Shortage("it names no pool, and every node is in one", f"Set resources.pool ({existing})", True)
-    if place.startswith("pool "):
-        hint = f"Correct resources.pool ({existing}), or add nodes to the pool with M(gpuctl_pool)"
-        return Shortage(f"{place} has no nodes", hint, True)
-    return Shortage(f"{place} has no nodes", lasting=True)
+    meant = _did_you_mean(nearest(place.removeprefix("pool "), pools))
+    hint = f"{meant}Correct resources.pool ({existing}), or add nodes to the pool with M(gpuctl_pool)"
+    return Shortage(f"{place} has no nodes", hint, True)
 
 
 def _unknown_type(wanted: str, nodes: Sequence[Node], place: str) -> Shortage:
     types = sorted({node.labels[GPU_TYPE] for node in nodes if node.labels.get(GPU_TYPE)})
     if types:
-        hint = f"Available GPU types: {_enumerate(types)}. Correct resources.gpu-type, or remove it"
+        meant = _did_you_mean(_same_type(wanted, types))
+        hint = f"{meant}Available GPU types: {_enumerate(types)}. Correct resources.gpu-type, or remove it"
         return Shortage(f"GPU type {wanted} not found in {place}", hint, True)
     text = f"GPU type {wanted} not found in {place}, where no node has the label {GPU_TYPE}"
     return Shortage(text, "Remove resources.gpu-type, or set the label with M(gpuctl_pool,gpuctl_node_label)", True)
+
+
+def _did_you_mean(word: str | None) -> str:
+    return f"Did you mean {word}? " if word else ""
+
+
+def _same_type(wanted: str, types: Iterable[str]) -> str | None:
+    """The GPU type that was meant: in another case, with other separators, or without the size of its memory.
+
+    Similar letters are not enough: an H100 is no A100.
+    """
+
+    def plain(text: str) -> str:
+        return re.sub(r"[^a-z0-9]", "", text.lower())
+
+    alike = {each: plain(each) for each in types}
+    same = [each for each, text in alike.items() if text == plain(wanted)]
+    parts = [each for each, text in alike.items() if text.startswith(plain(wanted)) or plain(wanted).startswith(text)]
+    found = same or parts
+    return found[0] if len(found) == 1 else None
 
 
 def _untolerated(node: Node, pod: Object) -> list[Taint]:
@@ -167,10 +190,21 @@ def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: 
         )
         needs, most = _needs(resource, requests[resource]), _at_most(resource, largest)
         text = f"{needs}, but the largest node of {place} has {most}"
-        row = catalog().row(resource)
-        field = row.documented if row else resource
-        return Shortage(text, f"Lower resources.{field}{spread}", lasting=True)
+        return Shortage(text, f"Lower resources.{_field(resource)}{spread}", lasting=True)
     return None
+
+
+def _too_much_together(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
+    """Each resource has a node that is large enough, but no node has enough of all."""
+    if any(all(node.allocatable.get(key, 0) >= requests[key] for key in requests) for node in nodes):
+        return None
+    needed = [key for key in requests if requests[key]]
+    needs = _enumerate([_amount(key, requests[key], math.ceil) for key in needed])
+    text = f"it needs {needs} on one node, and no node of {place} is that large"
+    fields = _enumerate([f"resources.{_field(key)}" for key in needed])
+    # A node whose device plugin restarts lists 0 for a while.
+    lasting = not any(node.gpu_type and not node.gpu_total for node in nodes)
+    return Shortage(text, f"Lower one of {fields}, or set resources.pool to another pool", lasting)
 
 
 def _none_accepts_pods(nodes: Sequence[Node], place: str) -> Shortage | None:
@@ -231,6 +265,18 @@ def _noun(resource: str) -> str:
     if row := catalog().row(resource):
         return row.noun
     return "CPU" if resource == "cpu" else "memory"
+
+
+def _is_listed(resource: str) -> bool:
+    """Whether nodes list it, and not only the extender of a scheduler counts it."""
+    row = catalog().row(resource)
+    return row is None or row.listed
+
+
+def _field(resource: str) -> str:
+    """The field of ``resources`` in a manifest."""
+    row = catalog().row(resource)
+    return row.documented if row else resource
 
 
 def _needs(resource: str, number: int) -> str:

@@ -139,8 +139,8 @@ class Plan:
     ``prerequisites`` come before the steps and are shared with other plans (PriorityClasses). ``kind`` is the
     manifest's; None if a job is deleted by name and does not exist. ``blocker`` says why the plan cannot be applied; it
     then has no steps. ``held_gpus`` is the number of GPUs that the job's pods hold (for a pause). ``manifest`` is the
-    digest by which the ledger knows a training. ``kept`` says why a running training keeps an outdated spec,
-    ``missing`` that there is no job of that name.
+    digest by which the ledger knows a training. ``kept`` says why a running training keeps an outdated spec, ``stops``
+    what a recreation stops (see jobs/interruption.py), and ``missing`` that there is no job of that name.
     """
 
     name: str
@@ -153,6 +153,7 @@ class Plan:
     manifest: str | None = None
     ended: Completion | None = None
     kept: str = ""
+    stops: str = ""
     missing: str = ""
 
     @property
@@ -177,7 +178,7 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def blocked_by(self, blocker: str) -> Plan:
-        return replace(self, steps=(), prerequisites=(), blocker=blocker)
+        return replace(self, steps=(), prerequisites=(), blocker=blocker, stops="")
 
     def after(self, earlier: Plan) -> Plan:
         """The plan with what an earlier one for the same job has done to objects that this one leaves as they are."""

@@ -39,6 +39,7 @@ def result_of(
         "log": list(log),
         "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}" if workload else None,
         "released_gpus": plan.released_gpus,
+        "stops": plan.stops or None,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
         "access_urls": access_urls(result.objects.values(), None if check_mode and adds_service else node_address),
         "duration": round(result.seconds, 3),
@@ -70,6 +71,7 @@ def _diff(step: Step, plan: Plan) -> dict[str, str]:
     metadata = step.identity["metadata"]
     title = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
     before, after = "", ""
+    stops = f": stops {plan.stops}" if plan.stops and step.replaces else ""
     if step.action is Action.DELETE:
         before = _yaml(identity_of(step.live))
     elif step.action is Action.CREATE:
@@ -84,7 +86,7 @@ def _diff(step: Step, plan: Plan) -> dict[str, str]:
         "before": before,
         "after": after,
         "before_header": f"{step.live.get('kind', step.kind)} {title}",
-        "after_header": f"{step.kind} {title} ({step.action})",
+        "after_header": f"{step.kind} {title} ({step.action}{stops})",
     }
 
 
@@ -146,7 +148,13 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+    WithoutAliases.add_representer(str, _text)
     return WithoutAliases
+
+
+def _text(dumper: Any, text: str) -> Any:
+    """A text of several lines, such as a file of a ConfigMap, is shown and compared line by line."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
 def resource_result(step: Step) -> dict[str, Any]:

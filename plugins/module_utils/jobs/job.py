@@ -31,6 +31,8 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions):
     rerun: str = option("str", choices=list(RERUN), default="on_change")
     upgrade: bool = option("bool", default=False)
     on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
+    recreate: bool = option("bool", default=True)
+    strict: bool = option("bool", default=False)
     force: bool = option("bool", default=False)
     takeover: bool = option("bool", default=False)
     force_conflicts: bool = option("bool", default=False)

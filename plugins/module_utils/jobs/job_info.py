@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -102,7 +102,8 @@ def _read(task: InfoTask) -> dict[str, Any]:
     """
     now = datetime.now(timezone.utc)
     workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
-    know_accelerators(task.client(), task.warn, _requested(workloads.values()))
+    specs = (obj["spec"]["template"]["spec"] for obj in workloads.values())
+    know_accelerators(task.client(), task.warn, specs)
     tokens = _tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
     rows, pods = _pods(task, workloads, stuck, now)
@@ -142,17 +143,8 @@ def _workloads(task: InfoTask) -> Objects:
         ]
     except ApiError as error:
         if error.is_forbidden and not task.options.namespaces:
-            raise NamespacesNeeded(
-                f"{error}. Or name the namespaces that you may read in the option namespaces."
-            ) from None
+            raise NamespacesNeeded(f"{error}. Or name the namespaces that you may read in O(namespaces).") from None
         raise
-
-
-def _requested(workloads: Iterable[Object]) -> Iterator[str]:
-    """The resources that the pods of workloads request."""
-    for workload in workloads:
-        for container in workload["spec"]["template"]["spec"]["containers"]:
-            yield from (container.get("resources") or {}).get("requests") or ()
 
 
 def _odd(task: InfoTask, *resources: Resource) -> list[OddObject]:

@@ -9,18 +9,27 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.declared import Declared, read_declared
-from ..cluster.lookup import job_names, job_of_pod
-from ..cluster.read import ByJob, JobId, claim_templates_of, enforced_levels, read_claim_templates, read_jobs, read_pods
+from ..cluster.declared import Declared, know_accelerators, read_declared
+from ..cluster.lookup import job_hint, job_of_pod
+from ..cluster.read import (
+    ByJob,
+    JobId,
+    claim_templates_of,
+    enforced_levels,
+    read_claim_templates,
+    read_jobs,
+    read_pods,
+)
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
-from ..engine.dry_run import block_plans, unmanaged_workloads, validate_by_dry_run
+from ..engine.dry_run import Blocker, block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import (
     WORKLOAD_KINDS,
     Action,
     Plan,
     Step,
     active_objects,
+    describe,
     plan_deletion,
     plan_job,
     starts_pods,
@@ -32,11 +41,13 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
-from ..manifest.problems import nearest
+from ..namespaces import allowed_namespaces
 from ..task import Task
+from .interruption import refusal, with_interruptions
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
 from .objects.pod_levels import RESTRICTED, violations
+from .prechecks import grouped, precheck
 from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
 from .restart_copies import RestartCopy
@@ -50,7 +61,6 @@ if TYPE_CHECKING:
 Transition = Callable[[LiveJob, "JobOptions"], Plan]
 CopyFinder = Callable[[Iterable[JobId]], Mapping[JobId, RestartCopy]]
 
-_NOT_FOUND = "job not found."
 _LISTED = "M(gpuctl_job_info) lists the jobs, and O(state=present) with a manifest creates one."
 
 
@@ -89,15 +99,32 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             plan = ownership.signed(plan)
         plans.append(plan)
     plans = block_plans(plans, blockers, task.options.continue_on_error)
-    plans = _after_predecessors(task, _validated(task, plans))
+    plans = with_interruptions(_after_predecessors(task, _validated(task, plans)), client)
     if any(plan.changed for plan in plans):
         for problem in priority_class_problems(classes or {}):
             task.warn(problem)
-    for job, plan in zip(jobs, plans, strict=True):
-        if plan.changed:  # Unchanged jobs do not repeat their warnings at every run.
-            for warning in job.warnings:
-                task.warn(warning)
-    return plans
+    blockers = [] if task.options.recreate else [(plan, refusal(plan)) for plan in plans if plan.stops]
+    blockers += _warn_of_mistakes(task, jobs, plans)
+    for plan in plans if task.options.recreate else ():
+        if plan.stops:
+            task.warn(f"{describe(plan)}: recreating it stops {plan.stops}.")
+    return block_plans(plans, blockers, task.options.continue_on_error)
+
+
+def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: list[Plan]) -> list[Blocker]:
+    """Warn of what is odd in the manifests of the jobs that change, and of what cannot work in the cluster.
+
+    With ``strict``, the mistakes among that are blockers instead. Unchanged jobs do not repeat their warnings at every
+    run.
+    """
+    options = task.options
+    changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
+    found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
+    warnings = [text for job, _plan in changed for text in (*job.warnings, *(() if options.strict else job.mistakes))]
+    for text in (*warnings, *(() if options.strict else grouped(found))):
+        task.warn(text)
+    mistakes = [(plan, text) for job, plan in changed for text in (*job.mistakes, *found.get(job.id, ()))]
+    return mistakes if options.strict else []
 
 
 def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:
@@ -176,8 +203,8 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
         plans.append(plan)
     missing = [plan for plan in plans if not plan.steps]
     blockers += unmanaged_workloads(missing, client)
-    if task.options.name and missing and not blockers:  # A manifest names its job rightly; a person may not.
-        plans = [replace(plan, missing=f"{_NOT_FOUND}{_did_you_mean(client, plan)}") for plan in plans]
+    if task.options.name and missing and not blockers:
+        plans = [replace(plan, missing=_not_found(task, plan)) for plan in plans]
     return block_plans(plans, blockers, task.options.continue_on_error)
 
 
@@ -234,8 +261,7 @@ def plan_transition(
     taken = {(plan.namespace, plan.name) for plan, _text in unmanaged}
     for plan in missing:
         if (plan.namespace, plan.name) not in taken:
-            meant = _did_you_mean(task.client(), plan) if task.options.name else ""
-            blockers.append((plan, f"{_NOT_FOUND}{meant or f' {_LISTED}'}"))
+            blockers.append((plan, f"{_not_found(task, plan)} {_LISTED}"))
     blockers += unmanaged
     return _after_predecessors(task, _validated(task, block_plans(plans, blockers, task.options.continue_on_error)))
 
@@ -247,9 +273,11 @@ def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
             raise NamedByPod(job)
 
 
-def _did_you_mean(client: Client, plan: Plan) -> str:
-    meant = nearest(plan.name, job_names(client, [plan.namespace]))
-    return f" Did you mean {meant}?" if meant else ""
+def _not_found(task: Task[JobOptions], plan: Plan) -> str:
+    """Only a person misspells the option ``name``; a manifest names its job rightly."""
+    job = plan.namespace, plan.name
+    hint = job_hint(task.client(), job, allowed_namespaces(task)) if task.options.name else ""
+    return " ".join(filter(None, ("job not found.", hint)))
 
 
 def _pods_left(task: Task[JobOptions], live: ByJob) -> ByJob:
@@ -293,6 +321,7 @@ def _live_jobs(task: Task[JobOptions], objects: ByJob, reads_pods: bool) -> dict
     }
     admissions = read_admissions(client, queued)
     pods = read_pods(client, live) if reads_pods else {}
+    know_accelerators(client, task.warn, (pod["spec"] for found in pods.values() for pod in found))
     return {
         job: replace(found, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, found in live.items()
     }

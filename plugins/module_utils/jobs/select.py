@@ -31,9 +31,11 @@ JOB_KINDS = ("training", "inference", "notebook", "compute")
 class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
+    ``warnings`` are advice about what is built, ``mistakes`` what is probably wrong in the manifest.
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
-    ``origin`` is where the manifest is from. Its objects are built from the ``model`` once it is known what the
-    administrators declare.
+    ``origin`` is where the manifest is from. ``declared`` has ``pool`` and ``quota`` where manifests of these kinds,
+    for the pool and the namespace of the job, are among those of the task. The objects are built from the ``model``
+    once it is known what administrators declare.
     """
 
     namespace: str
@@ -42,9 +44,11 @@ class SelectedJob:
     objects: tuple[dict[str, Any], ...] = ()
     priority_class: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
     manifest: str | None = None
     former_manifests: tuple[str, ...] = ()
     origin: str = ""
+    declared: frozenset[str] = frozenset()
     model: JobManifest | None = None
 
     @property
@@ -68,7 +72,7 @@ class SelectedJob:
             self,
             objects=tuple(built.objects),
             priority_class=built.priority_class,
-            warnings=(*self.warnings, *(f"{self.origin}: {text}" for text in warnings)),
+            warnings=tuple(f"{self.origin}: {text}" for text in warnings),
         )
 
     def _unknown_pool(self, declared: Declared) -> Iterator[str]:
@@ -78,7 +82,7 @@ class SelectedJob:
         if self.asks_for_hardware:
             yield (
                 f"the account may not read what pool {resources.pool} declares, so its nodes count as nodes with "
-                f"{DEFAULT_ACCELERATOR}. Grant it the level submit again with gpuctl_rbac, or set "
+                f"{DEFAULT_ACCELERATOR}. Grant it the level submit again with M(gpuctl_rbac), or set "
                 f"resources.accelerator."
             )
 
@@ -126,14 +130,17 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
 
 def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
     from ..manifest.load import load
-    from ..manifest.models import Compute, Inference, JobManifest, Training
+    from ..manifest.models import Compute, Inference, JobManifest, Pool, Quota, Training
 
     options, replicas = task.options, task.options.replicas
     namespace_problem_of = _namespace_rule(task)
     jobs, others, refused = [], [], []
     # What a job mounts does not matter to its deletion.
     host_paths = _host_paths(task) if builds_objects else None
-    for document in load(options.src or (), options.definition, default_namespace, host_paths):
+    documents = load(options.src or (), options.definition, default_namespace, host_paths)
+    pools = {each.model.pool.name for each in documents if isinstance(each.model, Pool)}
+    limited = {name for each in documents if isinstance(each.model, Quota) for name in each.model.namespaces}
+    for document in documents:
         model = document.model
         if not isinstance(model, JobManifest):
             others.append(f"{document.origin} ({model.kind})")
@@ -160,10 +167,15 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
                 namespace,
                 model.job.name,
                 model.kind,
-                warnings=document.warnings,
+                mistakes=document.warnings,
                 manifest=digest_of(model) if isinstance(model, Training) else None,
                 former_manifests=former_digests_of(model) if isinstance(model, Training) else (),
                 origin=str(document.origin),
+                declared=frozenset(
+                    kind
+                    for kind, is_declared in (("pool", model.resources.pool in pools), ("quota", namespace in limited))
+                    if is_declared
+                ),
                 model=model,
             )
         )

@@ -23,7 +23,7 @@ from .errors import ApiError
 from .exec import ExecResult, exec_path, run_command
 from .limits import LOG, WATCH
 from .list_limits import ListLimits, ListsInProgress
-from .resources import POD, SELF_SUBJECT_REVIEW, Resource, resource_of
+from .resources import POD, SELF_SUBJECT_REVIEW, SERVICE_ACCOUNT, Resource, resource_of
 from .shapes import OddObject, oddity
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
 from .watch import READ_TIMEOUT, Watch
@@ -48,6 +48,7 @@ class Client:
     ) -> None:
         self.concurrency = connection.concurrency  # the number of requests to send at once
         self.warning = connection.warning
+        self.connection = connection
         self.namespace = connection.namespace
         self._request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
@@ -286,6 +287,13 @@ class Client:
             if error.status == 409 and error.reason == "AlreadyExists":
                 return None
             raise
+
+    def create_token(self, namespace: str, account: str, seconds: int) -> tuple[str, str]:
+        """A token of a service account, and when it expires: the server may grant less time than asked for."""
+        path, kind = f"{SERVICE_ACCOUNT.path(namespace, account)}/token", "TokenRequest"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": kind, "spec": {"expirationSeconds": seconds}}
+        status = self._transport.request("POST", path, Expected(kind), body=request).get("status") or {}
+        return str(status.get("token") or ""), str(status.get("expirationTimestamp") or "")
 
     def delete(
         self,

@@ -153,14 +153,14 @@ def resolve_connection(
     connection = _without_credentials_in_urls(replace(base, **_overrides(options)))
     if not connection.server:
         raise ConnectionProblem("no API server given. Set host, or kubeconfig and context.")
-    if not _is_http_url(connection.server):
+    if not is_http_url(connection.server):
         raise ConnectionProblem(
             f"not the URL of an API server: {connection.server}. Use one such as https://10.0.0.1:6443."
         )
-    if connection.proxy and not _is_http_url(connection.proxy):
+    if connection.proxy and not is_http_url(connection.proxy):
         address = connection.proxy.rpartition("@")[2]  # without a password
         raise ConnectionProblem(f"not the URL of a proxy: {address}. Use one such as http://10.0.0.1:3128.")
-    is_local = _is_loopback(connection.server) and not connection.proxy
+    is_local = is_loopback(connection.server) and not connection.proxy
     if connection.server.startswith("http:") and not is_local and not options["allow_plaintext_credentials"]:
         _require_no_credentials(connection)
     return replace(connection, warning=_redirection(base, connection, options))
@@ -178,7 +178,7 @@ def _require_no_credentials(connection: Connection) -> None:
 def _redirection(base: Connection, connection: Connection, options: Mapping[str, Any]) -> str | None:
     """The warning if ``host`` replaces the server that a kubeconfig's credentials are for."""
     own = options["api_key"] or (options["username"] and options["password"])
-    if own or not base.server or not options["host"] or _is_loopback(connection.server):
+    if own or not base.server or not options["host"] or is_loopback(connection.server):
         return None
     former = _without_credentials_in_urls(base).server
     if urlsplit(former).netloc == urlsplit(connection.server).netloc or not base.authorization():
@@ -212,7 +212,7 @@ def _split_login(url: str) -> tuple[str, tuple[str, str] | None]:
     return f"{scheme}{separator}{host}{slash}{path}", (unquote(user), unquote(password))
 
 
-def _is_loopback(server: str) -> bool:
+def is_loopback(server: str) -> bool:
     """Whether nothing that is sent there leaves this machine: a test server, ``kubectl proxy``, a tunnel."""
     host = urlsplit(server).hostname or ""
     try:
@@ -290,8 +290,8 @@ def _base_connection(
             f"cannot load {_named(kubeconfig)}{f', context {context}' if context else ''}: {problem}. Set kubeconfig "
             f"(or K8S_AUTH_KUBECONFIG) to an existing file and context to one of its contexts, or set host and api_key."
         ) from problem
-    contexts = contexts_of(kubeconfig)
-    return replace(loaded, namespace=contexts.get(context or next(iter(contexts), "")))
+    contexts, current = contexts_of(kubeconfig)
+    return replace(loaded, namespace=contexts.get(context or current))
 
 
 def _unusable_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None) -> str | None:
@@ -301,13 +301,16 @@ def _unusable_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | Non
             f"kubeconfig not found: {os.pathsep.join(missing)}. Set kubeconfig (or K8S_AUTH_KUBECONFIG) to the file by "
             f"which kubectl reaches the cluster, or set host and api_key."
         )
-    contexts = contexts_of(kubeconfig)
-    if not context or not contexts or context in contexts:
+    contexts, current = contexts_of(kubeconfig)
+    wanted = context or current
+    if not contexts or wanted in contexts:
         return None
-    by_nearness = sorted(contexts, key=lambda name: SequenceMatcher(None, name, context).ratio(), reverse=True)
+    by_nearness = sorted(contexts, key=lambda name: SequenceMatcher(None, name, wanted).ratio(), reverse=True)
     more = f" and {len(contexts) - _CONTEXTS} more" if len(contexts) > _CONTEXTS else ""
     known = ", ".join(by_nearness[:_CONTEXTS]) + more
-    return f"context not found in {_named(kubeconfig)}: {context}. Set context to one of: {known}."
+    where = _named(kubeconfig)
+    problem = f"context not found in {where}: {wanted}" if wanted else f"no current context in {where}"
+    return f"{problem}. Set context to one of: {known}."
 
 
 def _named(kubeconfig: str | Mapping[str, Any]) -> str:
@@ -358,7 +361,7 @@ def _is_header_value(value: Any) -> bool:
     return all(re.fullmatch(r"[ -~\u00a0-\u00ff]*", str(text)) for text in texts)
 
 
-def _is_http_url(server: str) -> bool:
+def is_http_url(server: str) -> bool:
     try:
         url = urlsplit(server)
         return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0

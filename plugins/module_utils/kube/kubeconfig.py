@@ -37,8 +37,8 @@ def read_kubeconfig(
         return None
 
 
-def contexts_of(kubeconfig: str | Mapping[str, Any]) -> dict[str, str | None]:
-    """The contexts with their namespaces, the current one first; none if the kubeconfig cannot be read."""
+def contexts_of(kubeconfig: str | Mapping[str, Any]) -> tuple[dict[str, str | None], str]:
+    """The contexts with their namespaces, none if the kubeconfig cannot be read, and the name of the current one."""
     import yaml
 
     try:
@@ -46,9 +46,9 @@ def contexts_of(kubeconfig: str | Mapping[str, Any]) -> dict[str, str | None]:
         contexts = {name: entry for (section, name), entry in entries.items() if section == "contexts"}
         found = {name: entry.value.get("namespace") for name, entry in contexts.items()}
     except (_NeedsLibrary, yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError):
-        return {}
+        return {}, ""
     texts = {str(name): str(namespace) if namespace else None for name, namespace in found.items()}
-    return {name: texts[name] for name in sorted(texts, key=lambda name: (name != current_context, name))}
+    return texts, str(current_context or "")
 
 
 def missing_files(kubeconfig: str | Mapping[str, Any]) -> list[str]:

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ..cluster.lookup import job_names
+from ..cluster.lookup import job_hint
 from ..cluster.read import WORKLOADS, JobId, read_events, read_jobs, read_reasons, reasons_of
 from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import if_allowed
 from ..labels import MANAGED_BY, pods_of
-from ..manifest.problems import nearest
 
 
 def no_pods_message(client: Client, job: JobId, allowed: Collection[str] | None = None) -> str:
@@ -57,8 +56,8 @@ def _no_job_message(client: Client, job: JobId, allowed: Collection[str] | None)
     message = f"job {name} not found in namespace {namespace}"
     if namespaces := _namespaces_with(client, name, allowed):
         return f"{message}. It exists in {' and '.join(namespaces)}: set O(namespace)."
-    if meant := nearest(name, job_names(client, [namespace])):
-        return f"{message}. Did you mean {meant}?"
+    if hint := job_hint(client, job, allowed):
+        return f"{message}. {hint}"
     return f"{message}. M(gpuctl_job_info) lists the jobs. A finished training is removed after a day, with its logs."
 
 

@@ -62,6 +62,16 @@ class HostFile:
         with opened_directory(self._path.parent) as directory, self._current(directory) as file:
             return LogHistory(file) if file and os.fstat(file.fileno()).st_size else None
 
+    def read(self) -> bytes | None:
+        """The content; None without a file."""
+        with opened_directory(self._path.parent) as directory, self._current(directory) as file:
+            return file.read() if file else None
+
+    def remove(self) -> None:
+        """Delete the file, if it is there."""
+        with opened_directory(self._path.parent) as directory, contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path.name, dir_fd=directory)
+
     def part(self) -> BinaryIO:
         """A file for a part of the content. It has no name, so nothing of it is left behind."""
         return tempfile.TemporaryFile(dir=self._path.parent)

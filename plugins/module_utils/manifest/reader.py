@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from ..kube.errors import cut
 from ..redaction import MASK, looks_secret, mask_forms, redact_arguments
+from .full_width import full_width, in_ascii
 from .models import KINDS, Block
 from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany, ShortForm
@@ -281,6 +282,9 @@ class _Reader:
             valid = [key.documented for key in keys_of(model)]
             more = ", …" if len(valid) > _MAX_LISTED_KEYS else ""
             hint = f"Valid keys: {', '.join(valid[:_MAX_LISTED_KEYS])}{more}"
+        if wrong := full_width(name.text):
+            problem, hint = wrong
+            self._parsed.meant |= {(*loc, key.field)} if (key := known.get(in_ascii(name.text))) else set()
         self._parsed.error(Location(joined(path, name.text), name), problem, hint)
 
     def _duplicate_key(self, name: ScalarNode, first: ScalarNode, path: str) -> None:
@@ -306,6 +310,9 @@ class _Reader:
             expected, hint = "a list", f"Write {words}"
         else:
             expected, hint = "a list", "Begin each item with '- '"
+        if isinstance(node, ScalarNode) and (wrong := full_width(node.text, shown=False)):
+            self._reject(loc, Location(path, node), *wrong)
+            return
         self._reject(loc, Location(path, node), f"expected {expected}, got {_type_name(node)}", hint, value)
 
     def _locate(self, loc: Loc, path: str, node: Node) -> None:

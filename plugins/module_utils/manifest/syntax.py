@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..redaction import MASK, looks_secret, mask_spans, merged_spans, secret_spans
+from .full_width import slip
 from .tree import HALF_HINT, half_of_a_character
 
 _WIDTH = 96
@@ -70,6 +71,10 @@ def explain(error: Any, lines: list[str], first_line: int) -> YamlSyntaxError:
     if conflict is not None and conflict <= mark.line + 1:
         hint = "Keep one side and delete the conflict markers"
         return YamlSyntaxError("unresolved merge conflict", hint, first_line + conflict, 0)
+    marks = (mark, getattr(error, "context_mark", None) or mark)
+    if typo := slip(lines, (each.line for each in marks)):
+        number, column, (problem, hint) = typo
+        return YamlSyntaxError(problem, hint, first_line + number, column)
     problem, hint = _explanation(error, mark, lines, first_line)
     if "quoted scalar" in (error.context or "") and "escape" not in (error.problem or ""):
         # The parser notices an unclosed quote at the end of the text; the quote is where it began.

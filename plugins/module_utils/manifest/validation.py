@@ -9,8 +9,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..redaction import MASK
 from ._pydantic import ValidationError
+from .full_width import full_width
 from .host_paths import HostPaths
+from .mistakes import warn_of_mistakes
 from .models import ADMINISTRATORS, KINDS, Inference, JobManifest, Manifest
 from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
 from .reader import Loc, ParsedManifest, display_value, quoted, read_manifest
@@ -58,6 +61,7 @@ def validate(source: SourceNode) -> CheckedManifest:
     try:
         manifest = KINDS[kind].model_validate(parsed.data)
         _warn_of_ignored_fields(manifest, parsed)
+        warn_of_mistakes(manifest, parsed)
         document = Document(manifest, origin, tuple(parsed.warnings))
     except ValidationError as error:
         found = (_error(details, parsed) for details in error.errors(include_url=False))
@@ -70,8 +74,10 @@ def validate(source: SourceNode) -> CheckedManifest:
 def _kind(source: SourceNode) -> str | ManifestError:
     path, node = source.location
     if not isinstance(node, MapNode):
-        hint = "Write its keys, beginning with `kind:`"
-        return ManifestError.at(source.origin, source.location, "not a manifest", hint)
+        problem, hint = "not a manifest", "Write its keys, beginning with `kind:`"
+        if isinstance(node, ScalarNode):
+            problem, hint = full_width(node.text, shown=False) or (problem, hint)
+        return ManifestError.at(source.origin, source.location, problem, hint)
     value = next((value for key, value in node.entries if key.text == "kind"), None)
     hint, shown = f"Use {enumerated([kind for kind in KINDS if kind not in ADMINISTRATORS], 'or')}", None
     if value is None:
@@ -93,6 +99,7 @@ def _kind(source: SourceNode) -> str | ManifestError:
     else:
         problem, shown = "unknown kind", quoted(value.text, value.plain)
         hint = f"Did you mean {meant}?" if (meant := nearest(value.text, KINDS)) else hint
+        problem, hint = full_width(value.text) or (problem, hint)
     return ManifestError.at(source.origin, Location(joined(path, "kind"), value or node), problem, hint, shown)
 
 
@@ -117,7 +124,10 @@ def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
         problem, hint = context["problem"], context["hint"]
     elif details["type"] == "literal_error":
         problem, hint = "unsupported value", _choice(location.node, context["expected"])
-    return ManifestError.at(parsed.origin, location, problem, hint, display_value(location.node, loc))
+    value = display_value(location.node, loc)
+    if isinstance(location.node, ScalarNode):
+        problem, hint = full_width(location.node.text, shown=value != MASK) or (problem, hint)
+    return ManifestError.at(parsed.origin, location, problem, hint, value)
 
 
 def _choice(node: Node, expected: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cluster.read import UNFINISHED
+from ..cluster.status import is_terminating
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..kube.client import Client
@@ -75,7 +76,11 @@ def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Colle
     def look(namespace: str) -> str | None:
         running = client.list_objects(POD, namespace, fields=UNFINISHED, metadata_only=True)
         pods = [pod for pod in running if not (is_managed(pod) and f"{namespace}/{job_name_of(pod)}" in ignored_jobs)]
-        claims = client.list_objects(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
+        claims = [
+            claim
+            for claim in client.list_objects(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
+            if not is_terminating(claim)  # Somebody has deleted it already.
+        ]
         found = [f"{noun} {_names(objects)}" for noun, objects in (("pods", pods), ("claims", claims)) if objects]
         if not found:
             return None

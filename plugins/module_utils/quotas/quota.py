@@ -55,7 +55,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     """
     options = task.options
     task.require_non_negative("wait_timeout")
-    quotas = _select(options)
+    quotas, mistakes = _select(options)
     named = (*(options.namespaces or ()), *(namespace for quota in quotas for namespace in quota.namespaces))
     require_allowed(task, named, "O(namespaces)" if options.namespaces else "users")
     if not quotas and options.from_manifests:
@@ -90,6 +90,8 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     applied = dry_runs if task.check_mode else apply_quotas(task, planned, plan)
     result = quota_results(task, applied, planned)
     if result["changed"] and options.state == "present":
+        for mistake in mistakes:
+            task.warn(mistake)
         result["diff"] += grant_in_new_namespaces(task, created_namespaces(each.plan for each in applied))
         result["diff"] += provide_priority_classes(task)
     return result
@@ -98,16 +100,17 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS)
 
 
-def _select(options: QuotaOptions) -> list[Quota]:
-    """The quotas of the manifests, validated before any request is sent; none if the options name them."""
+def _select(options: QuotaOptions) -> tuple[list[Quota], list[str]]:
+    """The quotas of the manifests, validated before any request is sent, and what is probably wrong in them; none if
+    the options name them."""
     from ..manifest.load import load
     from ..manifest.models import Quota
 
     if not options.from_manifests:
-        return []
+        return [], []
     documents = load(options.src or (), options.definition)
     quotas = [document.model for document in documents if isinstance(document.model, Quota)]
     if not quotas and not options.allow_empty:
         others = ", ".join(f"{document.origin} ({document.model.kind})" for document in documents)
         raise TaskFailed(f"no quota found in O(src) or O(definition). Found: {others}.")
-    return quotas
+    return quotas, [text for each in documents if isinstance(each.model, Quota) for text in each.warnings]

@@ -7,8 +7,10 @@ tests/integration/test_rbac.py runs every module with it and compares it with th
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from .. import labels
 from ..jobs.objects.job_objects import Object, sparse
@@ -32,6 +34,24 @@ from ..permissions import (
 _GROUP = "rbac.authorization.k8s.io"
 
 
+USER, GROUP = "User", "Group"
+
+
+class Subject(NamedTuple):
+    """Who has access. Of users and groups, Kubernetes has no objects: their names come from its authentication."""
+
+    kind: str
+    name: str
+    namespace: str = ""  # of a service account
+
+    @property
+    def user(self) -> str | None:
+        """The name of the user; None for a group."""
+        if self.kind == SERVICE_ACCOUNT.kind:
+            return f"system:serviceaccount:{self.namespace}:{self.name}"
+        return self.name if self.kind == USER else None
+
+
 def account(name: str, namespace: str) -> Object:
     """The service account."""
     return _named(SERVICE_ACCOUNT, name, namespace)
@@ -43,10 +63,8 @@ def cluster_roles(level: str) -> list[Object]:
     return [{**_named(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
 
 
-def bindings(
-    name: str, namespace: str, level: str, namespaces: Sequence[str] | None, jobs: Iterable[str]
-) -> list[Object]:
-    """The bindings of an account to a level, in the given namespaces or in the whole cluster (None).
+def bindings(subject: Subject, level: str, namespaces: Sequence[str] | None, jobs: Iterable[str]) -> list[Object]:
+    """The bindings of a subject to a level, in the given namespaces or in the whole cluster (None).
 
     ``jobs`` are those that may have jobs, of the given namespaces or of all.
     """
@@ -60,29 +78,28 @@ def bindings(
     if level == ADMINISTER:
         places.append((ADMINISTER_POOLS, labels.SYSTEM_NAMESPACE))
     places += [(IN_JOBS[level], place) for place in jobs]
-    return [_binding(_subject(name, namespace), role, place) for role, place in places]
+    return [_binding(subject, role, place) for role, place in places]
 
 
 def bindings_in_new_namespace(binding: Object, namespace: str) -> list[Object]:
-    """What the accounts of a ClusterRoleBinding get in a new namespace, if it binds them to a level."""
+    """What the subjects of a ClusterRoleBinding get in a new namespace, if it binds them to a level."""
     role = next((IN_JOBS[level] for level in LEVELS if binding["roleRef"]["name"] == role_name(level)), None)
-    return [_binding(_subject(*account), role, namespace) for account in accounts_of(binding) if role]
+    return [_binding(subject, role, namespace) for subject in subjects_of(binding) if role]
 
 
-def accounts_of(binding: Object) -> list[tuple[str, str]]:
-    """Name and namespace of the service accounts of a binding."""
-    subjects = binding.get("subjects") or ()
-    return [(each["name"], each.get("namespace", "")) for each in subjects if each["kind"] == SERVICE_ACCOUNT.kind]
+def subjects_of(binding: Object) -> list[Subject]:
+    """The subjects of a binding."""
+    return [Subject(each["kind"], each["name"], each.get("namespace", "")) for each in binding.get("subjects") or ()]
 
 
-def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[tuple[str, str], tuple[str, str], str]]:
-    """An account that submits, another whose pods it can thereby run, and a role that only that one has.
+def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[Subject, Subject, str]]:
+    """A subject that submits, an account whose pods it can thereby run, and a role that only that one has.
 
     Whoever creates pods in a namespace can run them as any service account of it.
     """
-    held: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
+    held: dict[Subject, set[tuple[str, str | None]]] = defaultdict(set)
     for binding in found:
-        for each in accounts_of(binding):
+        for each in subjects_of(binding):
             held[each].add((binding["roleRef"]["name"], binding["metadata"].get("namespace")))
     for one, own in held.items():
         submits = {place for role, place in own if role == role_name(SUBMIT)}
@@ -90,7 +107,7 @@ def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[tuple[str, str
         for other, others in held.items():
             everyones = (role_name(SUBMIT_CLUSTER), role_name(SUBMIT_POOLS))
             more = sorted(role for role, place in others - own - harmless if role not in everyones)
-            if other != one and other[1] in submits and more:
+            if other != one and other.namespace in submits and more:
                 yield one, other, more[0]
 
 
@@ -99,19 +116,25 @@ def role_name(level: str) -> str:
     return f"gpuctl-{level}"
 
 
-def _subject(name: str, namespace: str) -> Object:
-    return {"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": namespace}
-
-
-def _binding(subject: Object, role: str, place: str | None) -> Object:
+def _binding(subject: Subject, role: str, place: str | None) -> Object:
     # The level is in the name because the role of a binding cannot change (RBAC validation, "cannot change roleRef").
-    # Accounts and namespaces have no colon in their names, so two accounts never have a binding of the same name.
-    name = f"{role_name(role)}:{subject['namespace']}:{subject['name']}"
+    # Names of accounts and namespaces have no colon and no capital, so two subjects never share the name of a binding.
+    if subject.kind == SERVICE_ACCOUNT.kind:
+        name = f"{role_name(role)}:{subject.namespace}:{subject.name}"
+        reference = {"kind": subject.kind, "name": subject.name, "namespace": subject.namespace}
+    else:
+        name = f"{role_name(role)}:{subject.kind}:{_path_segment(subject.name)}"
+        reference = {"apiGroup": _GROUP, "kind": subject.kind, "name": subject.name}
     return {
         **_named(ROLE_BINDING if place else CLUSTER_ROLE_BINDING, name, place),
         "roleRef": {"apiGroup": _GROUP, "kind": CLUSTER_ROLE.kind, "name": role_name(role)},
-        "subjects": [subject],
+        "subjects": [reference],
     }
+
+
+def _path_segment(name: str) -> str:
+    """The name of a user or group as part of a URL path; RBAC names may not have ``/`` and ``%`` in particular."""
+    return re.sub(r"[^A-Za-z0-9._@:-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
 
 
 def _named(resource: Resource, name: str, namespace: str | None = None) -> Object:
@@ -132,6 +155,7 @@ def _rules(part: str) -> list[Object]:
     rules = [_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
     names_of = {
         "leases": [labels.POOLS_LEASE],
+        "secrets": [labels.PULL_SECRET],
         "priorityclasses": [labels.priority_class_name(priority) for priority in PRIORITIES],
         "clusterroles": [role_name(name) for name in PERMISSIONS],
     }

@@ -16,7 +16,7 @@ from ..engine.rounds import apply_in_rounds, merged
 from ..jobs.priority_classes import priority_class_steps
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ConcurrentChange, KubeError
-from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, resource_of
+from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, SERVICE_ACCOUNT, resource_of
 from ..labels import DNS_LABEL, LABEL_LENGTH, MANAGED, SYSTEM_NAMESPACE, is_managed, owner_of_reserved
 from ..options import Options, option
 from ..permissions import ADMINISTER, LEVELS, READ, SUBMIT
@@ -26,12 +26,31 @@ from . import levels
 
 Object = dict[str, Any]
 
+_KINDS = {"service_account": SERVICE_ACCOUNT.kind, "user": levels.USER, "group": levels.GROUP}
+
 
 @dataclass(frozen=True, kw_only=True)
-class RbacOptions(Options):
-    state: str = option("str", choices=["present", "absent"], default="present")
+class SubjectOptions(Options):
+    """The options of modules that are about one account."""
+
+    kind: str = option("str", choices=list(_KINDS), default="service_account")
     name: str = option("str", required=True)
     namespace: str = option("str", default=SYSTEM_NAMESPACE)
+
+    @property
+    def subject(self) -> levels.Subject:
+        kind = _KINDS[self.kind]
+        return levels.Subject(kind, self.name, self.namespace if kind == SERVICE_ACCOUNT.kind else "")
+
+    @property
+    def noun(self) -> str:
+        """What messages call it."""
+        return "account" if self.kind == "service_account" else self.kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class RbacOptions(SubjectOptions):
+    state: str = option("str", choices=["present", "absent"], default="present")
     level: str | None = option("str", choices=list(LEVELS))
     namespaces: list[str] | None = option("list", elements="str")
 
@@ -65,13 +84,7 @@ MODULE = ModuleSpec(RbacOptions, run, RBAC_CONSTRAINTS)
 
 def _validate(options: RbacOptions) -> None:
     """Raises TaskFailed with all errors at once."""
-    names = {"name": [options.name], "namespace": [options.namespace], "namespaces": options.namespaces or []}
-    errors = [
-        f"{option}: invalid name {name!r}. Use lower case letters, digits and '-', at most {LABEL_LENGTH}."
-        for option, given in names.items()
-        for name in given
-        if len(name) > LABEL_LENGTH or not re.fullmatch(DNS_LABEL, name)
-    ]
+    errors = [*subject_errors(options), *_label_errors("namespaces", options.namespaces or ())]
     if options.namespaces == []:
         # An empty variable must not mean the whole cluster.
         errors.append("namespaces: must not be empty. Name at least one, or omit it for the whole cluster.")
@@ -85,6 +98,27 @@ def _validate(options: RbacOptions) -> None:
         ]
     if errors:
         raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
+
+
+def subject_errors(options: SubjectOptions) -> list[str]:
+    """What is wrong with the options that name an account, as messages."""
+    if options.kind == "service_account":
+        return [*_label_errors("name", [options.name]), *_label_errors("namespace", [options.namespace])]
+    name = options.name
+    if not name.strip() or not name.isprintable():
+        return [f"name: invalid name {name!r}. Use the one that the authentication of the API server gives."]
+    if name.startswith("system:"):
+        # system:authenticated is everybody; the groups of service accounts are those of pods.
+        return [f"name: reserved for Kubernetes itself: {name}. Use a {options.kind} of the identity provider."]
+    return []
+
+
+def _label_errors(option: str, names: Iterable[str]) -> list[str]:
+    return [
+        f"{option}: invalid name {name!r}. Use lower case letters, digits and '-', at most {LABEL_LENGTH}."
+        for name in names
+        if len(name) > LABEL_LENGTH or not re.fullmatch(DNS_LABEL, name)
+    ]
 
 
 def _apply(task: Task[RbacOptions], executor: Executor, plan: Plan) -> dict[str, Any]:
@@ -130,40 +164,45 @@ def _plan(task: Task[RbacOptions]) -> Plan:
 def _plan_present(task: Task[RbacOptions]) -> Plan:
     """The account if it is missing, the roles of its level and its bindings; then the removal of its other bindings."""
     options = task.options
-    name, namespace, level = options.name, options.namespace, str(options.level)
+    subject, level = options.subject, str(options.level)
     found = _namespaces(task)
-    prerequisites = tuple(_namespace_steps(task, [namespace, *(options.namespaces or ())], found))
+    needed = [each for each in (subject.namespace, *(options.namespaces or ())) if each]
+    prerequisites = tuple(_namespace_steps(task, needed, found))
     if level in (SUBMIT, ADMINISTER):  # Jobs need them, and submit may not write them.
         prerequisites += priority_class_steps(task.client(), task.warn)
     jobs = [place for place in (found if options.namespaces is None else options.namespaces) if _may_have_jobs(place)]
-    bindings = levels.bindings(name, namespace, level, options.namespaces, jobs)
+    bindings = levels.bindings(subject, level, options.namespaces, jobs)
     managed = _managed_bindings(task)
-    bound = {_identity(obj): obj for obj in managed if (name, namespace) in levels.accounts_of(obj)}
-    _require_separate_accounts(name, namespace, bindings, (obj for obj in managed if _identity(obj) not in bound))
+    bound = {_identity(obj): obj for obj in managed if subject in levels.subjects_of(obj)}
+    _require_separate_accounts(subject, bindings, (obj for obj in managed if _identity(obj) not in bound))
     desired = [*levels.cluster_roles(level), *bindings]
     read = run_concurrently(
         lambda obj: bound.get(_identity(obj)) or _get(task, obj), desired, task.client().concurrency
     )
     live = dict(zip(map(_identity, desired), read, strict=True))
     _require_managed(obj for obj in live.values() if obj)
-    account = levels.account(name, namespace)
-    present = _get(task, account)
-    # An account that gpuctl did not create (a pod's, for example) is bound, but not changed.
-    account_step = Step(Action.UNCHANGED, account, present) if present else step_for(account, None)
-    steps = [step_for(obj, live[_identity(obj)]) for obj in desired]
+    steps = [*_account_steps(task, subject), *(step_for(obj, live[_identity(obj)]) for obj in desired)]
     # Last, so that an account that changes its level always has one.
     removals = [Step(Action.DELETE, {}, obj) for identity, obj in bound.items() if identity not in live]
-    return Plan(name, namespace, "account", (account_step, *steps, *removals), prerequisites)
+    return Plan(options.name, subject.namespace, options.noun, (*steps, *removals), prerequisites)
+
+
+def _account_steps(task: Task[RbacOptions], subject: levels.Subject) -> Iterator[Step]:
+    """Creates a service account if it is missing. One that gpuctl did not create (a pod's) is bound, not changed."""
+    if subject.kind == SERVICE_ACCOUNT.kind:
+        account = levels.account(subject.name, subject.namespace)
+        present = _get(task, account)
+        yield Step(Action.UNCHANGED, account, present) if present else step_for(account, None)
 
 
 def _plan_absent(task: Task[RbacOptions]) -> Plan:
     """Delete the account's bindings, and the account if gpuctl created it. Roles stay: others may be bound."""
-    name, namespace = task.options.name, task.options.namespace
-    deleted = [obj for obj in _managed_bindings(task) if (name, namespace) in levels.accounts_of(obj)]
-    present = _get(task, levels.account(name, namespace))
-    if present and is_managed(present):
-        deleted.insert(0, present)
-    return Plan(name, namespace, "account", tuple(Step(Action.DELETE, {}, obj) for obj in deleted))
+    options, subject = task.options, task.options.subject
+    deleted = [obj for obj in _managed_bindings(task) if subject in levels.subjects_of(obj)]
+    account = next(_account_steps(task, subject), None)
+    if account and account.live and is_managed(account.live):
+        deleted.insert(0, account.live)
+    return Plan(options.name, subject.namespace, options.noun, tuple(Step(Action.DELETE, {}, obj) for obj in deleted))
 
 
 def _namespaces(task: Task[RbacOptions]) -> list[str]:
@@ -198,12 +237,12 @@ def _managed_bindings(task: Task[RbacOptions]) -> list[Object]:
     return [obj for kind in kinds for obj in task.client().list_objects(kind, labels=MANAGED)]
 
 
-def _require_separate_accounts(name: str, namespace: str, own: list[Object], others: Iterable[Object]) -> None:
+def _require_separate_accounts(me: levels.Subject, own: list[Object], others: Iterable[Object]) -> None:
     """Raises TaskFailed if the task would let one account run pods as another one that may do more."""
-    me = name, namespace
     problems = [
-        f"whoever submits jobs to namespace {account[1]} can run them as any account of it: {submitter[0]} would also "
-        f"have the role {role} of {account[0]}. Keep accounts in a namespace without jobs, such as {SYSTEM_NAMESPACE}."
+        f"whoever submits jobs to namespace {account.namespace} can run them as any account of it: {submitter.name} "
+        f"would also have the role {role} of {account.name}. Keep accounts in a namespace without jobs, such as "
+        f"{SYSTEM_NAMESPACE}."
         for submitter, account, role in levels.reachable_accounts([*own, *others])
         if me in (submitter, account)
     ]
@@ -233,11 +272,12 @@ def _require_managed(found: Iterable[Object]) -> None:
 
 
 def _result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, Any]:
-    plan, present = applied.plan, task.options.state == "present"
+    plan, present, subject = applied.plan, task.options.state == "present", task.options.subject
     result = {
         "name": plan.name,
-        "namespace": plan.namespace,
-        "user": f"system:serviceaccount:{plan.namespace}:{plan.name}",
+        "namespace": plan.namespace or None,
+        "kind": task.options.kind,
+        "user": subject.user,
         "level": task.options.level if present else None,
         "namespaces": task.options.namespaces if present else None,
         "action": str(plan.action),
@@ -247,5 +287,5 @@ def _result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, Any]:
         "changed": plan.changed,
         "results": [result],
         "diff": task.diff(lambda: diffs_of(plan)),
-        "msg": f"{result['user']}: {result['action']}",
+        "msg": f"{subject.user or f'group {subject.name}'}: {result['action']}",
     }

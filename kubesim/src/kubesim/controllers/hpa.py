@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The horizontal pod autoscaler of a cluster without metrics server: it only keeps to minReplicas and maxReplicas.
+"""The horizontal pod autoscaler: it only keeps to minReplicas and maxReplicas.
+
+Without metrics it says that there are none, with `metrics` that all of them are at their targets.
 
 Source: pkg/controller/podautoscaler/horizontal.go (reconcileAutoscaler, conditions, events).
 """
@@ -22,8 +24,9 @@ class HorizontalPodAutoscalerController(Controller):
     name = "horizontal-pod-autoscaler"
     watches = ("HorizontalPodAutoscaler",)
 
-    def __init__(self, registry: Any) -> None:
+    def __init__(self, registry: Any, metrics: bool = False) -> None:
         super().__init__(registry)
+        self.has_metrics = metrics
         self.recorder = EventRecorder(registry, self.name)
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
@@ -68,7 +71,7 @@ class HorizontalPodAutoscalerController(Controller):
         elif current < low:
             self._rescale(hpa, status, target, low, "Current number of replicas below Spec.MinReplicas")
         else:
-            self._report_missing_metrics(hpa, status)
+            self._report_metrics(hpa, status)
             status["desiredReplicas"] = status.get("desiredReplicas", current) or current
 
     def _target(self, namespace: str, reference: Object) -> Object | None:
@@ -76,10 +79,16 @@ class HorizontalPodAutoscalerController(Controller):
             return None
         return self.registry.get(reference["kind"], namespace, reference["name"])
 
-    def _report_missing_metrics(self, hpa: Object, status: Object) -> None:
+    def _report_metrics(self, hpa: Object, status: Object) -> None:
         for metric in (hpa["spec"].get("metrics") or ())[:1]:
             source = metric[metric["type"][0].lower() + metric["type"][1:]]
             name = source["name"] if "name" in source else source["metric"]["name"]
+            if self.has_metrics:
+                message = (
+                    f"the HPA was able to successfully calculate a replica count from {described(metric['type'], name)}"
+                )
+                self._condition(status, "ScalingActive", True, "ValidMetricFound", message)
+                continue
             reason, text = unavailable(metric["type"], name, source["target"])
             self.recorder.event(hpa, "Warning", reason, text)
             message = f"the HPA was unable to compute the replica count: {text}"
@@ -112,6 +121,13 @@ class HorizontalPodAutoscalerController(Controller):
                 conditions[index] = new
                 return
         conditions.append(new)
+
+
+def described(kind: str, name: str) -> str:
+    """A metric as the controller names it in its condition."""
+    if kind in ("Resource", "ContainerResource"):
+        return f"{name} resource utilization (percentage of request)"
+    return f"{kind.lower()} metric {name}"
 
 
 def unavailable(kind: str, name: str, goal: Object) -> tuple[str, str]:

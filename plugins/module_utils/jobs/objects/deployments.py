@@ -9,7 +9,6 @@ from ...manifest.models import Autoscaling, Compute, Inference
 from . import metadata
 from .job_objects import Built, Object, sparse
 from .pod import Additions, pod_template, probes, startup_seconds
-from .ports import port_warnings
 from .priority import priority_class
 from .service import PORT_NAME, access_service
 
@@ -74,7 +73,7 @@ def _deployment(
         "metadata": metadata.workload_metadata(manifest, namespace, pods_together=1),
         "spec": sparse(spec),
     }
-    return workload, [*warnings, *port_warnings(manifest)]
+    return workload, warnings
 
 
 def _rolling_update(equipment: Equipment) -> Object:

@@ -9,7 +9,6 @@ from ...manifest.models import Notebook
 from . import metadata
 from .job_objects import Built
 from .pod import Additions, accepts_connections, pod_template, probes
-from .ports import port_warnings
 from .priority import priority_class
 from .service import PORT_NAME, access_service
 
@@ -48,5 +47,5 @@ def build_notebook(manifest: Notebook, namespace: str, equipment: Equipment) -> 
         workload,
         [access_service(manifest, namespace)],
         priority_class(manifest.job.priority),
-        [*warnings, *port_warnings(manifest)],
+        warnings,
     )

@@ -34,6 +34,8 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_pool", {"definition": {"kind": "pool", "pool": {"name": "p"}, "nodes": ["node-1"]}}),
     ("gpuctl_quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"default": {"cpu": 9}}}}),
     ("gpuctl_rbac", {"name": "ci", "level": "read"}),
+    ("gpuctl_workspace", {"namespace": "default"}),
+    ("gpuctl_kubeconfig", {"name": "default", "namespace": "default", "dest": os.devnull + "x", "state": "absent"}),
     ("gpuctl_copy", {"name": "running", "local_path": __file__, "remote_path": "/copied"}),
 ]
 MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}

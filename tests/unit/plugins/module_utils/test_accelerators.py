@@ -327,7 +327,7 @@ REFUSED: dict[str, tuple[PoolHardware, dict[str, Any], str]] = {
         PoolHardware(),
         {"gpu": 1, "interconnect": "rdma"},
         "resources.interconnect: rdma in a pool that declares no RDMA resource. Declare rdma_resource of the pool "
-        "with gpuctl_pool, or remove it.",
+        "with M(gpuctl_pool), or remove it.",
     ),
     "NVLink of others": (
         ASCEND,

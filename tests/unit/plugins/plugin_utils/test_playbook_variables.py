@@ -21,9 +21,9 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables
 
 ROOT = Path(__file__).resolve().parents[4]
 PLAYBOOKS = described_playbooks()
-# Words of the playbooks, and a default that a module leaves to its core.
+# Words of the playbooks, a default that a module leaves to its core, and one that is safer for people than for code.
 OWN_WORDS = {"gpuctl_copy.state"}
-OWN_DEFAULT = {"namespace": "default"}
+OWN_DEFAULT = {"namespace": "default", "recreate": False}
 VARIABLES = [(playbook, variable) for playbook in PLAYBOOKS.values() for variable in playbook.variables.values()]
 IDS = [f"{playbook.name}-{variable.name}" for playbook, variable in VARIABLES]
 
@@ -118,7 +118,11 @@ def test_a_survey_asks_for_variables_of_its_playbook(playbook: Playbook, questio
         assert question["type"] in {
             "bool": ["multiplechoice"],
             "int": ["integer"],
-            "str": ["multiplechoice"] if variable.choices else ["text", "textarea"],
+            "str": ["multiplechoice"]
+            if variable.choices
+            else ["password"]
+            if variable.secret
+            else ["text", "textarea"],
         }.get(variable.type, ["textarea"])
         if question["type"] == "multiplechoice":
             assert question["choices"] == list(variable.choices or ("yes", "no"))

@@ -50,7 +50,7 @@ def test_hardware_that_a_person_has_edited_is_no_reason_to_fail(text: str) -> No
     if found.problem:
         assert found.problem == (
             "ConfigMap pool-a in namespace gpuctl-system: hardware cannot be read. Declare the pool again with "
-            "gpuctl_pool."
+            "M(gpuctl_pool)."
         )
 
 

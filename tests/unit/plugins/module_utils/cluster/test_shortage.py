@@ -20,6 +20,8 @@ def busy(where: str, gpu: int = 0, **amounts: str) -> dict[str, Any]:
     return pod(f"busy-on-{where}", gpu=gpu, nodeName=where, **amounts)  # type: ignore[arg-type]
 
 
+HAMI = {"name": "main", "resources": {"requests": {GPU: "1", "nvidia.com/gpumem": "2000", "cpu": "1"}}}
+
 # the pod, nodes, other pods, the sentence
 CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], str | None]] = {
     "it fits": (pod(gpu=1, nodeSelector=A), [node(labels=A)], [], None),
@@ -146,6 +148,33 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "it needs 40Gi of shared GPU memory on one node, but the largest node of pool a has 24Gi of shared GPU "
         "memory. Lower resources.gpu-share",
     ),
+    "memory of a GPU that only the extender of a scheduler counts": (
+        {**pod(gpu=1, nodeSelector=A), "spec": {**pod(gpu=1, nodeSelector=A)["spec"], "containers": [HAMI]}},
+        [node(labels=A)],
+        [],
+        None,
+    ),
+    "GPUs on one node, and CPUs on another": (
+        pod(gpu=1, cpu="32", nodeSelector=A),
+        [node("n1", labels=A, cpu="16"), node("n2", labels=A, gpu=0)],
+        [],
+        "it needs 1 GPU, 32 CPU and 1Gi of memory on one node, and no node of pool a is that large. Lower one of "
+        "resources.gpu, resources.cpu and resources.memory, or set resources.pool to another pool",
+    ),
+    "a GPU type in another case": (
+        pod(gpu=1, nodeSelector={POOL: "a", GPU_TYPE: "a100"}),
+        [node(labels=A100)],
+        [],
+        "GPU type a100 not found in pool a. Did you mean A100? Available GPU types: A100. Correct resources.gpu-type, "
+        "or remove it",
+    ),
+    "a GPU type without its memory, where it has two": (
+        pod(gpu=1, nodeSelector={POOL: "a", GPU_TYPE: "A100"}),
+        [node("n1", labels={POOL: "a", GPU_TYPE: "A100-40G"}), node("n2", labels={POOL: "a", GPU_TYPE: "A100-80G"})],
+        [],
+        "GPU type A100 not found in pool a. Available GPU types: A100-40G and A100-80G. Correct resources.gpu-type, "
+        "or remove it",
+    ),
     "more CPU than any node has": (
         pod(cpu="65", nodeSelector=A),
         [node(labels=A)],
@@ -230,6 +259,9 @@ def test_the_sentence(
 # The cases in which waiting does not help.
 LASTING = {
     "a pool that does not exist",
+    "GPUs on one node, and CPUs on another",
+    "a GPU type in another case",
+    "a GPU type without its memory, where it has two",
     "a cluster without pools",
     "no pool is named, and every node is in one",
     "a cluster without nodes",

@@ -54,3 +54,11 @@ def deployment(
 def variables(diff: str) -> dict[str, str]:
     (container,) = yaml.safe_load(diff)["spec"]["template"]["spec"]["containers"]
     return {one["name"]: one["value"] for one in container["env"]}
+
+
+def test_a_text_of_several_lines_is_shown_line_by_line() -> None:
+    obj = wanted("ConfigMap")
+    obj["data"] = {"ds_config.json": '{\n  "stage": 2\n}\n'}
+    (diff,) = diffs_of(plan_job("train", "ml", "training", [obj], []))
+    assert '\n    {\n      "stage": 2\n    }\n' in diff["after"]
+    assert yaml.safe_load(diff["after"]) == obj

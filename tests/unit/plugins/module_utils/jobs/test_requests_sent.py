@@ -15,7 +15,7 @@ from kubesim import Cluster
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=0, controllers=False).running() as running:
+    with Cluster(nodes=1, controllers=False).running() as running:
         yield running
 
 
@@ -58,8 +58,8 @@ def test_one_changed_job_of_many_costs_one_write(cluster: Cluster) -> None:
     jobs[7]["environment"]["image"] = "registry.example.com/ml:v2"
     changed, said = sent(cluster, 50, definition=jobs)
     assert said == "50 jobs: 49 unchanged, 1 update"
-    # Its pods are replaced: which Pod Security level does the namespace enforce.
-    assert changed == {**unchanged, "get": 1, "patch": 1}
+    # Its pods are replaced: which Pod Security level does the namespace enforce, and do nodes and quotas suffice.
+    assert changed == {"list": unchanged["list"] + 2, "get": 1, "patch": 1}
 
 
 def test_new_jobs_cost_a_write_per_object_and_no_question_per_job(cluster: Cluster) -> None:
@@ -68,17 +68,18 @@ def test_new_jobs_cost_a_write_per_object_and_no_question_per_job(cluster: Clust
     created, said = sent(cluster, 41)
     assert said == "41 jobs: 40 create, 1 unchanged"
     # Are the names taken by others, of each of two kinds; is the namespace open (a dry run); two objects for each job;
-    # has another run changed the deployments meanwhile; which Pod Security level does the namespace enforce.
-    assert created == {"list": unchanged["list"] + 3, "get": 1, "patch": 1 + 2 * 40}
+    # has another run changed the deployments meanwhile; which Pod Security level does the namespace enforce; nodes and
+    # quotas, whatever the number of jobs.
+    assert created == {"list": unchanged["list"] + 3 + 2, "get": 1, "patch": 1 + 2 * 40}
 
 
-def test_a_new_job_costs_a_write_per_object_and_four_questions(cluster: Cluster) -> None:
+def test_a_new_job_costs_a_write_per_object_and_six_questions(cluster: Cluster) -> None:
     sent(cluster, 1)  # with the PriorityClass
     created, said = sent(cluster, 1, definition=[service(7)])
     assert said == "1 job: 1 create"
     # Six kinds of objects and the PriorityClasses; the two names, and whether another run has changed the deployment;
-    # which Pod Security level the namespace enforces.
-    assert created == {"list": 7 + 3, "get": 1, "patch": 2}
+    # which Pod Security level the namespace enforces; nodes and quotas.
+    assert created == {"list": 7 + 3 + 2, "get": 1, "patch": 2}
 
 
 def test_amounts_that_the_server_rounds_up_settle(cluster: Cluster) -> None:

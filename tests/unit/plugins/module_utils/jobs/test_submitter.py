@@ -78,7 +78,7 @@ def test_what_awx_says(variables: Mapping[str, Any], environment: Mapping[str, s
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=0, controllers=False).running() as running:
+    with Cluster(nodes=1, controllers=False).running() as running:
         yield running
 
 

@@ -151,6 +151,16 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
         {},
         r"context not found in the kubeconfig dictionary: bb\. Set context to one of: b, a\.$",
     ),
+    "a current context that is missing": (
+        {"kubeconfig": {**KUBECONFIG, "current-context": "gone"}},
+        {},
+        "context not found in the kubeconfig dictionary: gone. Set context to one of: ",
+    ),
+    "no current context": (
+        {"kubeconfig": {**KUBECONFIG, "current-context": None}},
+        {},
+        r"no current context in the kubeconfig dictionary\. Set context to one of: a, b\.$",
+    ),
     "no URL": (
         {**HOST, "host": "10.0.0.1:6443"},
         {},

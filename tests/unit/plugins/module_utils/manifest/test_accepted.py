@@ -37,6 +37,18 @@ def test_an_example_of_the_source_documents_loads_verbatim(file: Any) -> None:
     assert (document.origin.file, document.origin.number) == (str(file), 1)
 
 
+BYTES = "64 is 64 bytes. Write 64Gi or 64Mi."
+TOKEN = "hf_" + "a" * 30
+COMMA, TWO = "\uff0c", "\uff12"
+
+
+def port(published: int, option: str) -> str:
+    return (
+        f"service.port is {published}, but the command has {option}. If the server listens there, set service.port to "
+        f"that port. Otherwise, nothing answers at access_urls."
+    )
+
+
 WARNINGS = [
     (
         "gpu-share beside whole GPUs",
@@ -54,12 +66,80 @@ WARNINGS = [
         {"kind": "inference", "set": {"service": "{timeout: 600}"}},
         ["service.timeout: ignored: 600. Remove it. Startup takes startup_timeout seconds at most."],
     ),
+    ("memory in bytes", {"set": {"resources": "{cpu: 1, memory: 64}"}}, [f"resources.memory: {BYTES}"]),
+    (
+        "memory in thousandths of bytes",
+        {"set": {"resources": "{cpu: 1, memory: 64m}"}},
+        ["resources.memory: 64m is 64 thousandths of a byte. Write 64Mi or 64Gi."],
+    ),
+    (
+        "kilobytes",
+        {"set": {"storage": "{shm: 64k}"}},
+        ["storage.shm: 64k is less than 1Mi. Write it in Mi or Gi."],
+    ),
+    ("a mebibyte", {"set": {"resources": "{cpu: 1, memory: 1Mi}"}}, []),
+    (
+        "a quota in bytes",
+        {"text": "{kind: quota, quota: {name: q}, users: {team-a: {memory: 64}, team-b: {memory: 0}}}"},
+        [f"users.team-a.memory: {BYTES}"],
+    ),
+    (
+        "a token in plain text",
+        {"set": {"environment": f"{{image: a, env: {{HF_TOKEN: {TOKEN}, B: {{value: {TOKEN}, secret: true}}}}}}"}},
+        [
+            "environment.env.HF_TOKEN: the value of HF_TOKEN looks like a token or password, in plain text for "
+            "everybody who may read the job. Keep it in a Secret and refer to it with valueFrom, or add secret: true "
+            "if it may be read."
+        ],
+    ),
+    ("a password from elsewhere", {"set": {"environment": "{image: a, env: {URL: 'db://u:$(PASSWORD)@host/'}}"}}, []),
+    (
+        "another port than the command has",
+        {"kind": "inference", "set": {"environment": "{image: a, command: [vllm, serve, /models, --port, 9000]}"}},
+        [f"environment.command: {port(8000, '--port 9000')}"],
+    ),
+    (
+        "a notebook that listens on another port",
+        {"kind": "notebook", "set": {"environment": "{image: a, command: [jupyter], args: [--ServerApp.port=9999]}"}},
+        [f"environment.command: {port(8888, '--ServerApp.port=9999')}"],
+    ),
+    (
+        "a shell line in args that binds another port",
+        {"kind": "compute", "set": {"environment": "{image: a, args: [-c, exec gunicorn -b 0.0.0.0:5000 app]}"}},
+        [f"environment.args: {port(8000, '-b 0.0.0.0:5000')}"],
+    ),
+    (
+        "one of several ports is published",
+        {"kind": "compute", "set": {"environment": "{image: a, command: [sh, -c, \"a --port=1 & b --port '8000'\"]}"}},
+        [],
+    ),
+    (
+        "other ports than that of the server",
+        {
+            "kind": "inference",
+            "set": {"environment": "{image: a, args: [--x-port, 9, --master_port=2, --port=$A]}"},
+        },
+        [],
+    ),
+    (
+        "full-width punctuation in words of ASCII",
+        {"set": {"environment": f"{{image: a, command: ['python{COMMA}a.py'], env: {{LR: {TWO}e-5}}}}"}},
+        [
+            f"environment.command[0]: full-width comma ({COMMA}). Replace it with ','.",
+            f"environment.env.LR: full-width digit two ({TWO}). Replace it with '2'.",
+        ],
+    ),
+    (
+        "full-width punctuation in Chinese, and good quotation marks",
+        {"set": {"environment": f"{{image: a, args: ['\u4f60{COMMA}\u597d', 'don\u2019t']}}"}},
+        [],
+    ),
     ("autoscaling alone", {"kind": "inference", "set": {"autoscaling": "{max_replicas: 3}"}}, []),
 ]
 
 
 @pytest.mark.parametrize(("case", "expected"), [case[1:] for case in WARNINGS], ids=[case[0] for case in WARNINGS])
-def test_an_ignored_field_is_a_warning(case: dict[str, Any], expected: list[str]) -> None:
+def test_what_is_ignored_or_probably_a_mistake_is_a_warning(case: dict[str, Any], expected: list[str]) -> None:
     (document,) = load(definition=manifest_text(case))
     assert [warning.replace("definition, document 1, ", "") for warning in document.warnings] == expected
 

@@ -14,18 +14,19 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models im
     Pool,
 )
 
-EXAMPLES = Path(__file__).parents[5] / "examples" / "manifests"
+EXAMPLES = Path(__file__).parents[5] / "examples"
+FOLDERS = [EXAMPLES / "cluster", EXAMPLES / "manifests"]
 
 
-@pytest.mark.parametrize("file", sorted(EXAMPLES.iterdir()), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/*.yaml")), ids=lambda file: file.name)
 def test_an_example_loads_and_is_named_after_its_kind(file: Path) -> None:
     documents = load([str(file)])
-    assert {document.model.kind for document in documents} == {file.stem.split("-")[0].rstrip("s")}
+    assert {document.model.kind for document in documents} == {file.stem.split("-")[0]}
     assert [document.warnings for document in documents] == [()] * len(documents)
 
 
 def test_the_examples_pass_the_cross_document_checks() -> None:
-    models = [document.model for document in load([str(EXAMPLES)])]
+    models = [document.model for document in load([str(folder) for folder in FOLDERS])]
     assert {model.kind for model in models} == set(KINDS) - set(ADMINISTRATORS)
     pools = {model.pool.name for model in models if isinstance(model, Pool)}
     assert {model.resources.pool for model in models if isinstance(model, JobManifest)} <= pools

@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import LEVELS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import (
+    Subject,
     account,
-    accounts_of,
     bindings,
     bindings_in_new_namespace,
     cluster_roles,
     reachable_accounts,
+    subjects_of,
 )
+
+
+def robot(name: str = "robot", namespace: str = "here") -> Subject:
+    return Subject("ServiceAccount", name, namespace)
 
 
 def permissions(level: str) -> set[tuple[str, str, str, str]]:
@@ -75,7 +80,7 @@ def permissions(level: str) -> set[tuple[str, str, str, str]]:
     ],
 )
 def test_bindings(level: str, namespaces: list[str] | None, expected: list[tuple[str, str | None, str]]):
-    found = bindings("robot", "here", level, namespaces, ["a", "b"])
+    found = bindings(robot(), level, namespaces, ["a", "b"])
     assert [(obj["kind"], obj["metadata"].get("namespace"), obj["roleRef"]["name"]) for obj in found] == expected
     assert {role["metadata"]["name"] for role in cluster_roles(level)} >= {role for _kind, _place, role in expected}
     for obj in found:
@@ -84,38 +89,56 @@ def test_bindings(level: str, namespaces: list[str] | None, expected: list[tuple
 
 
 def test_two_accounts_never_share_a_binding():
-    (one,), (other,) = bindings("b-c", "a", "read", None, []), bindings("c", "a-b", "read", None, [])
+    (one,), (other,) = bindings(robot("b-c", "a"), "read", None, []), bindings(robot("c", "a-b"), "read", None, [])
     assert one["metadata"]["name"] != other["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        (Subject("User", "alice"), "gpuctl-read:User:alice"),
+        (Subject("User", "alice@example.com"), "gpuctl-read:User:alice@example.com"),
+        (Subject("Group", "oidc:/ml/team a%"), "gpuctl-read:Group:oidc:=2Fml=2Fteam=20a=25"),
+        (Subject("User", "a=b"), "gpuctl-read:User:a=3Db"),
+        (Subject("User", "王"), "gpuctl-read:User:=E7=8E=8B"),
+    ],
+)
+def test_users_and_groups_are_bound_by_their_names(subject: Subject, name: str):
+    (binding,) = bindings(subject, "read", None, [])
+    assert binding["metadata"]["name"] == name
+    assert binding["subjects"] == [
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": subject.kind, "name": subject.name}
+    ]
+    assert subjects_of(binding) == [subject]
 
 
 @pytest.mark.parametrize(
     ("subjects", "expected"),
     [
-        ([{"kind": "ServiceAccount", "name": "robot", "namespace": "here"}], [("robot", "here")]),
+        ([{"kind": "ServiceAccount", "name": "robot", "namespace": "here"}], [robot()]),
         (
-            [{"kind": "User", "name": "x"}, {"kind": "ServiceAccount", "name": "robot", "namespace": "here"}],
-            [("robot", "here")],
+            [{"kind": "User", "name": "x"}, {"kind": "Group", "name": "y"}],
+            [Subject("User", "x"), Subject("Group", "y")],
         ),
-        ([{"kind": "User", "name": "robot"}], []),
         (None, []),
     ],
 )
-def test_the_accounts_of_a_binding(subjects: list[dict[str, Any]] | None, expected: list[tuple[str, str]]):
-    assert accounts_of({"subjects": subjects}) == expected
+def test_the_subjects_of_a_binding(subjects: list[dict[str, Any]] | None, expected: list[Subject]):
+    assert subjects_of({"subjects": subjects}) == expected
 
 
 def test_a_level_for_the_whole_cluster_reaches_a_new_namespace():
     def reaches(level: str) -> list[str]:
-        wide, *_places = bindings("robot", "here", level, None, [])
+        wide, *_places = bindings(robot(), level, None, [])
         return [obj["roleRef"]["name"] for obj in bindings_in_new_namespace(wide, "new")]
 
     assert [reaches(level) for level in ("read", "administer")] == [["gpuctl-logs"], ["gpuctl-administer-jobs"]]
-    submit_cluster, *_places = bindings("robot", "here", "submit", ["a"], ["a"])
+    submit_cluster, *_places = bindings(robot(), "submit", ["a"], ["a"])
     assert bindings_in_new_namespace(submit_cluster, "new") == []
 
 
 def other_bindings(name: str, namespace: str, level: str, *namespaces: str) -> list[dict[str, Any]]:
-    return bindings(name, namespace, level, list(namespaces) or None, namespaces)
+    return bindings(robot(name, namespace), level, list(namespaces) or None, namespaces)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +155,9 @@ def other_bindings(name: str, namespace: str, level: str, *namespaces: str) -> l
     ],
 )
 def test_whoever_submits_reaches_the_accounts_of_the_namespace(others: list[dict[str, Any]], expected: str | None):
-    own = bindings("ci", "team-a", "submit", ["team-a"], ["team-a"])
-    assert [role for _one, _other, role in reachable_accounts([*own, *others])] == ([expected] if expected else [])
+    for submitter in (robot("ci", "team-a"), Subject("User", "alice"), Subject("Group", "team-a")):
+        own = bindings(submitter, "submit", ["team-a"], ["team-a"])
+        assert [role for _one, _other, role in reachable_accounts([*own, *others])] == ([expected] if expected else [])
 
 
 def test_administer_includes_the_other_levels():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from ...manifest.models import Compute, Inference, Notebook
+from .models import Compute, Inference, Notebook
 
 # vLLM, SGLang, llama-server, TGI, uvicorn, redis …; Jupyter, Streamlit, Gradio, Triton; gunicorn, code-server.
 _OPTIONS = (
@@ -15,15 +15,15 @@ _OPTIONS = (
 _OPTION = re.compile(rf"(?<![^\s'\"])(?:{'|'.join(_OPTIONS)})(?=$|[\s'\"])")
 
 
-def port_warnings(manifest: Inference | Notebook | Compute) -> list[str]:
-    """A warning if the command and its arguments name ports, but not that of the Service."""
+def port_mistake(manifest: Inference | Notebook | Compute) -> str | None:
+    """What is said if the command and its arguments name ports, but not that of the Service."""
     words = " ".join([*manifest.environment.command, *manifest.environment.args])
     found = {int(option["port"] or option["bound"]): option[0] for option in _OPTION.finditer(words)}
     port = manifest.service.port
     if not found or port in found:
-        return []
+        return None
     option = next(iter(found.values()))
-    return [
+    return (
         f"service.port is {port}, but the command has {option}. If the server listens there, set service.port to "
         f"that port. Otherwise, nothing answers at access_urls."
-    ]
+    )

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind gpuctl_workspace: a namespace with what jobs need in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..engine.apply import ApplyFailed, ApplyResult, Executor
+from ..engine.plan import Action, Plan, Step, step_for
+from ..engine.results import diffs_of, resource_result
+from ..kube.errors import ApiError, as_sentence
+from ..kube.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
+from ..labels import DNS_LABEL, LABEL_LENGTH, PULL_SECRET, is_managed, owner_of_reserved
+from ..namespaces import NamespaceOptions, require_allowed
+from ..options import option
+from ..quantity import QuantityError, parse
+from ..quotas.quota_objects import namespace as namespace_object
+from ..rbac.new_namespaces import grant_in_new_namespaces
+from ..task import ModuleSpec, Task, TaskFailed
+from .workspace_objects import data_claim, login, logins_of, pull_secret, registry_secrets, with_former_choices
+
+Object = dict[str, Any]
+
+_CLAIM = "data"
+_CLAIM_OPTIONS = {
+    "name": {"type": "str", "default": _CLAIM},
+    "size": {"type": "str"},
+    "storage_class": {"type": "str"},
+    "access_mode": {
+        "type": "str",
+        "choices": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"],
+    },
+}
+_REGISTRY_OPTIONS = {
+    "server": {"type": "str"},
+    "username": {"type": "str"},
+    "password": {"type": "str", "no_log": True},
+    "config_file": {"type": "path"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceOptions(NamespaceOptions):
+    state: str = option("str", choices=["present", "absent"], default="present")
+    namespace: str = option("str", required=True)
+    claim: dict[str, Any] | None = option("dict", options=_CLAIM_OPTIONS)
+    registry: dict[str, Any] | None = option(
+        "dict",
+        options=_REGISTRY_OPTIONS,
+        mutually_exclusive=[("config_file", "server"), ("config_file", "username"), ("config_file", "password")],
+        required_together=[("server", "username", "password")],
+    )
+
+
+def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
+    """Bring a namespace, its claim and its pull secret to the desired state.
+
+    Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed, with the same if something was written.
+    """
+    options = task.options
+    desired = _desired(task)
+    plan = _plan_present(task, desired) if options.state == "present" else _plan_absent(task)
+    executor = Executor(task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn)
+    try:
+        applied = executor.apply_plan(_sendable(plan) if task.check_mode else plan)
+    except ApplyFailed as failure:
+        result = _result(task, failure.result.plan)
+        written = {name: result[name] for name in ("changed", "results", "diff")} if result["changed"] else {}
+        raise TaskFailed(_explained(failure), **written) from failure
+    result = _result(task, plan)
+    if _creates_namespace(plan):
+        result["diff"] += grant_in_new_namespaces(task, [plan.namespace])
+    _note_terminating(task, applied, result)
+    return result
+
+
+MODULE = ModuleSpec(WorkspaceOptions, run)
+
+
+def _desired(task: Task[WorkspaceOptions]) -> list[Object]:
+    """The objects that the options describe. Raises TaskFailed, before any request, with all errors at once."""
+    options, errors = task.options, []
+    require_allowed(task, [options.namespace])
+    if owner := owner_of_reserved(options.namespace):
+        errors.append(f"namespace: reserved for {owner} itself: {options.namespace}. Choose another one.")
+    objects = []
+    if options.claim is not None:
+        errors += _claim_errors(options.claim, options.state)
+        objects.append(data_claim(options.namespace, options.claim))
+    if options.registry is not None and options.state == "present":
+        try:
+            registries = _registries(options.registry)
+            task.mask(registry_secrets(registries))
+            objects.append(pull_secret(options.namespace, registries))
+        except ValueError as problem:
+            errors.append(f"registry: {problem}")
+    if errors:
+        raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
+    return objects
+
+
+def _claim_errors(claim: Mapping[str, Any], state: str) -> list[str]:
+    errors = []
+    name, size = claim["name"], claim["size"]
+    if len(name) > LABEL_LENGTH or not re.fullmatch(DNS_LABEL, name):
+        errors.append(
+            f"claim.name: invalid name {name!r}. Use lower case letters, digits and '-', at most {LABEL_LENGTH}."
+        )
+    if state == "present" and not _is_size(size):
+        errors.append(f"claim.size: {'missing' if size is None else f'not a size: {size!r}'}. Give one such as 500Gi.")
+    return errors
+
+
+def _is_size(size: Any) -> bool:
+    try:
+        return parse(str(size)).value > 0 if size is not None else False
+    except QuantityError:
+        return False
+
+
+def _registries(registry: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Raises ValueError with a message for the user."""
+    path = registry["config_file"]
+    if path is None:
+        if not registry["server"]:
+            raise ValueError("no credentials given. Set server, username and password, or config_file.")
+        return login(registry["server"], registry["username"], registry["password"])
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = (getattr(problem, "strerror", None) or "not UTF-8").lower()
+        raise ValueError(f"cannot read config_file {path}: {reason}. Check the path.") from None
+    try:
+        return logins_of(text)
+    except ValueError as problem:
+        raise ValueError(f"config_file {path} {problem}") from None
+
+
+def _plan_present(task: Task[WorkspaceOptions], desired: list[Object]) -> Plan:
+    client, name = task.client(), task.options.namespace
+    present = client.get(NAMESPACE, None, name)
+    prerequisite = step_for(namespace_object(name, managed=True), None) if present is None else None
+    if present is not None and "deletionTimestamp" in present["metadata"]:
+        raise TaskFailed(f"namespace {name} is being deleted. Run the task again once it is gone.")
+    steps = []
+    for obj in desired:
+        resource = PERSISTENT_VOLUME_CLAIM if obj["kind"] == PERSISTENT_VOLUME_CLAIM.kind else SECRET
+        live = client.get(resource, name, obj["metadata"]["name"]) if present else None
+        if live is not None and not is_managed(live):
+            raise TaskFailed(
+                f"{obj['kind']} {obj['metadata']['name']} in namespace {name} exists and does not belong to gpuctl. "
+                f"Delete it, or label it app.kubernetes.io/managed-by=runwhere.gpuctl. Nothing was changed."
+            )
+        steps.append(step_for(with_former_choices(obj, live), live))
+    return Plan(name, name, "workspace", tuple(steps), (prerequisite,) if prerequisite else ())
+
+
+def _plan_absent(task: Task[WorkspaceOptions]) -> Plan:
+    """Delete the claim and the pull secret, if they are ours. The namespace is gpuctl_quota's to delete."""
+    client, name = task.client(), task.options.namespace
+    claim = (task.options.claim or {}).get("name", _CLAIM)
+    found = (client.get(PERSISTENT_VOLUME_CLAIM, name, claim), client.get(SECRET, name, PULL_SECRET))
+    ours = [obj for obj in found if obj and is_managed(obj) and "deletionTimestamp" not in obj["metadata"]]
+    return Plan(name, name, "workspace", tuple(Step(Action.DELETE, {}, obj) for obj in ours))
+
+
+def _creates_namespace(plan: Plan) -> bool:
+    return any(step.action is Action.CREATE for step in plan.prerequisites)
+
+
+def _sendable(plan: Plan) -> Plan:
+    """What a dry run can validate: nothing in a namespace that does not exist yet."""
+    return plan.with_steps(()) if _creates_namespace(plan) else plan
+
+
+def _explained(failure: ApplyFailed) -> str:
+    """With what Kubernetes allows for a claim (ValidatePersistentVolumeClaimUpdate), where that is the matter."""
+    text = str(failure)
+    if "is immutable after creation" in text or "can not be less than" in text:
+        hint = "A claim keeps its access mode and storage class, and grows once it is bound. Name another one."
+        return f"{as_sentence(text)} {hint}"
+    return text
+
+
+def _note_terminating(task: Task[WorkspaceOptions], applied: ApplyResult, result: dict[str, Any]) -> None:
+    """Say it where a claim outlives its deletion, because pods still mount it."""
+    if task.check_mode:
+        return
+    for step in applied.plan.steps:
+        if step.action is Action.DELETE and step.kind == PERSISTENT_VOLUME_CLAIM.kind:
+            try:
+                left = task.client().get(PERSISTENT_VOLUME_CLAIM, task.options.namespace, step.name)
+            except ApiError:
+                return
+            if left is not None:
+                result["results"][0]["reason"] = f"Claim {step.name} is deleted once no pod mounts it any more."
+
+
+def _result(task: Task[WorkspaceOptions], plan: Plan) -> dict[str, Any]:
+    options = task.options
+    result = {
+        "name": plan.namespace,
+        "namespace": plan.namespace,
+        "claim": options.claim["name"] if options.claim and options.state == "present" else None,
+        "pull_secret": PULL_SECRET if options.registry and options.state == "present" else None,
+        "action": str(plan.action),
+        "reason": None,
+        "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
+    }
+    return {
+        "changed": plan.changed,
+        "results": [result],
+        "diff": task.diff(lambda: diffs_of(plan)),
+        "msg": f"workspace {plan.namespace}: {plan.action}",
+    }

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What jobs need in a namespace, as Kubernetes objects: a data claim, and the credentials of registries. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .. import labels
+from ..jobs.objects.job_objects import sparse
+from ..kube.resources import PERSISTENT_VOLUME_CLAIM, SECRET, Resource
+
+Object = dict[str, Any]
+
+_CONFIG = ".dockerconfigjson"
+
+
+def data_claim(namespace: str, claim: Mapping[str, Any]) -> Object:
+    """The claim of the option of that name. Without a storage class, the cluster's default one provides the volume."""
+    chosen = {
+        "accessModes": claim["access_mode"] and [claim["access_mode"]],
+        "storageClassName": claim["storage_class"],
+    }
+    spec = {**sparse(chosen), "resources": {"requests": {"storage": str(claim["size"])}}}
+    return {**_named(PERSISTENT_VOLUME_CLAIM, claim["name"], namespace), "spec": spec}
+
+
+def with_former_choices(desired: Object, live: Object | None) -> Object:
+    """A claim whose unset options keep what it was created with: Kubernetes does not let that change."""
+    if desired["kind"] != PERSISTENT_VOLUME_CLAIM.kind:
+        return desired
+    former = (live or {"spec": {"accessModes": ["ReadWriteMany"]}})["spec"]
+    kept = {name: former[name] for name in ("accessModes", "storageClassName") if former.get(name)}
+    return {**desired, "spec": {**kept, **desired["spec"]}}
+
+
+def pull_secret(namespace: str, registries: Mapping[str, Mapping[str, str]]) -> Object:
+    """The Secret that ``environment.imagePullSecret`` of a manifest names."""
+    text = json.dumps({"auths": registries}, sort_keys=True)
+    data = {_CONFIG: base64.b64encode(text.encode()).decode()}
+    return {
+        **_named(SECRET, labels.PULL_SECRET, namespace),
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": data,
+    }
+
+
+def login(server: str, username: str, password: str) -> dict[str, dict[str, str]]:
+    """The entry for one registry, as ``docker login`` and ``kubectl create secret docker-registry`` write it."""
+    auth = base64.b64encode(f"{username}:{password}".encode()).decode()
+    return {server: {"username": username, "password": password, "auth": auth}}
+
+
+def logins_of(text: str) -> dict[str, dict[str, str]]:
+    """The entries of a docker config file. Raises ValueError with a message for the user, which quotes none of it."""
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("is not a docker config file. Run docker login, or set username and password.") from None
+    found = config.get("auths") if isinstance(config, dict) else None
+    entries = {
+        str(server): {name: value for name, value in entry.items() if isinstance(value, str)}
+        for server, entry in (found if isinstance(found, dict) else {}).items()
+        if isinstance(entry, dict) and entry
+    }
+    if not entries:
+        store = isinstance(config, dict) and (config.get("credsStore") or config.get("credHelpers"))
+        where = "They are in the credential store of this machine" if store else "Run docker login first"
+        raise ValueError(f"has no credentials. {where}. Set username and password instead.")
+    return entries
+
+
+def registry_secrets(registries: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """What must never be shown of the entries."""
+    return {
+        value for entry in registries.values() for name, value in entry.items() if name not in ("username", "email")
+    }
+
+
+def _named(resource: Resource, name: str, namespace: str) -> Object:
+    metadata = {"name": name, "namespace": namespace, "labels": {labels.MANAGED_BY: labels.FIELD_MANAGER}}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why the pods of a workload that does not run yet never will, in the words of the reason that it would have. Pure.
+
+Only what time alone does not mend: a pool without nodes counts, nodes that are busy do not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..kube.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE_ACCOUNT, Resource
+from .nodes import Node
+from .reason import PendingReason, QuotaRefusal, missing_claim, too_small_quota
+from .related import main_container
+from .shortage import shortage_of
+from .start_failure import config_remedy, pull_secret_remedy, refusal_remedy, volume_remedy
+from .status import pods_wanted
+
+Object = Mapping[str, Any]
+
+
+def unschedulable(workload: Object, nodes: Sequence[Node]) -> Iterator[PendingReason]:
+    """Why no node will ever take its pods. The nodes are those of the whole cluster, without their usage."""
+    shortage = shortage_of(_pod_of(workload), nodes)
+    if shortage is not None and (shortage.lasting or shortage.needs_user):
+        yield PendingReason(f"pods cannot be scheduled: {shortage.text}", shortage.hint)
+
+
+def refused(workload: Object, quotas: Iterable[Object]) -> Iterator[PendingReason]:
+    """Which quotas of its namespace are too small for it, whatever else uses them."""
+    for quota in quotas:
+        spec = quota.get("spec") or {}
+        if not spec.get("scopes") and not spec.get("scopeSelector"):  # else it counts some pods only
+            limited = spec.get("hard") or {}
+            requested = {resource: amount for resource in limited if (amount := _counted(resource, workload))}
+            refusal = QuotaRefusal(quota["metadata"]["name"], requested, {}, limited)
+            yield from filter(None, [too_small_quota(refusal, pods_wanted(workload))])
+
+
+def missing(workload: Object, resource: Resource, present: Collection[str]) -> Iterator[PendingReason]:
+    """What its pods refer to and its namespace lacks; ``present`` are the names of all objects of the kind there."""
+    pod = _pod_of(workload)
+    for name in sorted(needed_names(workload)[resource] - set(present)):
+        yield _missing(resource, name, pod)
+
+
+def needed_names(workload: Object) -> Mapping[Resource, set[str]]:
+    """The objects of its namespace that its pods do not start without, by kind."""
+    found: dict[Resource, set[str]] = defaultdict(set)
+    for resource, name in _references(workload["spec"]["template"]["spec"]):
+        if name:
+            found[resource].add(name)
+    return found
+
+
+def _references(spec: Object) -> Iterator[tuple[Resource, str]]:
+    yield SERVICE_ACCOUNT, spec.get("serviceAccountName") or ""
+    for secret in spec.get("imagePullSecrets") or ():
+        yield SECRET, secret["name"]
+    for volume in spec.get("volumes") or ():
+        yield PERSISTENT_VOLUME_CLAIM, (volume.get("persistentVolumeClaim") or {}).get("claimName") or ""
+        sources = (volume, *((volume.get("projected") or {}).get("sources") or ()))
+        yield from _required((source.get("secret") for source in sources), SECRET)
+        yield from _required((source.get("configMap") for source in sources), CONFIG_MAP)
+    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        variables = [variable.get("valueFrom") or {} for variable in container.get("env") or ()]
+        yield from _required((source.get("secretKeyRef") for source in variables), SECRET)
+        yield from _required((source.get("configMapKeyRef") for source in variables), CONFIG_MAP)
+
+
+def _required(sources: Iterable[Object | None], resource: Resource) -> Iterator[tuple[Resource, str]]:
+    for source in sources:
+        if source and not source.get("optional"):
+            yield resource, source.get("name") or source.get("secretName") or ""
+
+
+def _pod_of(workload: Object) -> dict[str, Any]:
+    template = workload["spec"]["template"]
+    metadata = {**(template.get("metadata") or {}), "namespace": workload["metadata"]["namespace"]}
+    return {"metadata": metadata, "spec": template["spec"]}
+
+
+def _counted(resource: str, workload: Object) -> str:
+    """What a quota counts for a pod under one of its keys (pkg/quota/v1/evaluator/core/pods.go); "" for nothing."""
+    if resource in ("pods", "count/pods"):
+        return "1"
+    part, _dot, name = resource.partition(".")
+    if part not in ("requests", "limits"):
+        part, name = "requests", resource if resource in ("cpu", "memory") else ""
+    resources = main_container(workload["spec"]["template"]["spec"]["containers"]).get("resources") or {}
+    return str((resources.get(part) or {}).get(name, ""))
+
+
+def _missing(resource: Resource, name: str, pod: Object) -> PendingReason:
+    """The reason for a missing object. The remedies read it from what nodes and controllers say, so they get that."""
+    namespace, spec = pod["metadata"]["namespace"], pod["spec"]
+    if resource == PERSISTENT_VOLUME_CLAIM:
+        return missing_claim("pods", name, namespace)
+    message = f'{resource.kind.lower()} "{name}" not found'
+    if resource == SERVICE_ACCOUNT:
+        return PendingReason(f"pods cannot be created: {message}", refusal_remedy(message, namespace).hint)
+    if resource == SECRET and {"name": name} in (spec.get("imagePullSecrets") or ()):
+        hint = pull_secret_remedy([f"Unable to retrieve some image pull secrets ({name})"], namespace)
+        return PendingReason("images of a private registry cannot be pulled", hint)
+    mounted = {(volume.get("secret") or {}).get("secretName") for volume in spec.get("volumes") or ()}
+    if name in mounted:
+        return PendingReason(f"pods cannot mount a volume: {message}", volume_remedy(message, pod).hint)
+    return PendingReason(f"containers cannot start: {message}", config_remedy(message, pod).hint)

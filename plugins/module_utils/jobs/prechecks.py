@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One look at the cluster before jobs are written: what of them cannot work there.
+
+A list of the nodes in their pools, and for each namespace one of its quotas and one of each kind of object that the
+jobs refer to. What the account may not read is not judged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..cluster.nodes import Node, slim_node
+from ..cluster.prediction import missing, needed_names, refused, unschedulable
+from ..cluster.read import JobId
+from ..cluster.reason import PendingReason
+from ..engine.plan import Plan, starts_pods
+from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
+from ..kube.errors import KubeError
+from ..kube.resources import NODE, RESOURCE_QUOTA, Resource
+from ..labels import DEFAULT_POOL, JOB_TYPE, POOL
+from ..manifest.problems import abridged
+from .select import SelectedJob
+
+R = TypeVar("R")
+Object = Mapping[str, Any]
+Planned = tuple[SelectedJob, Plan]
+
+_NAMED = 3  # jobs with the same problem
+
+
+def precheck(
+    planned: Iterable[Planned], client: Client, *, new_nodes: bool, check_mode: bool
+) -> dict[JobId, list[str]]:
+    """What keeps jobs that are about to start pods from running, as sentences by job.
+
+    ``new_nodes``: nodes may be added, so that a lack of them is no problem. In check mode, a pool or quota that is
+    among the manifests of the task may be about to be written, too, and is not judged.
+    """
+    starting = [(job, plan) for job, plan in planned if starts_pods(plan)]
+    if not starting:
+        return {}
+    look = _look_at([plan for _job, plan in starting], client, reads_nodes=not new_nodes)
+    found = {}
+    for job, plan in starting:
+        unjudged = job.declared if check_mode else frozenset[str]()
+        if sentences := [reason.sentence for reason in look.reasons(plan, unjudged)]:
+            found[job.id] = sentences
+    return found
+
+
+def grouped(problems: Mapping[JobId, Sequence[str]]) -> list[str]:
+    """The problems of all jobs, each text once with the jobs that have it."""
+    jobs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (namespace, name), texts in problems.items():
+        for text in texts:
+            jobs[namespace, text].append(name)
+    return [
+        f"{'job' if len(names) == 1 else f'{len(names)} jobs,'} {abridged(names, _NAMED)} in namespace {namespace}: "
+        f"{text}"
+        for (namespace, text), names in jobs.items()
+    ]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What one look at the cluster has found; None is what could not be read."""
+
+    nodes: Sequence[Node] | None
+    quotas: Mapping[str, Sequence[Object] | None]  # by namespace
+    present: Mapping[tuple[Resource, str], set[str] | None]  # names of objects by kind and namespace
+    memo: dict[str, list[PendingReason]]  # the trainings of a sweep are placed alike, and nodes are many
+
+    def reasons(self, plan: Plan, unjudged: frozenset[str]) -> Iterator[PendingReason]:
+        workload = plan.steps[0].desired
+        if self.nodes is not None and "pool" not in unjudged:
+            yield from self._unschedulable(workload, self.nodes)
+        if "quota" not in unjudged:
+            yield from refused(workload, self.quotas[plan.namespace] or ())
+        own = {(step.kind, step.name) for step in plan.steps[1:]}
+        for (resource, namespace), names in self.present.items():
+            if namespace == plan.namespace and names is not None:
+                yield from missing(workload, resource, names | {name for kind, name in own if kind == resource.kind})
+
+    def _unschedulable(self, workload: Object, nodes: Sequence[Node]) -> list[PendingReason]:
+        template = workload["spec"]["template"]
+        spec = {name: value for name, value in template["spec"].items() if name not in ("containers", "volumes")}
+        resources = [one.get("resources") for one in template["spec"]["containers"]]
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        key = json.dumps([spec, resources, labels.get(JOB_TYPE)], sort_keys=True)
+        if key not in self.memo:
+            self.memo[key] = list(unschedulable(workload, nodes))
+        return self.memo[key]
+
+
+def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Look:
+    needed: dict[tuple[Resource, str], set[str]] = defaultdict(set)
+    for plan in plans:
+        own = {(step.kind, step.name) for step in plan.steps[1:]}
+        for resource, names in needed_names(plan.steps[0].desired).items():
+            if others := {name for name in names if (resource.kind, name) not in own}:
+                needed[resource, plan.namespace] |= others
+
+    def names_of(resource: Resource, namespace: str) -> set[str]:
+        names = needed[resource, namespace]
+        # Who may only read some objects by name may list each of them (Kubernetes, "Referring to resources").
+        only = f"metadata.name={min(names)}" if len(names) == 1 else ""
+        found = client.list_objects(resource, namespace, fields=only, metadata_only=True)
+        return {obj["metadata"]["name"] for obj in found}
+
+    def read(question: tuple[Resource, str]) -> Any:
+        resource, namespace = question
+        if resource == NODE:
+            return _answer(lambda: _nodes_for(plans, client))
+        if resource == RESOURCE_QUOTA:
+            return _answer(lambda: client.list_objects(RESOURCE_QUOTA, namespace))
+        return _answer(lambda: names_of(resource, namespace))
+
+    namespaces = sorted({plan.namespace for plan in plans})
+    questions = [*([(NODE, "")] if reads_nodes else []), *((RESOURCE_QUOTA, each) for each in namespaces), *needed]
+    answers = dict(zip(questions, run_concurrently(read, questions, client.concurrency), strict=True))
+    return _Look(
+        nodes=answers.get((NODE, "")),
+        quotas={namespace: answers[RESOURCE_QUOTA, namespace] for namespace in namespaces},
+        present={question: answers[question] for question in needed},
+        memo={},
+    )
+
+
+def _nodes_for(plans: Iterable[Plan], client: Client) -> list[Node]:
+    """The nodes of the pools of the jobs; all, to name the nearest, if one of these has none.
+
+    A thousand nodes take longer to read than all the rest of the task.
+    """
+    selectors = [plan.steps[0].desired["spec"]["template"]["spec"].get("nodeSelector") or {} for plan in plans]
+    pools = {selector.get(POOL, DEFAULT_POOL) for selector in selectors}
+    labels = f"!{POOL}" if pools == {DEFAULT_POOL} else f"{POOL} in ({','.join(sorted(pools))})"
+    if pools == {DEFAULT_POOL} or DEFAULT_POOL not in pools:  # No selector has nodes with and without a label.
+        nodes = client.list_slim(NODE, slim_node, labels=labels)
+        if pools <= {node.pool for node in nodes}:
+            return nodes
+    return client.list_slim(NODE, slim_node)
+
+
+def _answer(read: Callable[[], R]) -> R | None:
+    """None where it may not be read, or cannot: a look at the cluster must not fail a task."""
+    try:
+        return read()
+    except KubeError:
+        return None

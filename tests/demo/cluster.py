@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A simulated GPU cluster with the pools and teams of examples/cluster: what `make cluster` and `make demo` run.
+
+    python -m tests.demo.cluster [--nodes 10] [--port 0] [--kubeconfig build/cluster.kubeconfig]
+
+Its pools, quotas and namespaces are created by the collection. Only the Secrets that the examples refer to are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import shlex
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kubesim import Cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+COLLECTIONS = ROOT / ".cache" / "collections"
+KUBECONFIG = Path("build/cluster.kubeconfig")
+NAMESPACES = ("default", "team-a", "team-b")
+# Name of a Secret -> its keys. Manifests contain no secrets, they refer to them.
+SECRETS = {"jupyter": {"token": "a-token-of-the-demo"}, "my-secret": {".dockerconfigjson": '{"auths": {}}'}}
+# The pools of examples/cluster have the first ten of them, the others are in no pool.
+GPU_NODES = 12
+CPU_NODES = ("cpu-node-1", "cpu-node-2")
+# As NVIDIA's feature discovery labels nodes. The manifests of pools set other types.
+PRODUCT = {"nvidia.com/gpu.product": "A10-24G"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make cluster", description="A simulated GPU cluster in the foreground.")
+    parser.add_argument("--nodes", type=int, default=GPU_NODES, help="GPU nodes, gpu-node-1 and on")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
+    parser.add_argument("--kubeconfig", type=Path, default=KUBECONFIG, help=f"file to write (default: {KUBECONFIG})")
+    options = parser.parse_args()
+    if options.nodes < GPU_NODES:
+        sys.exit(f"NODES={options.nodes} is too small: the pools of examples/cluster need {GPU_NODES} nodes.")
+    if (url := _running(options.kubeconfig)) is not None:
+        sys.exit(
+            f"The cluster of {options.kubeconfig} is running already, at {url}. Use it, stop it with Ctrl-C where it "
+            "runs, or start another one with KUBECONFIG_FILE=/another/path."
+        )
+    try:
+        with provisioned(options.kubeconfig, options.nodes, options.port) as cluster:
+            print(_welcome(cluster.url, options.kubeconfig, options.nodes), flush=True)
+            _wait_for_a_signal()
+    except OSError as error:
+        if error.errno is None or not options.port:
+            raise
+        sys.exit(
+            f"Cannot listen on port {options.port}: {os.strerror(error.errno)}. Choose another one, or leave PORT out "
+            "to use any that is free."
+        )
+
+
+@contextmanager
+def simulated(
+    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None
+) -> Iterator[Cluster]:
+    """The cluster as examples/cluster expects it: nodes and nothing else."""
+    with Cluster(nodes=0, tls=True, metrics=True, exec_root=exec_root).running(port=port) as cluster:
+        cluster.add_nodes([f"gpu-node-{number}" for number in range(1, nodes + 1)], labels=PRODUCT)
+        cluster.add_nodes(CPU_NODES, resources={"nvidia.com/gpu": "0", "aliyun.com/gpu-mem": "0"})
+        cluster.kubeconfig(kubeconfig)
+        try:
+            yield cluster
+        finally:
+            kubeconfig.unlink(missing_ok=True)
+
+
+@contextmanager
+def provisioned(
+    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None
+) -> Iterator[Cluster]:
+    """The cluster with pools, teams and Secrets, and a file of variables beside its kubeconfig.
+
+    Tests let containers run commands, below `exec_root`. They are processes of this machine, so users do not get that.
+    """
+    variables = kubeconfig.with_suffix(".env")
+    with simulated(kubeconfig, nodes, port, exec_root) as cluster:
+        _provision(kubeconfig)
+        add_secrets(cluster)
+        variables.write_text(_shell(environment(kubeconfig)), encoding="utf-8")
+        try:
+            yield cluster
+        finally:
+            variables.unlink(missing_ok=True)
+
+
+def environment(kubeconfig: Path) -> dict[str, str]:
+    """The variables with which Ansible and kubectl reach the cluster."""
+    path = str(kubeconfig.resolve())
+    return {
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+        "ANSIBLE_CONFIG": str(EXAMPLES / "ansible.cfg"),
+        "K8S_AUTH_KUBECONFIG": path,
+        "KUBECONFIG": path,
+    }
+
+
+def _shell(variables: dict[str, str]) -> str:
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+    # Those of another cluster, which would take precedence over the kubeconfig.
+    return f". {shlex.quote(str(Path(sys.prefix, 'bin', 'activate')))}\nunset K8S_AUTH_CONTEXT K8S_AUTH_HOST\n{exports}"
+
+
+def _provision(kubeconfig: Path) -> None:
+    """Apply examples/cluster, as an administrator would."""
+    command = ["runwhere.gpuctl.provision", "-e", f"gpuctl_dir={EXAMPLES / 'cluster'}"]
+    playbook = Path(sys.executable).with_name("ansible-playbook")
+    done = subprocess.run(
+        [str(playbook), *command],
+        env={**os.environ, **environment(kubeconfig)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"examples/cluster cannot be applied:\n{done.stdout}")
+
+
+def add_secrets(cluster: Cluster) -> None:
+    """Those that the examples refer to, in the namespaces in which they can be submitted."""
+    for namespace in NAMESPACES:
+        for name, data in SECRETS.items():
+            kind = "kubernetes.io/dockerconfigjson" if ".dockerconfigjson" in data else "Opaque"
+            secret = {"metadata": {"name": name, "namespace": namespace}, "type": kind, "stringData": data}
+            cluster.call(lambda secret=secret: cluster.registry.create("Secret", secret))
+
+
+def _welcome(url: str, kubeconfig: Path, nodes: int) -> str:
+    submit = "ansible-playbook runwhere.gpuctl.submit -e gpuctl_src=examples/manifests -e gpuctl_namespace=team-a"
+    return f"""\
+A simulated cluster with {nodes} GPU nodes runs at {url}. Ctrl-C stops it.
+It has the pools and teams of examples/cluster. In another terminal, type:
+
+  cd {shlex.quote(str(ROOT))}
+  . {shlex.quote(str(kubeconfig.with_suffix(".env")))}
+  ansible-playbook runwhere.gpuctl.status
+  {submit}
+"""
+
+
+def _running(kubeconfig: Path) -> str | None:
+    """The URL of the cluster of a kubeconfig if it answers. Its certificate tells it from others on the same port."""
+    try:
+        cluster = json.loads(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
+        url = urlsplit(cluster["server"])
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        context = ssl.create_default_context(cadata=authority)
+        with (
+            socket.create_connection((url.hostname, url.port), 2) as raw,
+            context.wrap_socket(raw, server_hostname=url.hostname),
+        ):
+            return str(cluster["server"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _wait_for_a_signal() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

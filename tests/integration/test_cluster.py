@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`make cluster`: what it prints, and how it refuses. What runs on it is in test_documents.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.demo.cluster import environment
+from tools.tree import ROOT
+
+from .ansible import BIN
+
+PROGRAM = [sys.executable, "-m", "tests.demo.cluster"]
+EXAMPLES = ROOT / "examples"
+FOLDERS = [path.name for path in EXAMPLES.iterdir() if path.is_dir()]
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster") / "kubeconfig"
+
+
+@pytest.fixture(scope="module")
+def welcome(kubeconfig: Path) -> Iterator[str]:
+    """What a cluster that runs has printed."""
+    command = [*PROGRAM, "--kubeconfig", str(kubeconfig)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        yield "".join(iter(running.stdout.readline, "\n")) + "".join(iter(running.stdout.readline, "\n"))
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 0
+    assert list(kubeconfig.parent.iterdir()) == []
+
+
+def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = f"{BIN}:{os.environ['PATH']}"
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PATH": path, **variables}, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_target_starts_this_program():
+    shown = run("make", "--dry-run", "--assume-old=.venv/.made-for", "cluster", "NODES=20", "PORT=7443").stdout
+    assert "-m tests.demo.cluster --nodes '20' --port '7443'" in shown
+
+
+def test_the_commands_that_it_prints_work(welcome: str):
+    commands = [line.strip() for line in welcome.splitlines() if line.startswith("  ")]
+    assert len(commands) == 4
+    done = run("bash", "-ec", "\n".join(commands))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "9 jobs: 9 create" in done.stdout
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_each_directory_of_examples_can_be_provisioned(welcome: str, kubeconfig: Path, folder: str):
+    command = ["ansible-playbook", "runwhere.gpuctl.provision", "-e", f"gpuctl_dir=examples/{folder}"]
+    done = run(*command, **environment(kubeconfig))
+    assert done.returncode == 0, done.stdout + done.stderr
+    warnings = (done.stdout + done.stderr).count("[WARNING]")
+    assert warnings == (1 if folder == "manifests" else 0)  # README.md explains that of a training on several nodes
+
+
+def test_one_that_runs_already_is_a_sentence(welcome: str, kubeconfig: Path):
+    done = run(*PROGRAM, "--kubeconfig", str(kubeconfig))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"The cluster of {kubeconfig} is running already, at https://127.0.0.1:")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_port_in_use_is_a_sentence(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for program in (PROGRAM, [sys.executable, "-m", "kubesim"]):
+            done = run(*program, "--port", str(port), "--kubeconfig", str(tmp_path / "kubeconfig"))
+            assert done.returncode == 1
+            assert len(done.stderr.splitlines()) == 1
+            assert f"{port}: Address already in use. Choose another" in done.stderr
+
+
+def test_too_few_nodes_are_a_sentence():
+    done = run(*PROGRAM, "--nodes", "3")
+    assert done.stderr == "NODES=3 is too small: the pools of examples/cluster need 12 nodes.\n"
