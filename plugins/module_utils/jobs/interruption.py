@@ -67,9 +67,7 @@ def refusal(plan: Plan) -> str:
 
 def held_gpus(pods: Iterable[Object]) -> int:
     """GPUs held by pods: none by a pod that has no node yet or has finished."""
-    return sum(
-        whole_devices(devices_of(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod)
-    )
+    return sum(whole_devices(devices_of(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod))
 
 
 def _recreated(plan: Plan) -> dict[str, Any] | None:
