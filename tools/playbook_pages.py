@@ -152,4 +152,4 @@ def _rst(text: str) -> str:
         kind = "role" if found[1].rpartition(".")[2] in _ROLES else "module"
         return f":ansplugin:`{found[1]}#{kind}`"
 
-    return re.sub(r"\b[OVC]\(([^)]+)\)", r"``\1``", re.sub(r"\bM\(([^)]+)\)", link, text))
+    return re.sub(r"\b[EOVC]\(([^)]+)\)", r"``\1``", re.sub(r"\bM\(([^)]+)\)", link, text))

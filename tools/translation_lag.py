@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Report which sections of README.md and of guides have changed since their Chinese translations were updated from them.
+"""Report which sections of README.md and of guides have changed since their Chinese translations were updated.
 
     python -m tools.translation_lag             exit status 1 if a translation is behind
     python -m tools.translation_lag --update    record all sources as translated

@@ -331,12 +331,25 @@ def test_expansion(text: str, expanded: str) -> None:
         ({"tail": 2}, "line 2\nline 3\n"),
         ({"tail": 0}, ""),
         ({"limit_bytes": 8}, "line 1\nl"),
-        ({"tail": 1, "timestamps": True}, "2026-01-01T00:00:00.052000Z line 3\n"),
+        ({"tail": 1, "timestamps": True}, "2026-01-01T00:00:00.052000000Z line 3\n"),
     ],
 )
 def test_parts_of_a_log(wanted: Any, text: str) -> None:
     sim, pod = run({"lab/log-lines": "3"})
     assert sim.kubelet.logs(pod, "main", **wanted) == text
+
+
+def test_a_log_that_grows_and_is_followed() -> None:
+    sim, pod = run({"lab/log-lines": "4", "lab/log-seconds": "4", "lab/crash-seconds": "5"})
+    assert sim.kubelet.logs(pod, "main") == "line 1\nline 2\n"
+    followed = sim.kubelet.followed_log(pod, "main", tail=1, since=None, timestamps=False)
+    assert (followed.first[0][1], followed.ended()) == ("line 2", False)
+    sim.advance(2)
+    assert [text for _moment, text in followed.lines()[followed.known :]] == ["line 3", "line 4"]
+    sim.advance(3)  # It is restarted, with a log of its own.
+    assert followed.ended()
+    assert len(followed.lines()) == 4
+    assert sim.kubelet.logs(sim.get("Pod", "p"), "main") == "line 1\nline 2\n"
 
 
 def test_logs_that_are_not_there() -> None:

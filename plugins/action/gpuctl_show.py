@@ -15,7 +15,12 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     next_commands,
     wrapped,
 )
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import colored, print_lines, terminal_width
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
+    TaskScreen,
+    colored,
+    print_lines,
+    terminal_width,
+)
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -40,7 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if self._task.no_log:
             lines = []
         elif any("lines" in row for row in rows):
-            lines = logs_screen(rows)
+            lines = logs_screen(rows, colors=TaskScreen().colors)
         elif rows:
             summary = None if failed else message
             lines = changes_screen(rows, summary, terminal_width(), everything=everything, paint=colored)

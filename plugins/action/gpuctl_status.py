@@ -8,10 +8,12 @@ import time
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import RARELY
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import action_plugin
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import status_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
     CLEAR_SCREEN,
+    KEEPS_SCREENS,
     colored,
     print_lines,
     terminal_width,
@@ -26,12 +28,23 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
         if "jobs" not in result or self._task.no_log:
             return result
         print_lines(self._screen(result))
-        while "jobs" in result and self._task.args.get("watch"):
-            time.sleep(float(self._task.args["watch"]))
-            result = super().run(tmp, task_vars)
-            if "jobs" in result:
-                print_lines([f"{CLEAR_SCREEN}{time.strftime('%H:%M:%S')}", "", *self._screen(result)])
+        if self._task.args.get("watch"):
+            self._watch(float(self._task.args["watch"]), tmp, task_vars)
         return result
+
+    def _watch(self, seconds: float, tmp: str | None, task_vars: dict[str, Any] | None) -> None:
+        """Print the tables again and again, without end. An error, such as a lost connection, is printed once."""
+        pause, error = max(seconds, RARELY) if KEEPS_SCREENS else seconds, ""
+        while True:
+            time.sleep(pause)
+            result = super().run(tmp, task_vars)
+            now = time.strftime("%H:%M:%S")
+            if "jobs" in result:
+                print_lines([f"{CLEAR_SCREEN}{now}", "", *self._screen(result)])
+                error = ""
+            elif result.get("msg") != error:
+                error = str(result.get("msg"))
+                print_lines([f"{now} {error} Trying again."])
 
     def _screen(self, result: dict[str, Any]) -> list[str]:
         everything = boolean(self._task.args.get("all") or False, strict=False)

@@ -28,6 +28,7 @@ from .manifest.tree import half_of_a_character
 from .options import Options, OptionsT
 from .printable import printable, printable_data
 from .redaction import forms_of, mask_forms, redact
+from .reporter import LiveScreen, ProgressReporter
 from .wording import Names, worded, worded_result
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Task(Generic[OptionsT]):
 
     ``params`` are all parameters as Ansible validated them, with those of the connection; ``options`` are the module's
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far;
-    ``definition_secrets`` are those of the task's manifests. ``progress`` shows a line during a long wait; a module
-    process cannot show one before it ends. Both it and ``warn`` go to the terminal, so what they get is made printable.
+    ``definition_secrets`` are those of the task's manifests. ``progress`` shows how far a long task is, ``screen`` is
+    where it may print; a module process has none before it ends. What goes to the terminal is made printable.
     ``names`` are those of the options where the user sets them (wording.py).
     Without ``diff_mode`` no diff is built: for hundreds of objects it would cost more than the rest of the result.
     """
@@ -66,16 +67,16 @@ class Task(Generic[OptionsT]):
     on_mask: Callable[[Iterable[str]], None]
     masked: set[str] = field(default_factory=set)
     definition_secrets: set[str] = field(default_factory=set)
-    progress: Callable[[str], None] = lambda line: None
+    progress: ProgressReporter = field(default_factory=ProgressReporter)
+    screen: LiveScreen | None = None
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     names: Callable[[], Names] = dict
     _client: Client | None = None
 
     def __post_init__(self) -> None:
-        warn, progress = self.warn, self.progress
+        warn = self.warn
         self.warn = lambda text: warn(printable(worded(text, self.names)))
-        self.progress = lambda line: progress(printable(worded(line, self.names)))
 
     def with_options(self, options: OtherOptionsT) -> Task[OtherOptionsT]:
         """The same task, on the same connection, with the options of another module."""

@@ -220,7 +220,7 @@ options:
       - If one job fails, the module stops waiting for all jobs, unless O(continue_on_error) is set.
       - When O(wait_timeout) expires, the task fails and reports the status and the reason of each job that is not ready.
       - If the cluster cannot be read then, the task fails and says that the state of the jobs is not known.
-      - With a local connection, Ansible displays progress messages.
+      - With a local connection, the task shows how far it is, in a line that changes on a terminal and every 30 seconds elsewhere.
     type: bool
     default: false
   wait_for:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_job_log
-short_description: Read the logs of a job
+short_description: Read or follow the logs of a job
 version_added: 1.0.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
@@ -17,8 +17,8 @@ description:
     or if all logs are unavailable for another reason.
   - Logs are processed as a stream. Values of variables and flags that are secrets by their name, form or mark are masked.
     Values from Kubernetes Secrets are not masked.
-  - Characters that act on a terminal or hide text, such as escape sequences and carriage returns, are shown as C(\xNN) or
-    C(\uNNNN), also in O(dest).
+  - Characters that act on a terminal or hide text, such as escape sequences, are shown as C(\xNN) or C(\uNNNN), also in
+    O(dest). A line that carriage returns start again, as progress bars do, is what was written last.
   - Requires permission to list pods and to get C(pods/log), and to get the workload for values that its manifest marks
     as secret. With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error messages are more specific.
 attributes:
@@ -102,6 +102,25 @@ options:
       - Permissions of O(dest) as a quoted octal number, for example V("0640").
       - By default, a new file gets V("0600"), and an existing file keeps its permissions.
     type: raw
+  follow:
+    description:
+      - Whether to print the lines as they come, whichever callback plugin is in use, until the job ends or the playbook is
+        interrupted with Ctrl-C. The job is not affected by that.
+      - All pods are followed, also those that are created later, up to 128, or those that O(pod) selects. Several pods have
+        their short names before their lines. Restarts and ends of containers are reported.
+      - Broken connections, restarts of containers and of the API server, and renewed tokens neither lose nor repeat a line.
+        What the kubelet has removed before it could be read is reported where that can be seen. The kubelet keeps a log of 10 MiB,
+        so a connection that stays broken for long, or more than one restart meanwhile, may lose lines.
+      - Colours are kept on a terminal, unless E(NO_COLOR) is set. Of a progress bar, a terminal shows the state that changes, and
+        everything else a state every 30 seconds.
+      - The task succeeds if the job has failed, because the logs were read; RV(job_status) says how it has ended. To fail then,
+        wait for the job with O(runwhere.gpuctl.gpuctl_job#module:wait_for=complete).
+      - O(tail) and O(since) select the lines from before. O(grep) applies to all lines.
+      - Only in Ansible's own process, which is where tasks with a local connection run. The task fails with C(async),
+        C(become), C(no_log) and on other hosts. It cannot be combined with O(dest) and O(previous).
+    type: bool
+    default: false
+    version_added: 1.1.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_job
   - module: runwhere.gpuctl.gpuctl_job_info
@@ -142,6 +161,13 @@ EXAMPLES = r"""
     namespace: team-a
     previous: true
 
+- name: Print the loss of all pods until the training ends
+  runwhere.gpuctl.gpuctl_job_log:
+    name: qwen2-7b-sft
+    namespace: team-a
+    follow: true
+    grep: "'loss':"
+
 - name: Save the complete log to a file
   runwhere.gpuctl.gpuctl_job_log:
     name: qwen2-7b-sft
@@ -154,7 +180,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: One entry for each pod, sorted by rank and age.
+  description: One entry for each pod, sorted by rank and age. Empty with O(follow).
   returned: when a matching pod was found
   type: list
   elements: dict
@@ -200,6 +226,18 @@ results:
       description: Why the log of this pod is not available. V(none) on success.
       type: str
       sample: container main of pod qwen2-7b-sft-0-zlflg has not started yet (ContainerCreating)
+job_status:
+  description: Status of the job at the end, or V(Deleted).
+  returned: success and with O(follow)
+  type: str
+  sample: Succeeded
+  version_added: 1.1.0
+exit_code:
+  description: Exit code of the container that failed last, V(0) if the job has succeeded, or V(none) if it is not known.
+  returned: success and with O(follow)
+  type: int
+  sample: 0
+  version_added: 1.1.0
 dest:
   description: Path to the file.
   returned: success and with O(dest)
@@ -213,7 +251,7 @@ msg:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.job_log import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.follow_log import MODULE
 
 
 def main() -> None:

@@ -55,7 +55,9 @@ options:
   watch:
     description:
       - Read and print again after this number of seconds, until the playbook is interrupted with Ctrl-C.
-      - On a terminal, each screen replaces the one before it.
+      - On a terminal, each screen replaces the one before it. Under ansible-runner and in AWX, which keep every screen, it is
+        printed every 30 seconds at most.
+      - An error, such as a lost connection, is printed once, and the next screen follows when it has passed.
     type: int
 seealso:
   - module: runwhere.gpuctl.gpuctl_job_info

@@ -33,8 +33,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import with_requirements_file
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import ProgressReporter
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task, shown_options
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import WORDING, Names
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import WORDING, Names, worded
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
     plain_options,
@@ -50,6 +51,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import (
     unfit_library,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import TaskScreen, flush_each_line
 
 _FILES = ("KUBECONFIG", "CERT_FILE", "CLIENT_CERT", "KEY_FILE", "CLIENT_KEY", "SSL_CA_CERT", "CA_CERT")
 _PATHS = ("GPUCTL_POLICY", "KUBECONFIG", *(f"K8S_AUTH_{name}" for name in _FILES))
@@ -68,6 +70,7 @@ def action_plugin(name: str) -> type[ActionBase]:
     Strategy plugins load an action plugin in the process that they fork each worker from. Only imports help here: a
     socket, thread or TLS context would not survive the fork.
     """
+    flush_each_line()
     if not switched_off(os.environ) and not unfit_library():
         with suppress(ImportError):  # The task reports a missing library.
             preload(name.rpartition(".")[2])
@@ -161,10 +164,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         options = validate_options(spec.arguments(), plain_options(self._options(environment)), self._task.action)
         secrets, warnings = options.secrets, options.warnings
 
-        def progress(line: str) -> None:
+        screen = TaskScreen(f"{variables.get('inventory_hostname')}: {self._task.get_name()}")
+
+        def show(line: str) -> None:
             if not self._task.no_log:
-                prefix = f"{variables.get('inventory_hostname')}: {self._task.get_name()}"
-                Display().display(f"[{prefix}] {remove_values(line, set(secrets))}")
+                screen.show(str(remove_values(worded(line, self._names), set(secrets))))
 
         if options.error:
             result = {"msg": printable(options.error), "failed": True}
@@ -175,13 +179,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 self._task.check_mode,
                 warnings.append,
                 secrets.update,
-                progress=progress,
+                progress=ProgressReporter(show, screen.interval),
+                screen=None if self._task.no_log else screen,
                 diff_mode=self._task.diff,
                 environ={**os.environ, **environment},
                 names=self._names,
             )
-            with _working_directory(self._loader.get_basedir()):
+            with _working_directory(self._loader.get_basedir()), screen.said_on_interrupt():
                 result = run_task(task, spec)
+            screen.erase()
         if returns_invocation(variables):
             result["invocation"] = {"module_args": printable_data(shown_options(options.params))}
         if warnings:

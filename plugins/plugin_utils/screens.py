@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.terminal_text import terminal_text
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, cut, table_lines, text_width
@@ -341,23 +342,21 @@ def _last_lines(row: Row) -> list[str]:
     return [f"Last lines of the log of {_place(row)}:", *(f"  {line}" for line in row["log"])]
 
 
-def logs_screen(rows: Sequence[Row]) -> list[str]:
-    """The logs of pods without colours; of a progress bar, which overwrites its line, what was shown last."""
+def logs_screen(rows: Sequence[Row], *, colors: bool = False) -> list[str]:
+    """The logs of pods, with their colours or without."""
     blocks = []
     for row in rows:
         title = f"==> {row['pod']} on {row['node'] or 'no node'} ({row['status']}) <=="
-        lines = [row["error"]] if row["error"] else [_overwritten(line) for line in row["lines"]]
+        lines = [row["error"]] if row["error"] else [_terminal_line(line, colors) for line in row["lines"]]
         blocks.append([title, *lines] if len(rows) > 1 or row["error"] else lines)
     return _joined(blocks)
 
 
-def _overwritten(line: str) -> str:
-    return _COLOR.sub("", line).removesuffix(_CARRIAGE_RETURN).rpartition(_CARRIAGE_RETURN)[2]
+def _terminal_line(line: str, colors: bool) -> str:
+    return terminal_text(line.replace(_SEQUENCE, "\x1b["), colors=colors)
 
 
-# As results have them, in which no character acts on the terminal.
-_CARRIAGE_RETURN = printable("\r")
-_COLOR = re.compile(r"\\x1b\[[0-9;]*m")
+_SEQUENCE = printable("\x1b[")  # as results have it
 
 
 def fitting(text: str, width: int) -> str:

@@ -30,13 +30,26 @@ class TcpProxy:
     silent: bool = False
     until: Path | None = None
     tunnels: list[str] = field(default_factory=list)
+    cuts: int = 0
+    refuses: bool = False
+    _open: set[socket.socket] = field(default_factory=set)
 
     @property
     def url(self) -> str:
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
+    def cut(self) -> None:
+        """Break all connections that are open now."""
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.cuts += 1
+
     def serve(self, client: socket.socket, context: ssl.SSLContext | None) -> None:
         target = self.target
+        if self.refuses:
+            client.close()
+            return
         if context:
             client = context.wrap_socket(client, server_side=True)
         if not target[0]:
@@ -48,10 +61,12 @@ class TcpProxy:
             target = (place.rpartition(":")[0], int(place.rpartition(":")[2]))
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
         with suppress(OSError), socket.create_connection(target) as server:
+            self._open |= {client, server}
             back = threading.Thread(target=self._pump, args=(server, client, self.down), daemon=True)
             back.start()
             self._pump(client, server, self.up)
             back.join()
+            self._open -= {client, server}
         client.close()
 
     def _pump(self, source: socket.socket, sink: socket.socket, left: float) -> None:

@@ -36,6 +36,8 @@ RULES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".y
 ORIGINALS = {name: re.sub(r"[._]zh[-_]CN", "", name) for name in documents() if re.search(r"[._]zh[-_]CN", name)}
 UPDATES = os.environ.get("GPUCTL_UPDATE_DOCUMENTS", "") == "1"
 BIN = Path(sys.executable).parent
+GROUPS = {name: rules["documents"] for name, rules in RULES.items() if "documents" in rules}
+READINGS = sorted({*documents(), *GROUPS} - {*ORIGINALS, *(name for group in GROUPS.values() for name in group)})
 
 
 @pytest.fixture
@@ -69,9 +71,9 @@ def _write_kubeconfig_of_kubectl(kubeconfig: Path, path: Path) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", sorted(set(documents()) - set(ORIGINALS)))
-def test_the_blocks_do_what_they_show(document: str, request: pytest.FixtureRequest, clone: Path):
-    reader = Reader(document, clone)
+@pytest.mark.parametrize("reading", READINGS)
+def test_the_blocks_do_what_they_show(reading: str, request: pytest.FixtureRequest, clone: Path):
+    reader = Reader(reading, clone)
     if reader.needs_a_cluster:
         reader.terminal = request.getfixturevalue("terminal")
     reader.read()
@@ -109,33 +111,40 @@ def test_a_translation_has_the_same_blocks(document: str):
 
 def test_the_rules_are_about_blocks_that_exist():
     lines = {
-        name: {line for block in blocks_of(name) for line in (block.first_line, *block.text.splitlines())}
-        for name in documents()
+        name: {line for document in GROUPS.get(name, [name]) for block in blocks_of(document) for line in _lines(block)}
+        for name in [*documents(), *GROUPS]
     }
     stale = [
         (name, line)
         for name, rules in RULES.items()
-        for part in ("not_run", "statuses")
+        for part in ("not_run", "statuses", "in_another_terminal", "in_the_foreground")
         for line in rules.get(part, {})
         if line not in lines.get(name, ())
     ]
     assert stale == []
 
 
+def _lines(block: Block) -> list[str]:
+    return [block.first_line, *block.text.splitlines()]
+
+
 class Reader:
-    """Someone who does what a document says, from its first block to its last."""
+    """Someone who does what a document says, or some documents, from the first block to the last."""
 
     def __init__(self, document: str, directory: Path) -> None:
         rules = RULES.get(document, {})
         self.document = document
         self.directory = directory
-        self.blocks = blocks_of(document)
+        self.blocks = [block for name in GROUPS.get(document, [document]) for block in blocks_of(name)]
+        self.others = blocks_of(rules["files_of"]) if "files_of" in rules else []
+        self.variables: dict[str, Any] = rules.get("variables", {})
         self.not_run: dict[str, str] = rules.get("not_run", {})
         self.statuses: dict[str, int] = rules.get("statuses", {})
         self.objects: list[dict[str, Any]] = rules.get("objects", [])
         self.setup: list[str] = rules.get("setup", [])
         self.starts_with: list[str] = rules.get("starts_with", [". build/cluster.env"])
         self.expected_warnings: list[str] = rules.get("warnings", [])
+        self.in_another_terminal: list[str] = rules.get("in_another_terminal", [])
         self.in_the_foreground: list[str] = rules.get("in_the_foreground", [])
         self.prelude: str = rules.get("prelude", "")
         self.terminal: Terminal
@@ -153,6 +162,9 @@ class Reader:
         return [line for line in first_lines if line not in self.not_run]
 
     def read(self) -> None:
+        for block in self.others:
+            if block.file:
+                self._write(block)
         for obj in self.objects:
             api = Api(str(self.directory / "build" / "cluster.kubeconfig"))
             api.create(obj["kind"].lower(), obj, obj["metadata"].get("namespace", ""))
@@ -162,6 +174,8 @@ class Reader:
         for number, block in enumerate(self.blocks):
             if not self._lines_to_run(block):
                 check_syntax(block)
+            elif block.first_line in self.in_another_terminal:
+                self._type("(" + "\n".join(command for command, _output in block.commands) + ")")
             elif _is_console(block):
                 self._type_commands(block)
             elif block.language == "text":
@@ -188,7 +202,7 @@ class Reader:
         expected = self.statuses.get(f"$ {command.partition(chr(10))[0]}", 0)
         assert answer.status == expected, f"{self.document}: {command}\n{answer.output}"
         self._judge_warnings(command, answer.output)
-        self.printed = answer.output
+        self.printed = re.sub(r"^\[WARNING\]: .*\n", "", answer.output, flags=re.MULTILINE)
 
     def _judge_warnings(self, command: str, output: str) -> None:
         """A reader wonders about a warning that the document does not explain."""
@@ -276,7 +290,8 @@ class Reader:
 
     def _run_play(self, plays: list[dict[str, Any]]) -> None:
         (self.directory / "block.yml").write_text(yaml.safe_dump(plays, sort_keys=False, allow_unicode=True))
-        self._type("ansible-playbook block.yml")
+        (self.directory / "block-variables.yml").write_text(yaml.safe_dump(self.variables))
+        self._type("ansible-playbook block.yml -e @block-variables.yml")
 
     def _run_python(self, block: Block) -> None:
         is_test = "def test_" in block.text

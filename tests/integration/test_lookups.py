@@ -199,7 +199,7 @@ def test_status_without_a_namespace_for_level_submit(
     assert "Missing permission: list jobs.batch in the whole cluster. The level read of gpuctl_rbac has it." in flat(
         refused
     )
-    assert "name the namespaces that you may read in gpuctl_namespace" in flat(refused)
+    assert "Or set gpuctl_namespace to those that you may read." in flat(refused)
 
     config = yaml.safe_load(recorder.kubeconfig.read_text())
     config["contexts"][0]["context"]["namespace"] = namespace

@@ -54,6 +54,7 @@ def ansible() -> Iterator[Ansible]:
 
 
 # Of the callback of ansible-core itself, the screens of one version are kept.
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("callback", ["plain", pytest.param("default", marks=pytest.mark.nightly)])
 def test_the_screens_are_as_they_were(callback: str, ansible: Ansible, tmp_path_factory: pytest.TempPathFactory):
     if callback == "default" and not __version__.startswith(RECORDED):

@@ -328,3 +328,21 @@ def test_all_jobs_of_a_directory_are_paused(ansible: Ansible, api: Api, namespac
     done = run(ansible, "pause", src="jobs", namespace=namespace)
     assert done.status == 0, done.output
     assert [obj["spec"]["replicas"] for obj in api.list("deployment", namespace)] == [0, 0]
+
+
+@pytest.mark.parametrize("fast", ["1", "0"], ids=["in Ansible's process", "as a module"])
+def test_a_message_names_what_the_user_can_set(ansible: Ansible, namespace: str, fast: str):
+    """The variable of the playbook, the one of the role, or the option of the task."""
+    ansible.environment["GPUCTL_FAST_PATH"] = fast
+    write(ansible.directory / "jobs", "jobs.yaml", compute("a"))
+    refused = run(ansible, "submit", src="jobs", namespace=namespace, wait_timeout=-1)
+    assert refused.tasks[-1].message == "gpuctl_wait_timeout: -1 is negative. Give 0 or more."
+    missing = run(ansible, "logs", name="nobody", namespace=namespace)
+    assert "the playbook runwhere.gpuctl.status lists the jobs." in missing.tasks[-1].message
+
+    src = str(ansible.directory / "jobs")
+    role = {"jobs_src": src, "jobs_namespace": namespace, "jobs_wait_timeout": -1}
+    include = {"name": "own", "ansible.builtin.include_role": {"name": "runwhere.gpuctl.jobs"}, "vars": role}
+    assert ansible.play([include]).tasks[-1].message.startswith("jobs_wait_timeout: -1 is negative.")
+    own = ansible.job(src=[src], namespace=namespace, wait_timeout=-1)
+    assert own.message == "wait_timeout: -1 is negative. Give 0 or more."

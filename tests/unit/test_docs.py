@@ -73,8 +73,10 @@ def test_the_sentences_are_what_the_modules_say(sentence: str) -> None:
     assert re.search(pattern, MESSAGES)
 
 
-def test_the_chinese_guide_explains_the_same_sentences() -> None:
-    assert IN_CHINESE == QUOTED
+def test_the_chinese_guide_explains_no_other_sentences() -> None:
+    """Those that it lacks are what tools/translation_lag.py reports."""
+    assert IN_CHINESE
+    assert set(IN_CHINESE) <= set(QUOTED)
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

@@ -37,6 +37,11 @@ def rfc3339_micro(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def rfc3339_nano(moment: datetime) -> str:
+    """The timestamp of a log line (pkg/kubelet/kuberuntime/logs, timeFormatOut): always nine digits."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+
+
 def parse_time(text: str) -> datetime:
     """Read a time of the API; ValueError when it is none."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

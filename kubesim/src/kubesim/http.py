@@ -8,6 +8,7 @@ Source of the order: apiserver pkg/server/config.go (DefaultBuildHandlerChain).
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -15,6 +16,7 @@ from aiohttp import web
 
 from kubesim import auth, control, discovery, errors, exec, media, resources
 from kubesim.calls import Answer, Call
+from kubesim.controllers.kubelet_logs import FollowedLog
 from kubesim.faults import ConnectionBroken
 from kubesim.field import go_quote
 from kubesim.media import Form
@@ -82,6 +84,8 @@ class Server:
         self._log(request, info, query, user, response.status)
         if isinstance(response, _Stream):
             return await response.send(request, self.watches)
+        if isinstance(response, _LogStream):
+            return await response.send(request)
         if isinstance(response, exec.Command):
             return await response.run(request)
         return response
@@ -132,6 +136,8 @@ def _respond(answer: Answer, form: Form) -> web.StreamResponse:
     response: web.StreamResponse
     if isinstance(answer.body, Watch):
         response = _Stream(answer.body, answer.watch_seconds)
+    elif isinstance(answer.body, FollowedLog):
+        response = _LogStream(answer.body)
     elif answer.content_type:
         response = web.Response(body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type})
     else:
@@ -156,6 +162,27 @@ def _json(status: int, body: bytes, headers: dict[str, str], kind: str = media.J
     return web.Response(
         body=body, status=status, headers={"Content-Type": kind, "Cache-Control": "no-cache, private", **headers}
     )
+
+
+class _LogStream(web.StreamResponse):
+    """The answer to a request that follows a log."""
+
+    def __init__(self, log: FollowedLog) -> None:
+        super().__init__(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
+        self.log = log
+
+    async def send(self, request: web.Request) -> web.StreamResponse:
+        self.enable_chunked_encoding()
+        with suppress(ConnectionResetError, asyncio.CancelledError):
+            await self.prepare(request)
+            async for piece in self.log.pieces():
+                if piece:
+                    await self.write(piece)
+                if request.transport is None or request.transport.is_closing():
+                    break
+            else:
+                await self.write_eof()
+        return self
 
 
 class _Stream(web.StreamResponse):

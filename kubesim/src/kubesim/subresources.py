@@ -109,7 +109,13 @@ def _log(rest: Rest, call: Call) -> Answer:
     if numbers["sinceSeconds"] is not None:
         since = rest.registry.clock.now() - timedelta(seconds=numbers["sinceSeconds"])
     elif query.text("sinceTime"):
-        since = parse_time(query.text("sinceTime"))
+        # The API server passes it on in seconds (pkg/registry/core/pod/strategy.go, LogLocation).
+        since = parse_time(query.text("sinceTime")).replace(microsecond=0)
+    if query.flag("follow") and not query.flag("previous"):
+        followed = rest.kubelet().followed_log(
+            pod, container, tail=numbers["tailLines"], since=since, timestamps=query.flag("timestamps")
+        )
+        return Answer(followed, content_type="text/plain")
     text: str = rest.kubelet().logs(
         pod,
         container,

@@ -146,8 +146,8 @@ def _credentials(task: Task[KubeconfigOptions], former: dict[str, Any]) -> _Cred
     account = task.client().get(SERVICE_ACCOUNT, options.namespace, options.name)
     if account is None and not task.check_mode:
         raise TaskFailed(
-            f"service account {options.name} not found in namespace {options.namespace}. Create it with gpuctl_rbac. "
-            f"Nothing was changed."
+            f"service account {options.name} not found in namespace {options.namespace}. Create it with "
+            f"M(gpuctl_rbac). Nothing was changed."
         )
     claims = read_claims(str(former.get("token")))
     uid, user = (account or {"metadata": {"uid": ""}})["metadata"]["uid"], str(options.subject.user)
@@ -175,13 +175,13 @@ def _issue(task: Task[KubeconfigOptions]) -> _Credentials:
 def _warn_of_server(task: Task[KubeconfigOptions], server: str) -> None:
     if is_loopback(server):
         task.warn(
-            f"the kubeconfig works on this machine only, because its server is {server}. Set server "
-            f"(gpuctl_server in playbooks) to the URL that its owner uses."
+            f"the kubeconfig works on this machine only, because its server is {server}. Set "
+            f"O(server) to the URL that its owner uses."
         )
     elif urlsplit(server).hostname == task.environ.get("KUBERNETES_SERVICE_HOST"):
         task.warn(
-            f"the kubeconfig works inside of the cluster only, because its server is {server}. Set server "
-            f"(gpuctl_server in playbooks) to the URL that its owner uses."
+            f"the kubeconfig works inside of the cluster only, because its server is {server}. Set "
+            f"O(server) to the URL that its owner uses."
         )
 
 

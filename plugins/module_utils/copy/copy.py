@@ -73,7 +73,7 @@ def _container(task: Task[CopyOptions]) -> Container:
         pod = pod_to_copy(task.client(), job, options.pod, options.container, allowed_namespaces(task))
     except ValueError as problem:
         raise TaskFailed(str(problem)) from None
-    return Container(task.client(), job[0], pod, options.container)
+    return Container(task.client(), job[0], pod, options.container, task.progress)
 
 
 def _plan(sides: Sides) -> CopyPlan:

@@ -11,6 +11,7 @@ from ..kube.errors import ApiError
 from ..kube.exec import CommandNotStarted, ConnectionLost, ExecResult
 from ..kube.limits import MIB
 from ..printable import one_line
+from ..reporter import Report, silent
 from ..task import TaskFailed
 from .copy_tree import Listing, parse_listing
 
@@ -21,12 +22,13 @@ _TOOLS = "sh, tar, find, stat and xargs"
 
 @dataclass(frozen=True)
 class Container:
-    """A running container of a pod. Its methods raise TaskFailed."""
+    """A running container of a pod. Its methods raise TaskFailed. ``progress`` is told how much was copied."""
 
     client: Client
     namespace: str
     pod: str
     name: str
+    progress: Report = silent
 
     def __str__(self) -> str:
         return f"container {self.name} of pod {self.pod}"

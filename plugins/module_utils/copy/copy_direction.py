@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 import posixpath
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..host_links import resolved
 from ..kube.exec import ConnectionLost
 from ..printable import one_line
+from ..reporter import ByteCounter
 from ..task import TaskFailed
 from .copy_archive import Archive, FileChanged
 from .copy_container import Container, failure_text
@@ -86,7 +87,7 @@ def send_to_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
     archive = Archive(lambda name: Path(sides.source_path, sides.named(name)), sides.source, plan)
     command = receive_files(sides.dest_path, f"{STAGE}{secrets.token_hex(8)}", archive.size)
     try:
-        result = container.run(command, archive.pieces())
+        result = container.run(command, _counted(archive.pieces(), ByteCounter(container.progress, archive.size)))
     except FileChanged as problem:
         raise TaskFailed(f"{problem}. Nothing was copied. {_AGAIN}") from None
     except ConnectionLost as problem:
@@ -99,6 +100,12 @@ def send_to_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
         outcome = "Some files may have been copied." if begun else "Nothing was copied."
         where = one_line(sides.dest_path)
         raise TaskFailed(f"{container} cannot write to {where}: {failure_text(result)}. {outcome}", changed=begun)
+
+
+def _counted(pieces: Iterable[bytes], counter: ByteCounter) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece
+        counter.add(len(piece))
 
 
 def _directory_to_pod(container: Container, local: Path, remote_path: str) -> Sides:
@@ -186,7 +193,13 @@ def fetch_from_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
         try:
             if plan.files:
                 stdin = names_list([sides.named(name) for name in plan.files])
-                result = container.run(send_files(sides.source_path, len(stdin)), [stdin], receiver.write)
+                counter = ByteCounter(container.progress, size)
+
+                def write(data: bytes) -> None:
+                    receiver.write(data)
+                    counter.add(len(data))
+
+                result = container.run(send_files(sides.source_path, len(stdin)), [stdin], write)
                 if result.exit_code:
                     raise TaskFailed(f"{container} cannot read the files: {failure_text(result)}. Nothing was copied.")
             receiver.check_complete()

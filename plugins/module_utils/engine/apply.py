@@ -16,13 +16,13 @@ from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError, as_sentence
 from ..kube.resources import POD, Resource, resource_of
 from ..labels import FIELD_MANAGER, SUBMITTED_BY, pods_of
+from ..reporter import Counter, Report, silent
 from ..wait.polling import backoff, poll
 from .fields import ABSENT, applied_by, identity_of
 from .guarded_write import concurrent_change, guarded_apply, guarded_delete, guarded_patch, is_as_applied
 from .plan import WORKLOAD_KINDS, Action, Plan, Step, describe, with_hint, with_owner
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
-_PROGRESS_SECONDS = 10.0
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Executor:
     """Applies plans. ``gone_timeout``: the seconds that a deletion may take if the next step depends on it.
     ``grace_seconds``: the grace period of deletions; 0 kills pods at once. ``before_replacing`` is called before a
     workload is deleted to be created again, from the thread of its plan; what it raises prevents the deletion.
-    ``progress`` shows a line during a long wait."""
+    ``progress`` is told how far the plans are, and what one waits for."""
 
     client: Client
     check_mode: bool
@@ -74,7 +74,7 @@ class Executor:
     force_conflicts: bool = False
     grace_seconds: int | None = None
     before_replacing: Callable[[Plan], None] = lambda plan: None
-    progress: Callable[[str], None] = lambda line: None
+    progress: Report = silent
     sleep: Callable[[float], None] = time.sleep
 
     def apply_plan(self, plan: Plan) -> ApplyResult:
@@ -109,7 +109,8 @@ class Executor:
         def stops(result: ApplyResult) -> bool:
             return result.server_unreachable or (result.error is not None and not result.conflict and not keep_going)
 
-        results = run_concurrently_until(stops, apply_plan, plans, self.client.concurrency)
+        counter = Counter(self.progress, len(plans), "job", "checked" if self.check_mode else _verb(plans))
+        results = run_concurrently_until(stops, apply_plan, plans, self.client.concurrency, counter.add)
         for plan, result in zip(plans, results, strict=True):
             if result is None:
                 continue
@@ -310,18 +311,17 @@ class Executor:
         """Wait until the live object of the step is gone, and former pods; new ones may have their names."""
         if not step.live and not step.former_pods:
             return
-        left, progress_at = "", time.monotonic() + _PROGRESS_SECONDS
+        left = ""
         kills = step.kind in WORKLOAD_KINDS
 
         def is_gone() -> bool:
-            nonlocal left, progress_at, kills
+            nonlocal left, kills
             left = self._left(step, plan)
             if left and kills:  # Not before it is certain that the pods are not those of another run.
                 self._kill_pods(plan)
                 kills = False
-            if left and time.monotonic() > progress_at:
+            if left:
                 self.progress(f"{describe(plan)}: waits until its predecessor is gone: {left}")
-                progress_at += _PROGRESS_SECONDS
             return not left
 
         if not poll(is_gone, self.gone_timeout, backoff(0.1, 1.5, 2.0), sleep=self.sleep):
@@ -375,6 +375,24 @@ class Executor:
                     raise concurrent_change(step.live, live)
                 return replace(step, live=live)
         return step
+
+
+_VERBS = {
+    Action.CREATE: "created",
+    Action.UPDATE: "updated",
+    Action.RECREATE: "recreated",
+    Action.DELETE: "deleted",
+    Action.PAUSE: "paused",
+    Action.RESUME: "resumed",
+    Action.RESTART: "restarted",
+    Action.SCALE: "scaled",
+}
+
+
+def _verb(plans: Iterable[Plan]) -> str:
+    """What is done to all of them, in a word."""
+    actions = {plan.action for plan in plans}
+    return _VERBS.get(actions.pop(), "done") if len(actions) == 1 else "done"
 
 
 def _is_leftover(live: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:

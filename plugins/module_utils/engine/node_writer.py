@@ -17,6 +17,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import NODE
+from ..reporter import Counter, Report, silent
 from .results import map_diff
 
 _ATTEMPTS = 5  # per node; one fails if the node was written in the milliseconds since it was read
@@ -67,11 +68,15 @@ class WriteResult:
 
 @dataclass(frozen=True)
 class NodeWriter:
-    """Writes labels. ``before_each`` is called before each write; a KubeError that it raises stops the rest."""
+    """Writes labels. ``before_each`` is called before each write; a KubeError that it raises stops the rest.
+
+    ``progress`` is told how many nodes are done.
+    """
 
     client: Client
     check_mode: bool = False
     before_each: Callable[[], None] = lambda: None
+    progress: Report = silent
 
     def write(self, changes: Iterable[LabelChange], *, keep_going: bool = False) -> WriteResult:
         """Make the changes. Without ``keep_going``, no further node is started after the first failure."""
@@ -79,7 +84,9 @@ class NodeWriter:
         def stops(result: LabelChange | NodeFailure) -> bool:
             return isinstance(result, NodeFailure) and not keep_going
 
-        results = run_concurrently_until(stops, self._write, changes, self.client.concurrency)
+        changes = list(changes)
+        counter = Counter(self.progress, len(changes), "node", "labelled")
+        results = run_concurrently_until(stops, self._write, changes, self.client.concurrency, counter.add)
         return WriteResult(
             tuple(result for result in results if isinstance(result, LabelChange)),
             tuple(result for result in results if isinstance(result, NodeFailure)),

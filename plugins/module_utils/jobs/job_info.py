@@ -143,7 +143,7 @@ def _workloads(task: InfoTask) -> Objects:
         ]
     except ApiError as error:
         if error.is_forbidden and not task.options.namespaces:
-            raise NamespacesNeeded(f"{error}. Or name the namespaces that you may read in O(namespaces).") from None
+            raise NamespacesNeeded(f"{error}. Or set O(namespaces) to those that you may read.") from None
         raise
 
 

@@ -21,8 +21,9 @@ from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError
 from .exec import ExecResult, exec_path, run_command
-from .limits import LOG, WATCH
+from .limits import FOLLOWED_LOG, LOG, WATCH
 from .list_limits import ListLimits, ListsInProgress
+from .open_stream import OpenStream
 from .resources import POD, SELF_SUBJECT_REVIEW, SERVICE_ACCOUNT, Resource, resource_of
 from .shapes import OddObject, oddity
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
@@ -33,6 +34,7 @@ PAGE_SIZE = 500
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _MERGE_PATCH = "application/merge-patch+json"
+_LOG_SILENCE = 120.0  # seconds without a line, after which a log is asked for again; one request for each pod
 
 T = TypeVar("T")
 
@@ -211,6 +213,22 @@ class Client:
 
         path = f"{POD.path(namespace, pod)}/log"
         return self._transport.send("GET", path, read, query, accept="application/json, */*", stream=LOG)
+
+    def open_log(self, namespace: str, pod: str, query: Mapping[str, str], *, follow: bool) -> OpenStream:
+        """A container's log as it is, or as it grows; ``query`` is PodLogOptions.
+
+        The one that grows ends with the container, or when it is silent: so is a connection that a router on the way
+        has forgotten, and the caller asks again.
+        """
+        return self._transport.send(
+            "GET",
+            f"{POD.path(namespace, pod)}/log",
+            OpenStream,
+            {**query, **({"follow": "true"} if follow else {})},
+            accept="application/json, */*",
+            stream=FOLLOWED_LOG if follow else LOG,
+            read_timeout=_LOG_SILENCE if follow else None,
+        )
 
     def run_command(
         self,

@@ -11,16 +11,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def run_concurrently(work: Callable[[T], R], items: Iterable[T], concurrency: int) -> list[R]:
+def run_concurrently(
+    work: Callable[[T], R], items: Iterable[T], concurrency: int, done: Callable[[], object] = lambda: None
+) -> list[R]:
     """The results of ``work`` for all items, in their order, with at most ``concurrency`` calls at a time.
 
-    After an exception no further call starts; it is raised once the running ones have returned.
+    After an exception no further call starts; it is raised once the running ones have returned. ``done`` is called
+    after each call, in its thread.
     """
-    return cast("list[R]", run_concurrently_until(lambda result: False, work, items, concurrency))
+    return cast("list[R]", run_concurrently_until(lambda result: False, work, items, concurrency, done))
 
 
 def run_concurrently_until(
-    stops: Callable[[R], bool], work: Callable[[T], R], items: Iterable[T], concurrency: int
+    stops: Callable[[R], bool],
+    work: Callable[[T], R],
+    items: Iterable[T],
+    concurrency: int,
+    done: Callable[[], object] = lambda: None,
 ) -> list[R | None]:
     """Like ``run_concurrently``, but a result that ``stops`` also prevents further calls: None for their items."""
     # Imported here because many tasks send one request at a time.
@@ -35,6 +42,7 @@ def run_concurrently_until(
         while not stopped and (number := next(pending, None)) is not None:
             try:
                 result = results[number] = work(items[number])
+                done()
             except BaseException as problem:
                 problems[number], stopped = problem, True
             else:

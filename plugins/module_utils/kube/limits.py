@@ -65,6 +65,8 @@ QUEUED_MEMORY = 8 * MIB
 
 # The kubelet starts a new log at 10 MiB, and the API serves that one alone (containerLogMaxSize).
 LOG = Allowance(4096 * MIB)
+# One that is followed is asked for again after a day, or so many bytes.
+FOLLOWED_LOG = Allowance(4096 * MIB, 24 * 3600.0)
 
 # The WebSocket library reads each byte by itself.
 HANDSHAKE = Allowance(64 * 1024)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gpuctl_job_log: read what the pods of a job have written."""
+"""Read what the pods of a job have written: gpuctl_job_log without ``follow``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..manifest.problems import number_of
 from ..namespaces import NamespaceOptions, allowed_namespaces, require_allowed
 from ..options import option
 from ..redaction import SHORTEST_SECRET, live_secret_values
-from ..task import ModuleSpec, Task, TaskFailed
+from ..task import Task, TaskFailed
 from .absence import no_pods_message, not_started_reasons
 from .host_file import HostFile, parse_mode
 from .log_grep import Grep, GrepFailed
@@ -46,6 +46,7 @@ class JobLogOptions(NamespaceOptions):
     limit_bytes: int = option("int", default=262_144)
     dest: str | None = option("path")
     mode: Any = option("raw")
+    follow: bool = option("bool", default=False)
 
 
 def run(task: Task[JobLogOptions]) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
     Returns ``changed``, ``results``, ``msg`` and, with a file, ``dest``. Raises TaskFailed if there is no pod to read,
     or if no log could be read and that is not because the pods have not started.
     """
-    request = _request(task.options)
+    request = log_request(task.options)
     try:
         return _run(task, request)
     except OSError as problem:
@@ -63,10 +64,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
         raise TaskFailed(f"O(dest): {task.options.dest} cannot be written: {problem.strerror or problem}.") from None
 
 
-MODULE = ModuleSpec(JobLogOptions, run)
-
-
-def _run(task: Task[JobLogOptions], request: _Request) -> dict[str, Any]:
+def _run(task: Task[JobLogOptions], request: LogRequest) -> dict[str, Any]:
     job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
     require_allowed(task, job[:1])
     job, pods, secrets = _pods(task, job, request)
@@ -87,8 +85,8 @@ def _run(task: Task[JobLogOptions], request: _Request) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Request:
-    """The options, with those parsed that need it. ``query`` goes to the server."""
+class LogRequest:
+    """The options, with those parsed that need it. ``query`` goes to the server, which follows no log here."""
 
     options: JobLogOptions
     query: Mapping[str, str]
@@ -105,7 +103,7 @@ class _Request:
         return self.file is not None and (not self.options.grep or self.options.tail == ALL)
 
 
-def _request(options: JobLogOptions) -> _Request:
+def log_request(options: JobLogOptions) -> LogRequest:
     """Raises TaskFailed with all mistakes in the options, before any request."""
     mistakes: list[str] = []
     query: dict[str, str] = {}
@@ -128,9 +126,15 @@ def _request(options: JobLogOptions) -> _Request:
         file = HostFile(options.dest, mode) if options.dest else None
     except ValueError as problem:
         mistakes.append(str(problem))
+    if options.follow:
+        mistakes += [
+            f"O(follow): cannot be combined with O({name}). Leave one of them out."
+            for name in ("dest", "previous")
+            if getattr(options, name)
+        ]
     if mistakes:
         raise TaskFailed(" ".join(mistakes))
-    return _Request(options, query, file)
+    return LogRequest(options, query, file)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -169,21 +173,21 @@ class _Log:
 
 
 def _pods(
-    task: Task[JobLogOptions], job: tuple[str, str], request: _Request
+    task: Task[JobLogOptions], job: tuple[str, str], request: LogRequest
 ) -> tuple[tuple[str, str], list[dict[str, Any]], set[str]]:
     """The job, which may be named by one of its pods, the pods to read, and the secrets to mask in their logs."""
     job, named, found = pods_of_job_or_pod(task.client(), job)
     if not found:
         raise TaskFailed(no_pods_message(task.client(), job, allowed_namespaces(task)))
     pods = sort_pods(found)
-    secrets = task.masked | _secrets(task.client(), job, pods)
+    secrets = task.masked | pod_secrets(task.client(), job, pods)
     try:
         return job, choose_pods(pods, request.options.pod or named, request.options.container), secrets
     except ValueError as problem:
         raise TaskFailed(f"job {job[1]} in namespace {job[0]}: {problem}") from None
 
 
-def _secrets(client: Client, job: tuple[str, str], pods: Sequence[Mapping[str, Any]]) -> set[str]:
+def pod_secrets(client: Client, job: tuple[str, str], pods: Sequence[Mapping[str, Any]]) -> set[str]:
     """The secrets of the pods. From them, not the workload: the manifest may have changed since they were created.
 
     Which variables are marked as secret only the workload knows. It is read if there is one that may be.
@@ -207,7 +211,7 @@ def _secrets(client: Client, job: tuple[str, str], pods: Sequence[Mapping[str, A
 _WORKLOAD_OF = {"Job": JOB, "ReplicaSet": DEPLOYMENT, "StatefulSet": STATEFUL_SET}
 
 
-def _read_all(client: Client, pods: Sequence[dict[str, Any]], request: _Request, secrets: set[str]) -> list[_Log]:
+def _read_all(client: Client, pods: Sequence[dict[str, Any]], request: LogRequest, secrets: set[str]) -> list[_Log]:
     options = request.options
     with Grep(options.grep or "") as grep:
         view = View(options.limit_bytes, secrets, grep.search if options.grep else None, options.timestamps)
@@ -217,7 +221,7 @@ def _read_all(client: Client, pods: Sequence[dict[str, Any]], request: _Request,
             raise TaskFailed(str(problem)) from None
 
 
-def _read(client: Client, pod: dict[str, Any], request: _Request, view: View) -> _Log:
+def _read(client: Client, pod: dict[str, Any], request: LogRequest, view: View) -> _Log:
     log = _Log(pod)
     if not pod["spec"].get("nodeName"):
         # The server would answer with an empty log (LogLocation in pkg/registry/core/pod/strategy.go).
@@ -237,7 +241,7 @@ def _read(client: Client, pod: dict[str, Any], request: _Request, view: View) ->
     return log
 
 
-def _excerpt(pieces: Iterator[bytes], request: _Request, view: View, part: BinaryIO | None) -> Excerpt:
+def _excerpt(pieces: Iterator[bytes], request: LogRequest, view: View, part: BinaryIO | None) -> Excerpt:
     """The lines that are wanted; with a file they replace what an interrupted attempt left in ``part``."""
     lines = split_log(pieces, view)
     if part is None:
@@ -251,7 +255,7 @@ def _excerpt(pieces: Iterator[bytes], request: _Request, view: View, part: Binar
     return Excerpt([], kept.count, kept.truncated, kept.last_timestamp, kept.first_timestamp)
 
 
-def _error_message(error: ApiError, pod: str, request: _Request) -> str:
+def _error_message(error: ApiError, pod: str, request: LogRequest) -> str:
     if error.status == 404:
         return f"pod {pod} was deleted, and its log with it"
     if request.options.previous and error.status == 400 and "not found" in error.message:
@@ -279,7 +283,7 @@ def _raise_or_warn(task: Task[JobLogOptions], logs: Sequence[_Log]) -> None:
         task.warn(str(log.error))
 
 
-def _write(task: Task[JobLogOptions], request: _Request, logs: Sequence[_Log]) -> bool:
+def _write(task: Task[JobLogOptions], request: LogRequest, logs: Sequence[_Log]) -> bool:
     """Write the logs one after the other, several under headings as ``tail`` writes them. No log, no write."""
     history = request.file.history() if request.file else None
     read = [(_served(log, excerpt, request), log.part) for log in logs if (excerpt := log.excerpt)]
@@ -299,7 +303,7 @@ def _write(task: Task[JobLogOptions], request: _Request, logs: Sequence[_Log]) -
     return request.file.replace(parts, check_mode=task.check_mode)
 
 
-def _served(log: _Log, excerpt: Excerpt, request: _Request) -> ServedLog:
+def _served(log: _Log, excerpt: Excerpt, request: LogRequest) -> ServedLog:
     size = log.part.seek(0, 2) if log.part else sum(len(line) for line in excerpt.lines)
     complete = (request.options.tail == ALL or excerpt.count < request.options.tail) and not excerpt.truncated
     return ServedLog(log.name, started_at(log.pod, request.options.container), excerpt.first_timestamp, complete, size)

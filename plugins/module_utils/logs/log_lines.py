@@ -69,14 +69,24 @@ def _lines(pieces: Iterable[bytes], view: View) -> Iterator[tuple[str, Line]]:
     """Each line, and its text without timestamp."""
     mask = line_masker(view.secrets)
     for raw, cut_before in _split(pieces, view.max_line + _TIMESTAMP_ROOM):
-        timestamp, data = _split_timestamp(raw)
-        cut = cut_before or len(data) > view.max_line
-        text = mask(data[: view.max_line].decode("utf-8", "replace"))
-        if cut:
-            text = _without_partial_secret(view.secrets, text)
+        timestamp, data = split_timestamp(raw)
+        text, cut = readable_text(data, view, mask)
         printed, longer = _shown(text, view.max_line)
         shown = f"{timestamp} {printed}" if view.timestamps and timestamp else printed
-        yield text, Line(shown, timestamp, cut or longer)
+        yield text, Line(shown, timestamp, cut_before or cut or longer)
+
+
+def readable_text(data: bytes, view: View, mask: Callable[[str], str]) -> tuple[str, bool]:
+    """What a line without its timestamp shows at its end, without secrets; and whether it is cut."""
+    data = last_state(data)
+    text = mask(data[: view.max_line].decode("utf-8", "replace"))
+    cut = len(data) > view.max_line
+    return (_without_partial_secret(view.secrets, text) if cut else text), cut
+
+
+def last_state(data: bytes) -> bytes:
+    """What is left of a line once it was written: a carriage return starts it again, as progress bars do."""
+    return data.rstrip(b"\r").rpartition(b"\r")[2]
 
 
 def _found(lines: Iterable[tuple[str, Line]], search: Callable[[Sequence[str]], Sequence[bool]]) -> Iterator[Line]:
@@ -133,23 +143,49 @@ _TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\
 _TIMESTAMP_ROOM = 40
 
 
-def _split(pieces: Iterable[bytes], max_line: int) -> Iterator[tuple[bytes, bool]]:
-    """Each line without its newline, at most ``max_line`` bytes of it, and whether it was cut."""
-    buffer, cut = b"", False
-    for piece in pieces:
+class LineBuffer:
+    """Lines from pieces of a log, each at most ``max_line`` bytes. ``rest`` is the line that has not ended yet."""
+
+    def __init__(self, max_line: int) -> None:
+        self._max_line = max_line
+        self.rest = b""
+        self.cut = False
+
+    def feed(self, piece: bytes) -> Iterator[tuple[bytes, bool]]:
+        """The lines that end in the piece, without their newlines, and whether each was cut."""
         *complete, rest = piece.split(b"\n")
         for part in complete:
-            yield buffer + part[: max_line - len(buffer)], cut or len(buffer) + len(part) > max_line
-            buffer, cut = b"", False
-        cut = cut or len(buffer) + len(rest) > max_line
-        buffer += rest[: max_line - len(buffer)]
-    if buffer:
-        yield buffer, cut
+            self._add(part)
+            yield self.rest, self.cut
+            self.rest, self.cut = b"", False
+        self._add(rest)
+
+    def _add(self, part: bytes) -> None:
+        line = self.rest + part if self.rest else part
+        if len(line) > self._max_line and b"\r" in line:  # Of a progress bar, only the last state is kept.
+            timestamp, data = _stamp_and_text(line)
+            line, self.cut = timestamp + data[data.rstrip(b"\r").rfind(b"\r") + 1 :], False
+        self.cut = self.cut or len(line) > self._max_line
+        self.rest = line[: self._max_line]
 
 
-def _split_timestamp(raw: bytes) -> tuple[str | None, bytes]:
+def _split(pieces: Iterable[bytes], max_line: int) -> Iterator[tuple[bytes, bool]]:
+    """Each line without its newline, at most ``max_line`` bytes of it, and whether it was cut."""
+    buffer = LineBuffer(max_line)
+    for piece in pieces:
+        yield from buffer.feed(piece)
+    if buffer.rest:
+        yield buffer.rest, buffer.cut
+
+
+def _stamp_and_text(raw: bytes) -> tuple[bytes, bytes]:
+    match = _TIMESTAMP.match(raw)
+    end = match.end() if match else 0
+    return raw[:end], raw[end:]
+
+
+def split_timestamp(raw: bytes) -> tuple[str | None, bytes]:
     """Timestamp and text; lines that the kubelet itself writes have no timestamp."""
-    raw = raw.removesuffix(b"\r")
     match = _TIMESTAMP.match(raw)
     return (match[1].decode(), raw[match.end() :]) if match else (None, raw)
 

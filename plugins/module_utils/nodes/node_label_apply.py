@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def apply_node_labels(task: Task[NodeLabelOptions], plan: NodeLabelPlan, fence: Fence) -> dict[str, Any]:
     """In check mode, all writes are dry runs. Raises TaskFailed with the result if a node fails."""
-    writer = PoolWriter(task.client(), fence, task.check_mode)
+    writer = PoolWriter(task.client(), fence, task.check_mode, task.progress)
     written = writer.label(plan.changes, keep_going=task.options.continue_on_error)
     done, failures = written.done, (*plan.failures, *written.failures)
     if task.check_mode and any(failure.error == "Forbidden" for failure in written.failures):

@@ -41,6 +41,7 @@ from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import CONFIG_MAP, LEASE, NAMESPACE, NODE
 from ..kube.times import now_as_text
 from ..labels import CHANGED_BY, FIELD_MANAGER, MANAGED_BY, PLANNED_ON, POOLS_LEASE, SYSTEM_NAMESPACE
+from ..reporter import Report, silent
 from ..wait.polling import backoff, poll
 
 ABANDONED_AFTER = 15.0  # seconds
@@ -83,7 +84,7 @@ class PoolLease(Fence):
         self,
         client: Client,
         sleep: Callable[[float], None] = time.sleep,
-        progress: Callable[[str], None] = lambda line: None,
+        progress: Report = silent,
     ) -> None:
         self._client = client
         self._sleep = sleep
@@ -188,11 +189,11 @@ class PoolLease(Fence):
                 self._release_abandoned(now)
                 raise AbandonedLease(f"{_described(holder)} stopped renewing the Lease for pools")
             lease = now
+            self._progress(f"waiting for {_described(holder)}, which holds the Lease for pools")
             return not _holder_of(now)
 
         if not _holder_of(lease):
             raise _changed_by(holder)
-        self._progress(f"waiting for {_described(holder)}, which holds the Lease for pools")
         if poll(is_released, _PATIENCE, backoff(_DELAY), immediate=False, sleep=self._sleep):
             raise _changed_by(holder)
         raise LeaseTimeout(

@@ -11,6 +11,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import NAMESPACE
 from ..labels import SYSTEM_NAMESPACE
+from ..reporter import Report, silent
 from ..task import TaskFailed
 from .lease import Fence
 from .pool_plan import PoolPlans
@@ -36,12 +37,12 @@ def validate_pools(client: Client, plans: PoolPlans, warn: Callable[[str], None]
         raise TaskFailed("\n".join([*(failure.message for failure in failures), "Nothing was changed."]))
 
 
-def apply_pools(client: Client, plans: PoolPlans, fence: Fence) -> PoolPlans:
+def apply_pools(client: Client, plans: PoolPlans, fence: Fence, progress: Report = silent) -> PoolPlans:
     """Declare, then label the nodes, then delete declarations. Rolls back and raises TaskFailed after a failure.
 
     A run that is killed in between leaves its declarations, from which the next run completes the labels.
     """
-    writer = PoolWriter(client, fence)
+    writer = PoolWriter(client, fence, progress=progress)
     try:
         for plan in plans.config_maps:
             if plan.action is not Action.DELETE:

@@ -20,6 +20,7 @@ from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import CONFIG_MAP, NODE
 from ..labels import DESCRIPTION, SYSTEM_NAMESPACE, pool_config_map_name
 from ..manifest.problems import abridged
+from ..reporter import Report, silent
 from ..task import TaskFailed
 from .declaration import plan_config_maps
 from .guarded import apply_under_lease
@@ -38,6 +39,7 @@ class PoolWriter:
     client: Client
     fence: Fence = field(default_factory=Fence)
     check_mode: bool = False
+    progress: Report = silent
     _declared: list[_Declared] = field(default_factory=list)
     _labelled: list[LabelChange] = field(default_factory=list)
 
@@ -142,7 +144,7 @@ class PoolWriter:
             _ConfigMapWriter(self.client, fence).write(*undoing.steps)
 
     def _node_writer(self, fence: Fence) -> NodeWriter:
-        return NodeWriter(self.client, self.check_mode, fence.check)
+        return NodeWriter(self.client, self.check_mode, fence.check, self.progress)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
 from ..kube.resources import LIMIT_RANGE, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_QUOTA
 from ..labels import MANAGED, QUOTA, is_managed, job_name_of
+from ..manifest.problems import abridged, number_of
+from ..reporter import Report, silent
 from ..task import TaskFailed
 from ..wait.polling import backoff, poll
 from .usage import is_counted, quota_name_of
@@ -142,12 +144,15 @@ def _usage_changes(result: ApplyResult, step: Any) -> bool:
     return step.kind == "ResourceQuota" and step.action in (Action.CREATE, Action.UPDATE) and not is_new_namespace
 
 
-def wait_until_gone(client: Client, namespaces: Iterable[str], timeout: float) -> set[str]:
+def wait_until_gone(client: Client, namespaces: Iterable[str], timeout: float, progress: Report = silent) -> set[str]:
     """Wait for deletions; returns the namespaces that still exist after ``timeout`` seconds."""
     left = set(namespaces)
 
     def all_gone() -> bool:
         left.intersection_update(obj["metadata"]["name"] for obj in client.list_objects(NAMESPACE, metadata_only=True))
+        if left:
+            number = number_of(len(left), "namespace")
+            progress(lambda: f"waiting for {number} to be deleted: {abridged(sorted(left), _MOST_NAMES)}")
         return not left
 
     if left:

@@ -14,6 +14,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently, run_concurrently_until
 from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA, resource_of
+from ..reporter import Counter
 from ..task import Task, TaskFailed
 from .live_quotas import LiveQuotas, concurrent_claims, read_live_quotas, wait_until_counted, wait_until_gone
 from .quota_plan import QuotaPlans
@@ -42,7 +43,8 @@ def validate_quotas(task: Task[QuotaOptions], plans: Sequence[Plan]) -> tuple[li
             return result, warnings, error
         return result, warnings, None
 
-    validated = run_concurrently(validate, plans, client.concurrency)
+    counter = Counter(task.progress, len(plans), "namespace", "checked")
+    validated = run_concurrently(validate, plans, client.concurrency, counter.add)
     errors = []
     for result, warnings, error in validated:
         if warnings:
@@ -100,7 +102,9 @@ def apply_quotas(
         task.warn(f"the quotas were written, but their usage is not known: {problem}")
     if options.wait:
         try:
-            left = wait_until_gone(client, deleted_namespaces(planned.plans), float(options.wait_timeout))
+            left = wait_until_gone(
+                client, deleted_namespaces(planned.plans), float(options.wait_timeout), task.progress
+            )
         except KubeError as problem:
             raise failure(str(problem)) from problem
         if left:
@@ -118,6 +122,7 @@ def _apply(task: Task[QuotaOptions], plans: Sequence[Plan], done: dict[tuple[str
         gone_timeout=options.wait_timeout,
         warn=task.warn,
         force_conflicts=options.force_conflicts,
+        progress=task.progress,
     )
 
     def apply(plans: list[Plan]) -> list[KubeError]:
@@ -142,6 +147,7 @@ def _apply(task: Task[QuotaOptions], plans: Sequence[Plan], done: dict[tuple[str
         apply,
         by_namespace.values(),
         client.concurrency,
+        Counter(task.progress, len(by_namespace), "namespace", "done").add,
     )
     started = [errors for errors in answers if errors is not None]
     errors = list(chain.from_iterable(started))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -17,7 +18,7 @@ from ..redaction import live_secret_values
 from ..task import Task
 from .goals import DELETED, Goal, WaitResult
 from .loop import JobStatus, Wait, WaitTarget
-from .progress import ProgressReporter, UnreachedGoal, wait_errors, wait_problem
+from .progress import UnreachedGoal, progress_line, wait_errors, wait_problem
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_384
@@ -30,7 +31,11 @@ def wait_for_jobs(
 ) -> WaitResult:
     """Wait for the goal; the options are those of ``Wait``."""
     client = task.client()
-    report = ProgressReporter(goal, timeout, task.progress)
+    began = time.monotonic()
+
+    def report(job_statuses: Mapping[JobId, JobStatus]) -> float:
+        return task.progress(lambda: progress_line(goal, job_statuses, time.monotonic() - began, timeout))
+
     wait = Wait(client, goal, timeout, task.warn, keep_going=keep_going, new_nodes=new_nodes, report=report)
     job_statuses = wait.wait(targets)
     reasons = _reasons(client, job_statuses)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a wait is reported: line by line while it lasts, and in one message when it fails. Pure, but for the clock."""
+"""How a wait is reported: in a line while it lasts, and in one message when it fails. Pure."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,38 +16,11 @@ from ..manifest.problems import enumerated, number_of
 from .goals import SCHEDULED, Goal, unfinished_pods
 from .loop import JobStatus
 
-_MIN_INTERVAL = 2.0  # seconds between two lines, and before the first: a quick start needs none
-_MAX_INTERVAL = 30.0
 _NAMED = 3  # jobs that a line of progress names
 _LISTED = 10  # jobs that a message lists; the results have all of them
 _NAMED_LEFT = 5  # objects or ranks of a job that a message names
 _LONGEST_REASON = 300
 _LOG_LINES = 5  # of a failed container, in the message
-
-
-class ProgressReporter:
-    """Shows a line when a status has changed, and now and then when none has."""
-
-    def __init__(
-        self, goal: Goal, timeout: float, show: Callable[[str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._goal = goal
-        self._timeout = timeout
-        self._show = show
-        self._clock = clock
-        self._started = self._shown_at = clock()
-        self._shown: object = None
-
-    def __call__(self, job_statuses: Mapping[JobId, JobStatus]) -> float:
-        """Returns the number of seconds after which to call it again, even if nothing changes."""
-        now = self._clock()
-        current = {job: (status.reached_goal, _state(self._goal, status)) for job, status in job_statuses.items()}
-        due = self._shown_at + (_MAX_INTERVAL if current == self._shown else _MIN_INTERVAL)
-        if now >= due:
-            self._show(progress_line(self._goal, job_statuses, now - self._started, self._timeout))
-            self._shown, self._shown_at = current, now
-            due = now + _MAX_INTERVAL
-        return due - now
 
 
 def progress_line(goal: Goal, job_statuses: Mapping[JobId, JobStatus], elapsed: float, timeout: float) -> str:

@@ -93,26 +93,54 @@ class Kubelet(Controller):
         limit_bytes: int | None = None,
     ) -> str:
         """The log of a container that is known to exist in the pod; ApiError 400 when it has none (yet)."""
+        lines = self._log_lines(self._logged(pod, container, previous), previous)
+        text = kubelet_logs.text_of(kubelet_logs.select(lines, tail, since), timestamps)
+        return text if limit_bytes is None else text.encode()[:limit_bytes].decode(errors="ignore")
+
+    def followed_log(
+        self, pod: Object, container: str, *, tail: int | None, since: datetime | None, timestamps: bool
+    ) -> kubelet_logs.FollowedLog:
+        """The same as it grows, until the container ends; a container that is restarted has a log of its own."""
+        one = self._logged(pod, container, previous=False)
+        started, key = one.started, key_of(pod)
+
+        def is_restarted() -> bool:
+            return one.started is not started
+
+        def lines() -> list[kubelet_logs.Line]:
+            return self._log_lines(one, previous=is_restarted())
+
+        def ended() -> bool:
+            return is_restarted() or not one.running or key not in self._runs
+
+        there = lines()
+        first = kubelet_logs.select(there, tail, since)
+        return kubelet_logs.FollowedLog(first, len(there), lines, ended, timestamps)
+
+    def _logged(self, pod: Object, container: str, previous: bool) -> ContainerRun:
         run = self._runs.get(key_of(pod))
         one = run.containers.get(container) if run else None
         pod_name = pod["metadata"]["name"]
         if previous:
             if one is None or one.previous_log is None:
                 raise bad_request(f'previous terminated container "{container}" in pod "{pod_name}" not found')
-            lines = one.previous_log
-        elif one is None or one.started is None:
+            return one
+        if one is None or one.started is None:
             reason = run.waiting[0] if run is not None and run.waiting else "ContainerCreating"
             trouble = {
                 "ErrImagePull": "image can't be pulled",
                 "ImagePullBackOff": "trying and failing to pull image",
             }.get(reason, reason)
             raise bad_request(f'container "{container}" in pod "{pod_name}" is waiting to start: {trouble}')
-        else:
-            assert run is not None
-            if not one.log:  # it was started before this kubelet
-                self._write_log(pod, run, container, one.started)
-            lines = one.log
-        return kubelet_logs.select(lines, tail, since, timestamps, limit_bytes)
+        assert run is not None
+        if not one.log:  # it was started before this kubelet
+            self._write_log(pod, run, container, one.started)
+        return one
+
+    def _log_lines(self, one: ContainerRun, previous: bool) -> list[kubelet_logs.Line]:
+        if previous:
+            return one.previous_log or []
+        return kubelet_logs.written_by(one.log, self.registry.clock.now()) if one.log_grows else one.log
 
     def is_running(self, pod: Object, container: str) -> bool:
         run = self._runs.get(key_of(pod))
@@ -319,6 +347,7 @@ class Kubelet(Controller):
         one = run.containers[name]
         printed, one.exit_code = (program.lines, program.exit_code) if program else (None, None)
         one.log = kubelet_logs.written_at_start(pod, container, env, behavior, printed, start)
+        one.log_grows = behavior.log_seconds is not None
 
     def _end_if_due(
         self, pod: Object, container: Object, one: ContainerRun, after: float, code: int, reason: str, now: datetime

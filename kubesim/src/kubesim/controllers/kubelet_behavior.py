@@ -43,6 +43,7 @@ class Behavior:
     stop_seconds: float | None = None  #: how long it takes to stop when it is deleted; at most its grace period
     log: str = ""  #: the text of its logs
     log_lines: int | None = None  #: so many lines of log: "line 1", "line 2", …
+    log_seconds: float | None = None  #: its log comes during this time, not all at once; pairs of lines share a time
 
     @property
     def final_exit_code(self) -> int:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from kubesim.clock import parse_time, rfc3339
 
 from .base import Object
-from .kubelet_logs import Line
+from .kubelet_logs import Line, written_by
 
 BACKOFF_FIRST, BACKOFF_MAX = 10.0, 300.0
 
@@ -27,6 +27,7 @@ class ContainerRun:
     restarts: int = 0
     restart_at: datetime | None = None
     log: list[Line] = field(default_factory=list)
+    log_grows: bool = False  # Its lines are written at their times; otherwise all are there from the start.
     exit_code: int | None = None  # how its program ends, of those that do
     previous_log: list[Line] | None = None
 
@@ -73,6 +74,8 @@ def finish(one: ContainerRun, code: int, reason: str, now: datetime) -> None:
         "finishedAt": rfc3339(now),
     }
     one.restart_at = None
+    if one.log_grows:
+        one.log, one.log_grows = written_by(one.log, now), False
 
 
 def take_over(run: PodRun, pod: Object) -> None:

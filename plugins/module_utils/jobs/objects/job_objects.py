@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...accelerators import PoolHardware, equipment
+from ...accelerators import Equipment, PoolHardware, equipment
 
 if TYPE_CHECKING:
     from ...manifest.models import Compute, Inference, Notebook, Training
@@ -41,6 +41,12 @@ def build(
     """
     namespace = manifest.job.namespace or namespace
     gets = equipment(manifest.resources, pool)
+    warnings = list(software_warnings(manifest.environment, gets))
+    built = _build(manifest, namespace, gets)
+    return built._replace(warnings=[*warnings, *built.warnings])
+
+
+def _build(manifest: Training | Inference | Notebook | Compute, namespace: str, gets: Equipment) -> Built:
     # Only the module of the kind is imported: a module process compiles what it imports, and mostly for one job.
     if manifest.kind == "training":
         from .training import build_training

@@ -261,12 +261,13 @@ def test_errors_of_manifests_fit_a_screen() -> None:
 
 
 # As gpuctl_job_log returns it.
-LOG = list(map(printable, ["a  'b'", " 10%\r 50%\r100%", "\x1b[0;32mx\x1b[0m\r"]))
+LOG = list(map(printable, ["a  'b'", "\x1b[0;32mx\x1b[0m", "\x1b[2Jy"]))
 
 
-def test_logs_are_text_and_progress_bars_show_their_end() -> None:
+def test_logs_are_text() -> None:
     row = {"pod": "p-0", "node": None, "status": "Running", "error": None, "lines": LOG}
-    assert logs_screen([row]) == ["a  'b'", "100%", "x"]
+    assert logs_screen([row]) == ["a  'b'", "x", "y"]
+    assert logs_screen([row], colors=True) == ["a  'b'", "\x1b[0;32mx\x1b[0m", "y"]
     failed = {**row, "pod": "p-1", "node": "node-1", "error": "no log yet"}
     assert logs_screen([{**row, "lines": ["a"]}, failed]) == [
         "==> p-0 on no node (Running) <==",

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl import host_variables
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow import follow_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import job_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes import node_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import NodeInfoOptions, select_nodes
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import pool_info
@@ -300,7 +300,7 @@ def _info(world: World) -> tuple[Object, list[str]]:
 def _log(world: World) -> tuple[Object, list[str]]:
     """The log of a job, whose pods are those of all jobs here."""
     own = {**world, "pods": [_as_of("lab", one) for one in world["pods"]]}
-    return _run(job_log.MODULE, own, name="lab", namespace="ml")
+    return _run(follow_log.MODULE, own, name="lab", namespace="ml")
 
 
 def _as_of(job: str, obj: Object) -> Object:

@@ -192,8 +192,7 @@ def test_a_deletion_that_times_out_is_a_change():
     assert problem.result.plan.changed
 
 
-def test_a_long_wait_for_former_pods_shows_progress(monkeypatch):
-    monkeypatch.setattr(f"{Executor.__module__}._PROGRESS_SECONDS", -1.0)
+def test_a_wait_for_former_pods_shows_progress():
     metadata = {"namespace": "ml", "creationTimestamp": "2026-01-01T00:00:00Z"}
     spec = {"containers": [{"name": "main"}], "nodeName": "node-1"}
     pod = {"metadata": {"name": "train-x", "uid": "p", **metadata}, "spec": spec}

@@ -36,13 +36,22 @@ PIECES = {
     "a character over two pieces": ([b"\xe4\xbd", b"\xa0\n"], ["\u4f60"]),
     "no UTF-8": ([b"a\xffb\n"], ["a\ufffdb"]),
     "ends as Windows writes them": ([b"a\r\nb\r\n"], ["a", "b"]),
-    "a progress bar": ([b"1%\r2%\r3%\n"], [r"1%\x0d2%\x0d3%"]),
+    "a progress bar": ([b"1%\r2%\r3%\n"], ["3%"]),
+    "a progress bar that ends with a return": ([b"1%\r2%\r\n"], ["2%"]),
+    "a progress bar over several pieces": ([b"1%\r2", b"%", b"\r", b"3%\nx"], ["3%", "x"]),
+    "a progress bar that was cleared": ([b"99%\r   \rdone\n"], ["done"]),
 }
 
 
 @pytest.mark.parametrize(("pieces", "expected"), PIECES.values(), ids=PIECES)
 def test_lines(pieces, expected):
     assert texts(pieces) == expected
+
+
+def test_of_a_progress_bar_that_is_longer_than_a_line_may_be_the_end_is_kept():
+    bar = b"\r".join(b"%6d%%" % number for number in range(1000))
+    pieces = [T1.encode() + b" ", *(bar[start : start + 100] for start in range(0, len(bar), 100)), b"\n"]
+    assert list(split_log(pieces, View(max_line=50))) == [Line("   999%", T1)]
 
 
 TIMESTAMPS = {

@@ -20,7 +20,6 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import 
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import JobStatus
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.progress import (
-    ProgressReporter,
     UnreachedGoal,
     progress_line,
     wait_errors,
@@ -197,25 +196,6 @@ def test_the_state_of_a_job_in_a_line(goal: Goal, job_status: JobStatus, state: 
 @pytest.mark.parametrize(("goal", "job_statuses", "line"), LINES.values(), ids=LINES)
 def test_a_line_of_progress(goal: Goal, job_statuses: dict[tuple[str, str], JobStatus], line: str) -> None:
     assert progress_line(goal, job_statuses, 40.2, 600) == line
-
-
-def test_when_lines_are_shown() -> None:
-    times, shown = [0.0], []
-    report = ProgressReporter(READY, 600, lambda line: shown.append(times[-1]), lambda: times[-1])
-    waiting, other = {("ml", "a"): WAITING}, {("ml", "a"): deployment()}
-    for time, job_statuses, due in (
-        (0.1, waiting, 1.9),  # a quick start needs no line
-        (2.0, waiting, 30.0),
-        (2.5, waiting, 29.5),
-        (3.0, other, 1.0),
-        (4.0, other, 30.0),
-        (20.0, waiting, 30.0),
-        (49.0, waiting, 1.0),
-        (50.0, waiting, 30.0),
-    ):
-        times.append(time)
-        assert report(job_statuses) == pytest.approx(due)
-    assert shown == [2.0, 4.0, 20.0, 50.0]
 
 
 def unreached_goal(
