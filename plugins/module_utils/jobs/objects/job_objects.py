@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...accelerators import Equipment, PoolHardware, equipment
+from ...accelerators import Equipment, PoolHardware, equipment, software_warnings
 
 if TYPE_CHECKING:
     from ...manifest.models import Compute, Inference, Notebook, Training

@@ -484,8 +484,8 @@ UNTOLD = (
     "to say what it is built for."
 )
 WEAK = (
-    "an image for TPU chips (tpu) on GPUs (nvidia): registry.example.com/tpu-tools:1. Use another image or pool, or set "
-    "environment.framework if the image runs there."
+    "an image for TPU chips (tpu) on GPUs (nvidia): registry.example.com/tpu-tools:1. Use another image or pool, or "
+    "set environment.framework if the image runs there."
 )
 
 
