@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kubesim import admission, bootstrap_rbac, controllers, kinds, resources, schema
+from kubesim import admission, bootstrap_rbac, controllers, kinds, mixed, resources, schema
 from kubesim.auth import AUTHENTICATED, MASTERS, Authenticator, Authorizer, User
 from kubesim.clock import Clock, rfc3339
 from kubesim.exec import V4, V5
@@ -52,7 +52,8 @@ class Cluster:
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
     nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" is known. `exec_root`: run the commands of
     exec as processes of this machine, each container in a directory of its own below this one. `metrics`: autoscalers
-    find all metrics at their targets; without it, there are none."""
+    find all metrics at their targets; without it, there are none. `extender_resources`: what an extender of the
+    scheduler counts itself, so that the scheduler ignores it."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Cluster:
         addons: Collection[str] = (),
         exec_root: Path | None = None,
         metrics: bool = False,
+        extender_resources: Collection[str] = (),
     ) -> None:
         self.clock = Clock()
         self.token = secrets.token_urlsafe(24)
@@ -91,6 +93,7 @@ class Cluster:
             "kubelet": {"start_seconds": pod_start_seconds},
             "garbage-collector-controller": {"collect_seconds": collect_seconds},
             "horizontal-pod-autoscaler": {"metrics": metrics},
+            "kube-scheduler": {"ignored": extender_resources},
         }
         self._tls, self._with_controllers = tls, controllers
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -193,6 +196,12 @@ class Cluster:
         """Fake GPU nodes; the options are those of `fake_node`: labels, annotations, resources, taints, arch."""
         now = self.clock.now()
         self.load({**fake_node(name, now, **options), "kind": "Node"} for name in names)
+
+    def add_mixed_nodes(self) -> None:
+        """The nodes of mixed.py, with the devices of their drivers. Wants its `extender_resources`."""
+        for name, options in mixed.NODES.items():
+            self.add_nodes([name], **options)
+        self.call(lambda: [self.registry.create(obj["kind"], obj) for obj in mixed.device_objects()])
 
     def kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
         """Write a kubeconfig for the admin (or another token) and give its path."""
