@@ -678,7 +678,7 @@ def software_warnings(environment: Any, gets: Equipment) -> Iterator[str]:
     """
     profile = gets.profile
     known = profile.data.get("frameworks") or ()
-    if not (gets.requests or gets.devices) or (environment.framework and not known):
+    if not gets.requests or (environment.framework and not known):
         return
     if environment.framework:
         if environment.framework not in known:

@@ -58,6 +58,8 @@ def test_what_is_used_is_the_sum_over_the_pods(session: Session) -> None:
         for container in pod.obj["spec"]["containers"]:
             requested = container["resources"]["requests"]
             used.update({name: int(amount) for name, amount in requested.items() if "/" in name})
+    for claim in session.cluster.call(lambda: list(session.cluster.store.scan("ResourceClaim"))):
+        used["nvidia.com/gpu"] += len(claim.obj["status"]["allocation"]["devices"]["results"])
     for rows in (status["pools"], status["nodes"]):
         counted: Counter[str] = Counter()
         for row in rows:
@@ -73,7 +75,7 @@ def test_what_is_used_is_the_sum_over_the_pods(session: Session) -> None:
         "hami": (0, 0, 0),
         "amd": (8, 8, 0),
         "ascend": (12, 4, 8),
-        "dra": whole["dra"],
+        "dra": (4, 2, 2),
         "default": (0, 0, 0),
     }
     shares = {each["counts"]: (each["total"], each["used"]) for each in pools["sliced"]["accelerators"]}
