@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from .accelerator_profiles import PROFILES
+from .device_selectors import AT_LEAST, EQUALS, PRODUCT, Condition, DeviceRequest
 from .labels import GPU_TYPE
 from .quantity import parse, uniform
 
@@ -394,11 +395,12 @@ class PoolHardware:
     """What a pool declares of its hardware, beside its nodes.
 
     ``type_aliases`` are further names of GPU types, ``topology`` are levels (rack), the widest first, with the labels
-    of nodes that have them. ``types`` are the GPU types of its nodes.
+    of nodes that have them. ``types`` are the GPU types of its nodes. With a ``device_class``, its devices are claimed.
     """
 
     accelerator: str | None = None
     share_backend: str | None = None
+    device_class: str | None = None
     type_aliases: Mapping[str, str] = field(default_factory=dict)
     rdma_resource: str | None = None
     topology: Mapping[str, str] = field(default_factory=dict)
@@ -417,7 +419,7 @@ class Equipment:
     """The accelerators of each pod of a job, ``requests`` empty without any, and what its nodes must have for them.
 
     ``others`` are further resources of the container. ``node_labels`` are labels with their values, ``expressions``
-    those of a node selector term.
+    those of a node selector term. Where ``devices`` are claimed, the container requests no resource for them.
     """
 
     profile: Profile
@@ -426,11 +428,17 @@ class Equipment:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     expressions: tuple[Mapping[str, Any], ...] = ()
     scheduler: str | None = None
+    devices: DeviceRequest | None = None
 
     @property
     def amounts(self) -> dict[str, int]:
         """What the container requests."""
-        return {**{row.resource: amount for row, amount in self.requests}, **self.others}
+        return {**({} if self.devices else self.accelerators), **self.others}
+
+    @property
+    def accelerators(self) -> dict[str, int]:
+        """The accelerators, as amounts of the resources that they are or would be."""
+        return {row.resource: amount for row, amount in self.requests}
 
     @property
     def whole_devices(self) -> int:
@@ -454,6 +462,8 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
     pool = pool or PoolHardware()
     profile = _profile_for(resources, pool)
     requests = _requests(resources, profile, pool)
+    if requests and pool.device_class:
+        return _claimed(resources, profile, pool, requests)
     backend = _backend(profile, pool) if requests and pool.share_backend else None
     return Equipment(
         profile,
@@ -462,6 +472,46 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
         _type_labels(resources, profile, pool),
         tuple(_expressions(resources, profile)) if requests else (),
         scheduler=backend.scheduler if backend else None,
+    )
+
+
+def _claimed(
+    resources: Any, profile: Profile, pool: PoolHardware, requests: tuple[tuple[DeviceResource, int], ...]
+) -> Equipment:
+    """Devices of the pool's DeviceClass: what else labels of nodes would say is a condition on the devices."""
+    block = profile.part("dra")
+    if not block:
+        problem = f"a pool with a device_class, but nothing says what devices {profile.noun} are"
+        raise UnfitHardware("resources.pool", problem, f"Add the block dra to the accelerator {profile.name}")
+    if resources.gpu_share is not None and not resources.gpu:
+        problem = "a share in a pool whose devices are claimed as a whole or as partitions"
+        raise UnfitHardware("resources.gpu-share", problem, "Use gpu, with partition for a part")
+    driver, parts = block["driver"], block.get("partitions") or {}
+    of_partition = resources.partition is not None
+    if of_partition and not parts:
+        problem = f"{profile.noun} have no partitions as devices of {driver}"
+        raise UnfitHardware("resources.partition", problem, "Remove it")
+    values = dict(parts.get("values") or {}) if of_partition else dict(block.get("values") or {})
+    if of_partition:
+        values[parts["attribute"]] = resources.partition
+    conditions = [Condition(EQUALS, name, value, driver) for name, value in values.items()]
+    labels = _type_labels(resources, profile, pool) if resources.gpu_type else {}
+    if labels and not pool.types & set(labels.values()) and block.get("product"):
+        conditions.append(Condition(PRODUCT, block["product"], next(iter(labels.values())), driver))
+        labels = {}
+    if resources.gpu_memory is not None:
+        if not block.get("memory"):
+            problem = f"devices of {driver} do not say how much memory they have"
+            raise UnfitHardware("resources.gpu-memory", problem, "Use gpu-type instead")
+        conditions.append(Condition(AT_LEAST, block["memory"], str(resources.gpu_memory), driver))
+    device_class = (parts.get("device_class") if of_partition else None) or pool.device_class or ""
+    return Equipment(
+        profile,
+        requests,
+        _other_resources(resources, pool),
+        labels,
+        tuple(_domain_expressions(resources, profile)),
+        devices=DeviceRequest(device_class, sum(amount for _row, amount in requests), tuple(conditions)),
     )
 
 
@@ -571,6 +621,10 @@ def _expressions(resources: Any, profile: Profile) -> Iterator[dict[str, Any]]:
     """What the labels of nodes must be, beyond single values."""
     if resources.gpu_memory is not None:
         yield _memory_expression(resources.gpu_memory, profile)
+    yield from _domain_expressions(resources, profile)
+
+
+def _domain_expressions(resources: Any, profile: Profile) -> Iterator[dict[str, Any]]:
     if resources.interconnect == "nvlink-domain":
         label = profile.part("labels").get("domain")
         if not label:

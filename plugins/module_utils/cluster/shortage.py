@@ -41,6 +41,21 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
     Lasting causes come first. Of nodes read without their usage, only the ``refusal``, the scheduler's message, shows
     that they are in use.
     """
+    found = place_of(pod, nodes)
+    if isinstance(found, Shortage):
+        return found
+    place, members = found
+    requests = {resource: amount for resource, amount in counted_requests(pod).items() if _is_listed(resource)}
+    return (
+        _larger_than_any(requests, members, place, pod)
+        or _too_much_together(requests, members, place)
+        or _none_accepts_pods(members, place)
+        or (_nothing_free if members[0].is_usage_known else partial(_seem_full, refusal))(requests, members, place)
+    )
+
+
+def place_of(pod: Object, nodes: Sequence[Node]) -> Shortage | tuple[str, list[Node]]:
+    """Where the pod may run, in words, and those nodes; a shortage if there are none."""
     place, members = _pool_of(pod, nodes)
     if not members:
         return _empty_pool(place, nodes)
@@ -61,13 +76,7 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
         return _all_tainted(pod, labelled, place)
     if len(members) < len(labelled):
         place = f"{place} whose taints it tolerates"
-    requests = {resource: amount for resource, amount in counted_requests(pod).items() if _is_listed(resource)}
-    return (
-        _larger_than_any(requests, members, place, pod)
-        or _too_much_together(requests, members, place)
-        or _none_accepts_pods(members, place)
-        or (_nothing_free if members[0].is_usage_known else partial(_seem_full, refusal))(requests, members, place)
-    )
+    return place, members
 
 
 def _pool_of(pod: Object, nodes: Sequence[Node]) -> tuple[str, list[Node]]:

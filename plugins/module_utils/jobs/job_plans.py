@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.declared import Declared, know_accelerators, read_declared
 from ..cluster.lookup import job_hint, job_of_pod
-from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
+from ..cluster.read import (
+    ByJob,
+    JobId,
+    claim_templates_of,
+    enforced_levels,
+    read_claim_templates,
+    read_jobs,
+    read_pods,
+)
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
 from ..engine.dry_run import Blocker, block_plans, unmanaged_workloads, validate_by_dry_run
@@ -68,6 +76,9 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     client = task.client()
     live, declared = _read(task, jobs)
     jobs = build_jobs(jobs, declared)
+    starting = [job.id for job in jobs if job.claims_devices and not any(map(claim_templates_of, live[job.id]))]
+    for job_id, templates in read_claim_templates(client, starting).items():
+        live[job_id] += templates
     classes = read_priority_classes(client)
     ownership = Ownership(task)
     plans: list[Plan] = []

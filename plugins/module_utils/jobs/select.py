@@ -57,6 +57,10 @@ class SelectedJob:
         resources = self.model.resources if self.model else None
         return resources is not None and any(getattr(resources, name) for name in _HARDWARE)
 
+    @property
+    def claims_devices(self) -> bool:
+        return any(obj["kind"] == "ResourceClaimTemplate" for obj in self.objects)
+
     def built(self, declared: Declared) -> SelectedJob:
         """The job with its objects. Raises UnfitHardware."""
         from .objects.job_objects import build
