@@ -81,19 +81,19 @@ class DeviceResource:
 
     def quantity(self, amount: int) -> str:
         """An amount of memory as manifests have it: 5 of Gi is 5Gi, 20 of 256Mi as well."""
-        return f"{amount}Gi" if self.unit == "Gi" else uniform(amount * self._bytes, of_bytes=True)
+        return f"{amount}Gi" if self.unit == "Gi" else uniform(self.bytes(amount), of_bytes=True)
 
     def ceil(self, quantity: str) -> int:
         """The amount that holds a quantity of memory."""
-        return math.ceil(parse(quantity).value / self._bytes)
+        return math.ceil(parse(quantity).value / bytes_in(self.unit))
 
     def floor(self, quantity: str) -> int:
         """The amount that a quantity of memory holds."""
-        return math.floor(parse(quantity).value / self._bytes)
+        return math.floor(parse(quantity).value / bytes_in(self.unit))
 
-    @property
-    def _bytes(self) -> int:
-        return bytes_in(self.unit)
+    def bytes(self, amount: int) -> int:
+        """The bytes of an amount of memory."""
+        return amount * bytes_in(self.unit)
 
 
 def bytes_in(unit: str) -> int:
@@ -170,6 +170,12 @@ class Profile:
         """A block of the profile; empty if it has none: labels, pod, library, metrics, images."""
         found: Mapping[str, Any] = self.data.get(name) or {}
         return found
+
+    def device_memory(self, labels: Mapping[str, str]) -> int | None:
+        """The bytes of a device by the labels of its node; None if they do not say."""
+        block = self.part("labels").get("memory") or {}
+        value = labels.get(block.get("label", ""), "").removesuffix(block.get("suffix", ""))
+        return int(value) * bytes_in(block["unit"]) if value.isdecimal() and value.isascii() else None
 
     @cached_property
     def device(self) -> DeviceResource:
@@ -313,6 +319,11 @@ class Catalog:
         if row is None:
             raise UnfitHardware(f"accelerators.{name}", f"{profile.noun} have no such part: {part}", "Correct it")
         return row
+
+    @cached_property
+    def product_labels(self) -> frozenset[str]:
+        """The labels with the types of devices, of all profiles."""
+        return frozenset(label for profile in self.profiles.values() if (label := profile.product_label))
 
     def taints(self) -> frozenset[str]:
         """The keys of the taints of all profiles."""
