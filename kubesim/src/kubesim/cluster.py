@@ -52,8 +52,8 @@ class Cluster:
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
     nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" is known. `exec_root`: run the commands of
     exec as processes of this machine, each container in a directory of its own below this one. `metrics`: autoscalers
-    find all metrics at their targets; without it, there are none. `extender_resources`: what an extender of the
-    scheduler counts itself, so that the scheduler ignores it."""
+    find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors beside the
+    others (mixed.py)."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Cluster:
         addons: Collection[str] = (),
         exec_root: Path | None = None,
         metrics: bool = False,
-        extender_resources: Collection[str] = (),
+        mixed_nodes: bool = False,
     ) -> None:
         self.clock = Clock()
         self.token = secrets.token_urlsafe(24)
@@ -88,12 +88,12 @@ class Cluster:
         self.url = ""
         self.ca: bytes | None = None
         self._server = Server(self)
-        self._nodes = nodes
+        self._nodes, self._mixed_nodes = nodes, mixed_nodes
         self._options: dict[str, dict[str, Any]] = {
             "kubelet": {"start_seconds": pod_start_seconds},
             "garbage-collector-controller": {"collect_seconds": collect_seconds},
             "horizontal-pod-autoscaler": {"metrics": metrics},
-            "kube-scheduler": {"ignored": extender_resources},
+            "kube-scheduler": {"ignored": mixed.EXTENDER_RESOURCES if mixed_nodes else ()},
         }
         self._tls, self._with_controllers = tls, controllers
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -155,6 +155,8 @@ class Cluster:
         self.registry.create("Service", copy.deepcopy(KUBERNETES_SERVICE))
         for number in range(1, self._nodes + 1):
             self.registry.create("Node", fake_node(f"node-{number}", self.clock.now()))
+        for obj in mixed.objects(self.clock.now()) if self._mixed_nodes else ():
+            self.registry.create(obj["kind"], obj)
 
     # --- for tests; safe from any thread ---
 
@@ -196,12 +198,6 @@ class Cluster:
         """Fake GPU nodes; the options are those of `fake_node`: labels, annotations, resources, taints, arch."""
         now = self.clock.now()
         self.load({**fake_node(name, now, **options), "kind": "Node"} for name in names)
-
-    def add_mixed_nodes(self) -> None:
-        """The nodes of mixed.py, with the devices of their drivers. Wants its `extender_resources`."""
-        for name, options in mixed.NODES.items():
-            self.add_nodes([name], **options)
-        self.call(lambda: [self.registry.create(obj["kind"], obj) for obj in mixed.device_objects()])
 
     def kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
         """Write a kubeconfig for the admin (or another token) and give its path."""

@@ -8,7 +8,10 @@ ROCm/gpu-operator, Ascend/mind-cluster docs, kubernetes-sigs/dra-driver-nvidia-g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
+
+from kubesim.nodes import fake_node
 
 Object = dict[str, Any]
 
@@ -30,8 +33,8 @@ def _taint(key: str) -> list[dict[str, str]]:
     return [{"key": key, "value": "present", "effect": "NoSchedule"}]
 
 
-#: The nodes by name, with the options of `Cluster.add_nodes`.
-NODES: Mapping[str, Mapping[str, Any]] = {
+#: The nodes by name, with the options of `fake_node`.
+_NODES: Mapping[str, Mapping[str, Any]] = {
     **{
         name: {"resources": {**_NONE, "nvidia.com/gpu": "8"}, "labels": _A100, "taints": _taint("nvidia.com/gpu")}
         for name in ("whole-1", "whole-2")
@@ -97,7 +100,14 @@ NODES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def device_objects() -> Iterator[Object]:
+def objects(now: datetime) -> Iterator[Object]:
+    """The nodes, and the devices of drivers."""
+    for name, options in _NODES.items():
+        yield {**fake_node(name, now, **options), "kind": "Node"}
+    yield from _devices()
+
+
+def _devices() -> Iterator[Object]:
     """The DeviceClass of the driver, and the ResourceSlice of its node."""
     version = "resource.k8s.io/v1"
     condition = f"device.driver == '{_DRA}' && device.attributes['{_DRA}'].type == 'gpu'"

@@ -14,7 +14,6 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import MODULE as STATUS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool import MODULE as POOL
 from kubesim import Cluster
-from kubesim.mixed import EXTENDER_RESOURCES
 
 from .sessions import Session
 
@@ -24,8 +23,7 @@ JOBS = list(yaml.safe_load_all((EXAMPLES / "jobs.yaml").read_text(encoding="utf-
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    with Cluster(nodes=0, extender_resources=EXTENDER_RESOURCES).running() as cluster:
-        cluster.add_mixed_nodes()
+    with Cluster(nodes=0, mixed_nodes=True).running() as cluster:
         found = Session(cluster)
         declared = found.run(POOL, src=[str(EXAMPLES / "pools.yaml")])
         assert declared["msg"] == "8 pools: 8 create", declared
