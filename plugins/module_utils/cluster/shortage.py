@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..accelerators import BROKEN, MEMORY, catalog, whole_devices
+from ..accelerators import BROKEN, MEMORY, catalog, has_word, whole_devices
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL
 from ..manifest.problems import enumerated, nearest
 from .node_affinity import unmet_expressions
 from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
+from .related import main_container
 
 Object = Mapping[str, Any]
 
@@ -29,12 +30,13 @@ _WAIT = "Wait for other jobs to finish, delete one, or raise job.priority"
 @dataclass(frozen=True)
 class Shortage:
     """What a pod does not find. ``lasting``: waiting does not help, only other nodes or another manifest do.
-    ``needs_user``: nor is it likely to help."""
+    ``needs_user``: nor is it likely to help. ``refused``: the job is wrong for the hardware, and not to be written."""
 
     text: str
     hint: str = ""
     lasting: bool = False
     needs_user: bool = False
+    refused: bool = False
 
 
 def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shortage | None:
@@ -51,6 +53,7 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
     requests = {resource: amount for resource, amount in counted.items() if _is_listed(resource)}
     return (
         _broken(counted, members, place)
+        or _of_another_architecture(pod, members, place)
         or _larger_than_any(requests, members, place, pod)
         or _larger_than_a_device(counted, members, place)
         or _too_much_together(requests, members, place)
@@ -142,8 +145,25 @@ def _broken(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> S
         if all(node.counted_as.get(profile) == BROKEN for node in nodes):
             what, names = catalog().profiles[profile].noun, _enumerate(_products(nodes))
             text = f"the configuration of the {what} is invalid on every node of {place} ({names})"
-            return Shortage(text, "Correct it, for NVIDIA with the node label nvidia.com/mig.config", needs_user=True)
+            hint = "Correct it, for NVIDIA with the node label nvidia.com/mig.config"
+            return Shortage(text, hint, needs_user=True, refused=True)
     return None
+
+
+def _of_another_architecture(pod: Object, nodes: Sequence[Node], place: str) -> Shortage | None:
+    """The name of the image says what CPUs it is for, and no node has those."""
+    image = str(main_container(pod["spec"]["containers"]).get("image") or "")
+    meant = {arch for arch, words in _ARCHITECTURES.items() if has_word(image, words)}
+    present = {node.labels.get(_ARCH) for node in nodes}
+    if not meant or None in present or meant & present:
+        return None
+    text = f"the image is for CPUs of {_enumerate(sorted(meant))}, but the nodes of {place} have those of "
+    hint = "Use another image, or set resources.pool to another pool"
+    return Shortage(f"{text}{_enumerate(sorted(filter(None, present)))}", hint, lasting=True, refused=True)
+
+
+_ARCH = "kubernetes.io/arch"
+_ARCHITECTURES = {"amd64": ("amd64", "x86_64"), "arm64": ("arm64", "aarch64")}
 
 
 def _products(nodes: Iterable[Node]) -> list[str]:
@@ -158,7 +178,8 @@ def _larger_than_a_device(requests: Mapping[str, int], nodes: Sequence[Node], pl
         if row.kind == MEMORY and len(known) == len(nodes) and row.bytes(amount) > max(known):
             singular = catalog().profiles[row.profile].singular
             most = f"the largest {singular} of {place} has {gibibytes(max(known), math.floor)}"
-            return Shortage(f"it needs {row.text(amount)}, but {most}", "Lower resources.gpu-share", lasting=True)
+            text = f"it needs {row.text(amount)}, but {most}"
+            return Shortage(text, "Lower resources.gpu-share", lasting=True, refused=True)
     return None
 
 

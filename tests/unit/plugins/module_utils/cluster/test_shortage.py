@@ -12,6 +12,8 @@ from .live_objects import GPU, GPU_TYPE, NO_POOL, POOL, accounted, node, pod
 
 A = {POOL: "a"}
 A100 = {POOL: "a", GPU_TYPE: "A100"}
+ARCH = "kubernetes.io/arch"
+ON_ARM = {"name": "main", "image": "registry.example.com/vllm:0.6-aarch64", "resources": {"requests": {"cpu": "1"}}}
 PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
@@ -132,6 +134,19 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [node(labels={**A, MEMORY: "81920"}, **{"aliyun.com/gpu-mem": "640"})],
         [],
         "it needs 100Gi of shared GPU memory, but the largest GPU of pool a has 80Gi. Lower resources.gpu-share",
+    ),
+    "an image for other CPUs": (
+        {**pod(nodeSelector=A), "spec": {**pod(nodeSelector=A)["spec"], "containers": [ON_ARM]}},
+        [node("n1", labels={**A, ARCH: "amd64"})],
+        [],
+        "the image is for CPUs of arm64, but the nodes of pool a have those of amd64. Use another image, or set "
+        "resources.pool to another pool",
+    ),
+    "nodes of several CPUs": (
+        {**pod(nodeSelector=A), "spec": {**pod(nodeSelector=A)["spec"], "containers": [ON_ARM]}},
+        [node("n1", labels={**A, ARCH: "amd64"}), node("n2", labels={**A, ARCH: "arm64"})],
+        [],
+        None,
     ),
     # -- taints
     "a job without GPUs where all nodes are reserved for GPU jobs": (
@@ -329,6 +344,7 @@ LASTING = {
     "no domain of NVLink",
     "a node affinity of others",
     "a share of more than a device",
+    "an image for other CPUs",
     "a pool that does not exist",
     "GPUs on one node, and CPUs on another",
     "a GPU type in another case",
