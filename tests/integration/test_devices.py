@@ -234,6 +234,8 @@ def test_a_quota_of_devices(ansible: Ansible, devices: Devices, namespace: str, 
         found = ansible.module("gpuctl_quota_info", namespaces=[name]).result["results"][0]
         assert found["device_classes"][devices.device_class] == {"used": 2, "hard": 2, "percent": 100.0}
     finally:
+        jobs = [training("first"), training("second")]
+        ansible.job(definition=jobs, namespace=name, state="absent", force=True)
         removed = ansible.module("gpuctl_quota", name=name, state="absent", delete_namespaces=True, force=True)
         assert not removed.failed, removed.message
 
