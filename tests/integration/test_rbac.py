@@ -281,6 +281,7 @@ IN_RACES: set[Permission] = {
     ("get", "", "resourcequotas"),  # quotas/quota_apply.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
     ("get", "autoscaling", "horizontalpodautoscalers"),
+    ("get", "resource.k8s.io", "resourceclaimtemplates"),
     ("delete", "", "pods"),  # jobs/transitions.py, of a notebook with updateStrategy OnDelete
     ("list", "apps", "controllerrevisions"),  # jobs/restart_copies.py
 }
