@@ -43,7 +43,12 @@ def build(
     gets = equipment(manifest.resources, pool)
     warnings = list(software_warnings(manifest.environment, gets))
     built = _build(manifest, namespace, gets)
-    return built._replace(warnings=[*warnings, *built.warnings])
+    claimed: list[Object] = []
+    if gets.devices is not None:
+        from .claims import claim_template
+
+        claimed.append(claim_template(manifest, namespace, gets.devices))
+    return built._replace(dependents=[*claimed, *built.dependents], warnings=[*warnings, *built.warnings])
 
 
 def _build(manifest: Training | Inference | Notebook | Compute, namespace: str, gets: Equipment) -> Built:
