@@ -49,7 +49,9 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_target_starts_this_program():
-    shown = run("make", "--dry-run", "--assume-old=.venv/.made-for", "cluster", "NODES=20", "MIXED=1", "PORT=7443").stdout
+    shown = run(
+        "make", "--dry-run", "--assume-old=.venv/.made-for", "cluster", "NODES=20", "MIXED=1", "PORT=7443"
+    ).stdout
     assert "-m tests.demo.cluster --nodes '20' --mixed --port '7443'" in shown
 
 
