@@ -393,14 +393,15 @@ def use_catalog(found: Catalog | None) -> None:
 class PoolHardware:
     """What a pool declares of its hardware, beside its nodes.
 
-    ``type_aliases`` are further names of GPU types, ``topology`` are levels (rack), the widest first, with the labels
-    of nodes that have them. ``types`` are the GPU types of its nodes.
+    ``type_aliases`` are further names of GPU types, ``rdma_env`` are variables for jobs that use RDMA, ``topology`` are
+    levels (rack), the widest first, with the labels of nodes that have them. ``types`` are the GPU types of its nodes.
     """
 
     accelerator: str | None = None
     share_backend: str | None = None
     type_aliases: Mapping[str, str] = field(default_factory=dict)
     rdma_resource: str | None = None
+    rdma_env: Mapping[str, str] = field(default_factory=dict)
     topology: Mapping[str, str] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
 
@@ -417,7 +418,7 @@ class Equipment:
     """The accelerators of each pod of a job, ``requests`` empty without any, and what its nodes must have for them.
 
     ``others`` are further resources of the container. ``node_labels`` are labels with their values, ``expressions``
-    those of a node selector term.
+    those of a node selector term. ``pool`` is what the pool declares.
     """
 
     profile: Profile
@@ -426,6 +427,7 @@ class Equipment:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     expressions: tuple[Mapping[str, Any], ...] = ()
     scheduler: str | None = None
+    pool: PoolHardware = field(default_factory=PoolHardware)
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -462,6 +464,7 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
         _type_labels(resources, profile, pool),
         tuple(_expressions(resources, profile)) if requests else (),
         scheduler=backend.scheduler if backend else None,
+        pool=pool,
     )
 
 

@@ -112,7 +112,7 @@ def _container(
             "env": env,
             "resources": _container_resources(manifest.resources, equipment),
             "volumeMounts": [volume.as_mount for volume in mounted],
-            **security.container_fields(environment),
+            **security.container_fields(environment, manifest.resources),
             **additions.container,
         }
     )
