@@ -68,7 +68,7 @@ def hostfile_volume(manifest: Training) -> Volume:
 
 
 def rank_table_volume(manifest: Training) -> Volume:
-    """The mount of the ConfigMap into which Ascend's operator writes the rank table. It may come later than the pods."""
+    """The mount of the ConfigMap into which Ascend's operator writes the rank table, maybe after the pods' start."""
     config_map = {"name": f"rings-config-{manifest.job.name}", "optional": True}
     return Volume("rank-table", {"configMap": config_map}, rank_table_directory(), read_only=True)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ... import labels
@@ -66,7 +67,7 @@ class Launch(NamedTuple):
 
     command: list[str]
     name: str | None = None
-    env: Provided = {}
+    env: Provided = MappingProxyType({})
     warnings: tuple[str, ...] = ()
 
     @property
@@ -91,6 +92,8 @@ def launch(manifest: Training, equipment: Equipment) -> Launch:
     group = _Group(manifest.resources.node_count, processes_per_node(equipment))
     found = _launched(manifest, group)
     if manifest.distributed.rank_table:
+        if not found.command:
+            raise UnfitHardware("distributed.rank_table", "no command that could wait for it", "Add the command")
         found = found._replace(command=_after_rank_table(found.command), env={**found.env, **_rank_table_env()})
     return found
 
@@ -117,12 +120,11 @@ def _launched(manifest: Training, group: _Group) -> Launch:
     _check_framework(manifest)
     if begins_with is not None:
         return _kept(manifest, group, begins_with)
-    if wanted == "none" or (wanted is None and group.nodes == 1) or (wanted is None and not _runs_script(words)):
+    if wanted == "none" or (wanted is None and group.nodes == 1) or (wanted is None and not _script_in(words)):
         return Launch(command, warnings=_alone_warnings(manifest, group, words))
     name = wanted or manifest.distributed.backend
     if not command:
-        hint = "Add the command, or use launcher: none"
-        raise UnfitHardware("distributed.launcher", f"{name} without a command to start", hint)
+        raise UnfitHardware("distributed.launcher", f"{name} without a command to start", "Add the command")
     if name == "jax":
         return Launch(command, name, env=_jax_env(manifest))
     if name in _SCRIPTS and group.nodes > 1:
@@ -164,7 +166,7 @@ def _alone_warnings(manifest: Training, group: _Group, words: list[str]) -> tupl
     if manifest.distributed.launcher == "none":
         remedy = "Remove distributed.launcher none if the program does not start the others itself."
     else:
-        remedy = "Set distributed.launcher to torchrun for one on each GPU, or to none if the program starts the others."
+        remedy = "Set distributed.launcher to torchrun for one on each GPU, or none if the program starts the others."
     where = "on each node" if group.nodes > 1 else f"for {group.processes} GPUs"
     return (f"The command starts one process {where}. {remedy}",)
 
@@ -179,20 +181,20 @@ def _launcher_in(words: list[str]) -> str | None:
     name = PurePosixPath(words[0]).name
     if not _PYTHON.fullmatch(name):
         return _PROGRAMS.get(name)
-    module = next((after for word, after in zip(words, words[1:], strict=False) if word == "-m"), None)
-    return _MODULES.get(module) if module and _runs_script(words) else None
+    script = _script_in(words)
+    return _MODULES.get(script[1]) if script[:1] == ["-m"] and len(script) > 1 else None
 
 
-def _runs_script(words: list[str]) -> bool:
-    """Whether the words are Python with a script or a module, and not with its text (-c)."""
+def _script_in(words: list[str]) -> list[str]:
+    """The script or module of a command of Python, with its arguments; nothing where it is a text (-c)."""
     if not words or not _is_python(words[0]):
-        return False
+        return []
     position = 1
     while position < len(words) and words[position].startswith("-") and words[position] != "-m":
         if words[position] in ("-c", "-"):
-            return False
+            return []
         position += 2 if words[position] in _PYTHON_OPTIONS_WITH_VALUE else 1
-    return position < len(words)
+    return words[position:]
 
 
 def _is_python(word: str) -> bool:
