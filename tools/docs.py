@@ -36,6 +36,7 @@ LABELS = {
 }
 SETTINGS = f"""
 intersphinx_mapping = {{"ansible": ("{ANSIBLE_DOCS}", "../ansible.inv")}}
+extensions.append("tools.site_search")
 html_title = html_short_title = "{COLLECTION}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
@@ -53,6 +54,8 @@ article img { max-width: 100%; height: auto }
 article table.docutils { display: block; overflow-x: auto }
 article code { overflow-wrap: anywhere }
 article h1 { font-size: 1.9em; overflow-wrap: anywhere }
+article h2 { font-size: 1.5em }
+article h3 { font-size: 1.2em }
 """
 
 PLAYBOOK = "playbook_"  # pages that tools/generate_reference.py writes
@@ -100,7 +103,7 @@ def main() -> None:
     arrange_pages()
     (SITE / "ansible.inv").write_bytes(inventory())
     sphinx = [sys.executable, "-m", "sphinx", "-b", "html", "-c", str(SITE), "-W", "--keep-going", "--quiet"]
-    subprocess.run([*sphinx, str(SOURCES), str(SITE / "html")], check=True)
+    subprocess.run([*sphinx, str(SOURCES), str(SITE / "html")], check=True, cwd=ROOT)
     print(f"{SITE.relative_to(ROOT)}/html/index.html")
 
 

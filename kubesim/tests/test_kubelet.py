@@ -339,6 +339,19 @@ def test_parts_of_a_log(wanted: Any, text: str) -> None:
     assert sim.kubelet.logs(pod, "main", **wanted) == text
 
 
+def test_a_log_that_grows_and_is_followed() -> None:
+    sim, pod = run({"lab/log-lines": "4", "lab/log-seconds": "4", "lab/crash-seconds": "5"})
+    assert sim.kubelet.logs(pod, "main") == "line 1\nline 2\n"
+    followed = sim.kubelet.followed_log(pod, "main", tail=1, since=None, timestamps=False)
+    assert (followed.first[0][1], followed.ended()) == ("line 2", False)
+    sim.advance(2)
+    assert [text for _moment, text in followed.lines()[followed.known :]] == ["line 3", "line 4"]
+    sim.advance(3)  # It is restarted, with a log of its own.
+    assert followed.ended()
+    assert len(followed.lines()) == 4
+    assert sim.kubelet.logs(sim.get("Pod", "p"), "main") == "line 1\nline 2\n"
+
+
 def test_logs_that_are_not_there() -> None:
     sim, pod = run({"lab/stuck": "true"})
     with pytest.raises(ApiError, match='container "main" in pod "p" is waiting to start: ContainerCreating'):

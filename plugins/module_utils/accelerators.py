@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
 from .accelerator_profiles import PROFILES
+from .device_selectors import AT_LEAST, EQUALS, PRODUCT, Condition, DeviceRequest
 from .labels import GPU_TYPE
 from .quantity import parse, uniform
 
@@ -80,19 +82,19 @@ class DeviceResource:
 
     def quantity(self, amount: int) -> str:
         """An amount of memory as manifests have it: 5 of Gi is 5Gi, 20 of 256Mi as well."""
-        return f"{amount}Gi" if self.unit == "Gi" else uniform(amount * self._bytes, of_bytes=True)
+        return f"{amount}Gi" if self.unit == "Gi" else uniform(self.bytes(amount), of_bytes=True)
 
     def ceil(self, quantity: str) -> int:
         """The amount that holds a quantity of memory."""
-        return math.ceil(parse(quantity).value / self._bytes)
+        return math.ceil(parse(quantity).value / bytes_in(self.unit))
 
     def floor(self, quantity: str) -> int:
         """The amount that a quantity of memory holds."""
-        return math.floor(parse(quantity).value / self._bytes)
+        return math.floor(parse(quantity).value / bytes_in(self.unit))
 
-    @property
-    def _bytes(self) -> int:
-        return bytes_in(self.unit)
+    def bytes(self, amount: int) -> int:
+        """The bytes of an amount of memory."""
+        return amount * bytes_in(self.unit)
 
 
 def bytes_in(unit: str) -> int:
@@ -169,6 +171,22 @@ class Profile:
         """A block of the profile; empty if it has none: labels, pod, library, metrics, images."""
         found: Mapping[str, Any] = self.data.get(name) or {}
         return found
+
+    def has_repository(self, image: str) -> bool:
+        """Whether an image is from a repository that only has images for this accelerator."""
+        host, slash, _path = image.partition("/")
+        # Without a registry, it is from Docker Hub (distribution/reference, splitDockerDomain).
+        has_registry = bool(slash) and ("." in host or ":" in host or host == "localhost")
+        name = (image if has_registry else f"docker.io/{image}").partition("@")[0]
+        path, colon, tag = name.rpartition(":")
+        name = path if colon and "/" not in tag else name
+        return any(fnmatchcase(name, pattern) for pattern in self.part("images").get("repositories", ()))
+
+    def device_memory(self, labels: Mapping[str, str]) -> int | None:
+        """The bytes of a device by the labels of its node; None if they do not say."""
+        block = self.part("labels").get("memory") or {}
+        value = labels.get(block.get("label", ""), "").removesuffix(block.get("suffix", ""))
+        return int(value) * bytes_in(block["unit"]) if value.isdecimal() and value.isascii() else None
 
     @cached_property
     def device(self) -> DeviceResource:
@@ -313,6 +331,11 @@ class Catalog:
             raise UnfitHardware(f"accelerators.{name}", f"{profile.noun} have no such part: {part}", "Correct it")
         return row
 
+    @cached_property
+    def product_labels(self) -> frozenset[str]:
+        """The labels with the types of devices, of all profiles."""
+        return frozenset(label for profile in self.profiles.values() if (label := profile.product_label))
+
     def taints(self) -> frozenset[str]:
         """The keys of the taints of all profiles."""
         return frozenset(taint for profile in self.profiles.values() for taint in profile.taints)
@@ -395,10 +418,12 @@ class PoolHardware:
 
     ``type_aliases`` are further names of GPU types, ``rdma_env`` are variables for jobs that use RDMA, ``topology`` are
     levels (rack), the widest first, with the labels of nodes that have them. ``types`` are the GPU types of its nodes.
+    With a ``device_class``, its devices are claimed.
     """
 
     accelerator: str | None = None
     share_backend: str | None = None
+    device_class: str | None = None
     type_aliases: Mapping[str, str] = field(default_factory=dict)
     rdma_resource: str | None = None
     rdma_env: Mapping[str, str] = field(default_factory=dict)
@@ -418,7 +443,8 @@ class Equipment:
     """The accelerators of each pod of a job, ``requests`` empty without any, and what its nodes must have for them.
 
     ``others`` are further resources of the container. ``node_labels`` are labels with their values, ``expressions``
-    those of a node selector term. ``pool`` is what the pool declares.
+    those of a node selector term. Where ``devices`` are claimed, the container requests no resource for them. ``pool``
+    is what the pool declares.
     """
 
     profile: Profile
@@ -427,12 +453,18 @@ class Equipment:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     expressions: tuple[Mapping[str, Any], ...] = ()
     scheduler: str | None = None
+    devices: DeviceRequest | None = None
     pool: PoolHardware = field(default_factory=PoolHardware)
 
     @property
     def amounts(self) -> dict[str, int]:
         """What the container requests."""
-        return {**{row.resource: amount for row, amount in self.requests}, **self.others}
+        return {**({} if self.devices else self.accelerators), **self.others}
+
+    @property
+    def accelerators(self) -> dict[str, int]:
+        """The accelerators, as amounts of the resources that they are or would be."""
+        return {row.resource: amount for row, amount in self.requests}
 
     @property
     def whole_devices(self) -> int:
@@ -456,6 +488,8 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
     pool = pool or PoolHardware()
     profile = _profile_for(resources, pool)
     requests = _requests(resources, profile, pool)
+    if requests and pool.device_class:
+        return _claimed(resources, profile, pool, requests)
     backend = _backend(profile, pool) if requests and pool.share_backend else None
     return Equipment(
         profile,
@@ -464,6 +498,47 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
         _type_labels(resources, profile, pool),
         tuple(_expressions(resources, profile)) if requests else (),
         scheduler=backend.scheduler if backend else None,
+        pool=pool,
+    )
+
+
+def _claimed(
+    resources: Any, profile: Profile, pool: PoolHardware, requests: tuple[tuple[DeviceResource, int], ...]
+) -> Equipment:
+    """Devices of the pool's DeviceClass: what else labels of nodes would say is a condition on the devices."""
+    block = profile.part("dra")
+    if not block:
+        problem = f"a pool with a device_class, but nothing says what devices {profile.noun} are"
+        raise UnfitHardware("resources.pool", problem, f"Add the block dra to the accelerator {profile.name}")
+    if resources.gpu_share is not None and not resources.gpu:
+        problem = "a share in a pool whose devices are claimed as a whole or as partitions"
+        raise UnfitHardware("resources.gpu-share", problem, "Use gpu, with partition for a part")
+    driver, parts = block["driver"], block.get("partitions") or {}
+    of_partition = resources.partition is not None
+    if of_partition and not parts:
+        problem = f"{profile.noun} have no partitions as devices of {driver}"
+        raise UnfitHardware("resources.partition", problem, "Remove it")
+    values = dict(parts.get("values") or {}) if of_partition else dict(block.get("values") or {})
+    if of_partition:
+        values[parts["attribute"]] = resources.partition
+    conditions = [Condition(EQUALS, name, value, driver) for name, value in values.items()]
+    labels = _type_labels(resources, profile, pool) if resources.gpu_type else {}
+    if labels and not pool.types & set(labels.values()) and block.get("product"):
+        conditions.append(Condition(PRODUCT, block["product"], next(iter(labels.values())), driver))
+        labels = {}
+    if resources.gpu_memory is not None:
+        if not block.get("memory"):
+            problem = f"devices of {driver} do not say how much memory they have"
+            raise UnfitHardware("resources.gpu-memory", problem, "Use gpu-type instead")
+        conditions.append(Condition(AT_LEAST, block["memory"], str(resources.gpu_memory), driver))
+    device_class = (parts.get("device_class") if of_partition else None) or pool.device_class or ""
+    return Equipment(
+        profile,
+        requests,
+        _other_resources(resources, pool),
+        labels,
+        tuple(_domain_expressions(resources, profile)),
+        devices=DeviceRequest(device_class, sum(amount for _row, amount in requests), tuple(conditions)),
         pool=pool,
     )
 
@@ -574,6 +649,10 @@ def _expressions(resources: Any, profile: Profile) -> Iterator[dict[str, Any]]:
     """What the labels of nodes must be, beyond single values."""
     if resources.gpu_memory is not None:
         yield _memory_expression(resources.gpu_memory, profile)
+    yield from _domain_expressions(resources, profile)
+
+
+def _domain_expressions(resources: Any, profile: Profile) -> Iterator[dict[str, Any]]:
     if resources.interconnect == "nvlink-domain":
         label = profile.part("labels").get("domain")
         if not label:
@@ -596,6 +675,45 @@ def _memory_expression(least: str, profile: Profile) -> dict[str, Any]:
         problem = f"more memory than any {profile.singular} has: {least}"
         raise UnfitHardware("resources.gpu-memory", problem, f"Use at most {max(sizes)}{block['unit']}")
     return {"key": block["label"], "operator": "In", "values": enough}
+
+
+def software_warnings(environment: Any, gets: Equipment) -> Iterator[str]:
+    """What nothing tells of the image of a job with accelerators. Raises UnfitHardware for one of other accelerators.
+
+    A declared framework counts more than the name of the image.
+    """
+    profile = gets.profile
+    known = profile.data.get("frameworks") or ()
+    if not gets.requests or (environment.framework and not known):
+        return
+    if environment.framework:
+        if environment.framework not in known:
+            problem = f"{environment.framework} does not run on {profile.noun} ({profile.name})"
+            hint = f"There run {', '.join(known)}. Correct it, or set resources.pool to another pool"
+            raise UnfitHardware("environment.framework", problem, hint)
+        return
+    profiles = catalog().profiles.values()
+    by_repository = [each for each in profiles if each.has_repository(environment.image)]
+    found = by_repository or [
+        each for each in profiles if has_word(environment.image, each.part("images").get("words", ()))
+    ]
+    if not found and profile.name != DEFAULT_ACCELERATOR:
+        yield (
+            f"nothing tells whether the image is for {profile.noun}: {environment.image}. Set environment.framework to "
+            f"say what it is built for."
+        )
+    if not found or any(each.device == profile.device or each.name == profile.name for each in found):
+        return
+    problem = f"an image for {found[0].noun} ({found[0].name}) on {profile.noun} ({profile.name}): {environment.image}"
+    hint = "Use another image or pool, or set environment.framework if the image runs there"
+    if by_repository or profile.name != DEFAULT_ACCELERATOR:
+        raise UnfitHardware("environment.image", problem, hint)
+    yield f"{problem}. {hint}."
+
+
+def has_word(text: str, words: Iterable[str]) -> bool:
+    """Whether one of the words is in the text, not as a part of a longer one: cuda12 has cuda, barracuda has not."""
+    return any(re.search(rf"(?<![a-z]){re.escape(word)}(?![a-z])", text.lower()) for word in words)
 
 
 def _one_of(values: tuple[Any, ...]) -> str:

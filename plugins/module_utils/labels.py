@@ -45,6 +45,8 @@ SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it
 # The type of a node's GPUs: what users set, what a pool sets as well.
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
+# An annotation of pods: the accelerators that they claim, as the resources they would be (nvidia.com/gpu=2).
+CLAIMED_DEVICES = f"{PREFIX}claimed-devices"
 BUILT_BY = f"{PREFIX}built-by"  # an annotation of workloads: the version that built the pods; 1.0 wrote none
 DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid label value
 SECRET_ENV = f"{PREFIX}secret-env"  # an annotation: the variables that the manifest marks as secret, as a JSON list

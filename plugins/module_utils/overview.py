@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .cluster.declared import read_declared
 from .cluster.nodes import node_row, slim_node, with_use
-from .cluster.read import read_uses
+from .cluster.read import read_uses, with_devices
 from .jobs.job_info import JobInfoOptions, NamespacesNeeded, names_not_found, read_jobs_info
 from .jobs.job_rows import age
 from .jobs.select import JOB_KINDS
@@ -120,7 +120,8 @@ def _nodes_and_pools(task: Task[StatusOptions], unreadable: dict[str, str]) -> t
     nodes = _if_readable(unreadable, "nodes", lambda: client.list_slim(NODE, slim_node))
     if nodes is None:
         return [], []
-    nodes = sorted(nodes if uses is None else with_use(nodes, uses), key=lambda node: node.name)
+    nodes, uses = with_devices(client, nodes if uses is None else with_use(nodes, uses), uses, declared)
+    nodes = sorted(nodes, key=lambda node: node.name)
     pools = _if_readable(unreadable, "pools", lambda: read_pool_rows(task, declared, nodes, uses))
     if pools is None:
         pools = [{**row, "hardware": {}, "problem": None} for row in pool_rows({}, nodes, uses)]

@@ -24,11 +24,16 @@ Permissions = tuple[tuple[str, str], ...]
 
 _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 
+# Devices are claimed where a pool has a DeviceClass; who has them, and why there are none.
+_OFFERED_DEVICES = "deviceclasses.resource.k8s.io resourceslices.resource.k8s.io"
+_CLAIMS = "resourceclaims.resource.k8s.io"
+
 # gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
 _READ_PERMISSIONS: Permissions = (
     ("get list", _WORKLOADS),
     ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
     ("get list", "namespaces"),
+    ("list", f"{_OFFERED_DEVICES} {_CLAIMS}"),
 )
 
 # gpuctl_job_log
@@ -37,7 +42,11 @@ _LOGS_PERMISSIONS: Permissions = (("get", "pods/log"),)
 # gpuctl_job, and reading its result
 _SUBMIT_PERMISSIONS: Permissions = (
     ("get list watch create patch delete", _WORKLOADS),
-    ("get list create patch delete", "configmaps services horizontalpodautoscalers.autoscaling"),
+    (
+        "get list create patch delete",
+        "configmaps services horizontalpodautoscalers.autoscaling resourceclaimtemplates.resource.k8s.io",
+    ),
+    ("list", _CLAIMS),
     ("list create deletecollection", "controllerrevisions.apps"),
     ("list watch", "events"),
     ("list watch delete deletecollection", "pods"),
@@ -49,7 +58,7 @@ _SUBMIT_PERMISSIONS: Permissions = (
 )
 
 # Node addresses for URLs, and whether the PriorityClasses of jobs are as they should be.
-_CLUSTER_PERMISSIONS: Permissions = (("list", "nodes priorityclasses.scheduling.k8s.io"),)
+_CLUSTER_PERMISSIONS: Permissions = (("list", f"nodes priorityclasses.scheduling.k8s.io {_OFFERED_DEVICES}"),)
 
 # What administrators declare of pools and accelerators.
 _DECLARED_PERMISSIONS: Permissions = (("list", "configmaps"),)

@@ -31,6 +31,7 @@ class TcpProxy:
     until: Path | None = None
     tunnels: list[str] = field(default_factory=list)
     cuts: int = 0
+    refuses: bool = False
     _open: set[socket.socket] = field(default_factory=set)
 
     @property
@@ -46,6 +47,9 @@ class TcpProxy:
 
     def serve(self, client: socket.socket, context: ssl.SSLContext | None) -> None:
         target = self.target
+        if self.refuses:
+            client.close()
+            return
         if context:
             client = context.wrap_socket(client, server_side=True)
         if not target[0]:

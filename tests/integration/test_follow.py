@@ -14,13 +14,14 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kubesim import Cluster
+import yaml
+from kubesim import Cluster, Fault
 
 from .ansible import BIN, Ansible, Run
 from .cut_proxy import TcpProxy, tcp_proxy
@@ -181,6 +182,20 @@ def test_each_line_once_through_a_proxy_that_cuts(field: Field):
     assert "Job cut: Succeeded." in run.output
 
 
+def test_a_server_that_is_away_for_a_while(field: Field):
+    field.behave("away", log_lines=2000, log_seconds=16, run_seconds=20)
+    field.submit(training("away"))
+    with tcp_proxy(field.cluster.url) as proxy, started(field.ansible(proxy.url), arguments("away", tail=-1)) as screen:
+        screen.until(lambda text: len(numbered(text)) > 10)
+        proxy.refuses = True
+        proxy.cut()
+        screen.until(lambda text: "-- connection lost; trying again" in text)
+        proxy.refuses = False
+        assert screen.to_the_end() == 0
+    assert numbered(screen.output) == lines(2000)
+    assert "-- connected again" in screen.lines
+
+
 def test_a_burst_comes_whole(field: Field):
     field.behave("burst", log_lines=100_000, log_seconds=1, run_seconds=4)
     field.submit(training("burst"))
@@ -196,7 +211,7 @@ def test_only_so_many_lines_from_before(field: Field):
 
 
 def test_a_container_that_restarts_and_a_job_that_fails(field: Field):
-    field.behave("again", log_lines=3, crash_seconds=1, exit_code=3)
+    field.behave("again", log_lines=3, crash_seconds=12, exit_code=3)
     field.submit(compute("again"))
     with started(field.ansible(), arguments("again", tail=-1)) as screen:
         output = screen.until(lambda text: len(numbered(text)) >= 6)
@@ -276,3 +291,24 @@ def test_a_module_process_cannot_follow(field: Field):
     )
     assert task.failed
     assert task.message.startswith("follow: a task can only print while it runs if it runs in Ansible's own process.")
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_a_long_batch_says_how_far_it_is(field: Field, on_terminal: bool):
+    latency = Fault("latency", verb="patch", path="*/jobs/*", count=None, seconds=1.0)
+    number = field.cluster.call(lambda: field.cluster.faults.add(latency))
+    manifests = field.directory / "jobs.yaml"
+    name = f"batch-{'a' if on_terminal else 'b'}"
+    manifests.write_text(yaml.safe_dump_all([training(f"{name}-{each}") for each in range(60)]))
+    given = ["runwhere.gpuctl.submit", "-e", f"gpuctl_src={manifests}"]
+    with started(field.ansible(), given) if on_terminal else nullcontext() as screen:
+        if screen:
+            assert screen.to_the_end() == 0, screen.output
+            shown, left = screen.output, "\n".join(screen.lines)
+        else:
+            run = field.ansible().run("ansible-playbook", *given)
+            shown, left = run.output, ""
+            assert run.status == 0, run.output
+    field.cluster.call(lambda: field.cluster.faults.remove(number))
+    assert re.search(r"\d+ of 60 jobs created", shown), shown
+    assert "jobs created" not in left

@@ -162,6 +162,11 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False, create_on_update=True),
     Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", create_on_update=True),
     Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", create_on_update=True),
+    Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False, returns_deleted=True),
+    Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", subresources=(STATUS,), returns_deleted=True),
+    Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", returns_deleted=True),
+    Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False, returns_deleted=True,
+             field_labels={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"}),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, short_names=("pc",),
              create_on_update=True),
 )  # fmt: skip

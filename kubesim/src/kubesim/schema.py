@@ -375,6 +375,16 @@ autoscaling.MetricTarget averageUtilization
 autoscaling.MetricValueStatus averageUtilization
 policy.PodDisruptionBudgetSpec minAvailable maxUnavailable unhealthyPodEvictionPolicy
 scheduling.PriorityClass preemptionPolicy
+resource.ResourceSliceSpec nodeName allNodes perDeviceNodeSelection
+resource.Device nodeName allNodes bindsToNode allowMultipleAllocations
+resource.DeviceAttribute int bool string version
+resource.NodeAllocatableResourceMapping capacityKey
+resource.ExactDeviceRequest adminAccess
+resource.DeviceConstraint matchAttribute distinctAttribute
+resource.DeviceToleration tolerationSeconds
+resource.DeviceRequestAllocationResult adminAccess shareID
+resource.DeviceClassSpec extendedResourceName
+resource.AllocatedDeviceStatus shareID
 coordination.LeaseSpec holderIdentity leaseDurationSeconds leaseTransitions strategy preferredHolder
 discovery.Endpoint hostname nodeName zone
 discovery.EndpointConditions ready serving terminating
@@ -423,6 +433,10 @@ rbac.RoleRef apiGroup
 rbac.Role rules
 rbac.ClusterRole rules
 scheduling.PriorityClass value
+resource.ResourceClaimSpec devices
+resource.DeviceClaim requests
+resource.ResourceClaimTemplateSpec metadata spec
+resource.AllocationResult devices
 discovery.Endpoint conditions
 discovery.EndpointSlice endpoints ports
 """

@@ -283,6 +283,7 @@ def _field_path(resource: Resource, label: str) -> str:
 
 #: Kinds whose conversion function has words of its own.
 _UNSUPPORTED = {
+    "ResourceSlice": "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {}",
     "Job": 'field label "{}" not supported for Job',
 }
 

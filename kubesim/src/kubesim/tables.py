@@ -265,6 +265,18 @@ _CREATED = ("Created At", "date", False, _at("metadata.creationTimestamp"))
 _TEMPLATE = (_text("Containers", _containers("name"), True), _text("Images", _containers("image"), True))
 _WITH_SELECTOR = (*_TEMPLATE, _text("Selector", _selector, True))
 
+
+def _claim_state(claim: Object) -> str:
+    """resourceClaimState of pkg/printers/internalversion/printers.go."""
+    status, deleted = claim.get("status") or {}, "deletionTimestamp" in claim["metadata"]
+    states = ["deleted"] if deleted else []
+    if "allocation" in status:
+        states += ["allocated", *(["reserved"] if status.get("reservedFor") else [])]
+    elif not deleted:
+        states.append("pending")
+    return ",".join(states)
+
+
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "Pod": (
         _NAME,
@@ -356,6 +368,16 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         ("Global-Default", "boolean", False, _at("globalDefault", False)),
         _AGE,
         _text("PreemptionPolicy", _at("preemptionPolicy")),
+    ),
+    "DeviceClass": (_NAME, _AGE),
+    "ResourceClaim": (_NAME, _text("State", lambda claim, _: _claim_state(claim)), _AGE),
+    "ResourceClaimTemplate": (_NAME, _AGE),
+    "ResourceSlice": (
+        _NAME,
+        _text("Node", _at("spec.nodeName")),
+        _text("Driver", _at("spec.driver")),
+        _text("Pool", _at("spec.pool.name")),
+        _AGE,
     ),
     "Lease": (_NAME, _text("Holder", _at("spec.holderIdentity")), _AGE),
 }

@@ -4,7 +4,8 @@
     cd kubesim/tests && python -m contract.record URL TOKEN NAME…
 
 Write the new steps into NAME.json without a `response`, run this, and read what it wrote. Values that differ between
-runs become placeholders; `match`, `ignore` and `wait` are yours to choose (README.md). Steps that poll or watch are
+runs become placeholders; `match`, `ignore` and `wait` are yours to choose (README.md). Of a step that polls, the answer
+that `expect` holds for is recorded: all of it, or the parts that the step's `keep` names. Steps that watch are
 replayed, not recorded.
 """
 
@@ -50,13 +51,29 @@ def record(url: str, token: str, name: str) -> None:
 
 def answer(session: replay.Replay, step: dict[str, Any]) -> dict[str, Any]:
     """Send a step's request, take what it captures, and return the response to record."""
-    given = session.send(step["request"])
+    given = session.awaited(step["until"]) if "until" in step else session.send(step["request"])
     captured = {variable: at_path(given.body, path) for variable, path in step.get("capture", {}).items()}
-    body = placeholders(given.body, {value: f"{{{{{variable}}}}}" for variable, value in session.variables.items()})
+    named = {value: f"{{{{{variable}}}}}" for variable, value in session.variables.items() if isinstance(value, str)}
+    body = placeholders(kept(given.body, step.pop("keep", None)), named)
     session.variables.update(captured)
     warnings = given.headers.get_all("Warning")
     headers = {"headers": {"Warning": ", ".join(warnings)}} if warnings else {}
     return {"status": given.status, **headers, "body": body}
+
+
+def kept(body: Any, names: list[str] | None) -> Any:
+    """The parts of an object that a step names: everything, or these keys (status/conditions: of an object inside)."""
+    if names is None:
+        return body
+    found: dict[str, Any] = {}
+    for name in names:
+        place, source = found, body
+        *outer, last = name.split("/")
+        for key in outer:
+            place, source = place.setdefault(key, {}), source[key]
+        if last in source:
+            place[last] = source[last]
+    return found
 
 
 def placeholders(value: Any, variables: dict[Any, str], key: str = "") -> Any:
@@ -67,7 +84,9 @@ def placeholders(value: Any, variables: dict[Any, str], key: str = "") -> Any:
         return [placeholders(each, variables, "clusterIP" if key == "clusterIPs" else "") for each in value]
     if key in PLACEHOLDERS and value not in ("", "None"):
         return variables.get(value, PLACEHOLDERS[key])
-    return "<time>" if isinstance(value, str) and _TIME.fullmatch(value) else value
+    if isinstance(value, str):
+        return variables.get(value) or ("<time>" if _TIME.fullmatch(value) else value)
+    return value
 
 
 def text(value: Any, depth: int = 0) -> str:

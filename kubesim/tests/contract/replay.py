@@ -77,6 +77,18 @@ class Replay:
         except (OSError, http.client.HTTPException, KeyError) as error:
             return [f"{type(error).__name__}: {error}"]
 
+    def awaited(self, until: Object) -> Answer:
+        """The first answer that `until` holds for."""
+        deadline = time.monotonic() + until["within_seconds"]
+        while True:
+            answer = self.send(until["request"])
+            problems = self._awaited(until, answer)
+            if not problems:
+                return answer
+            if time.monotonic() > deadline:
+                raise TimeoutError("; ".join(problems))
+            time.sleep(POLL_SECONDS)
+
     def _poll(self, step: Object) -> list[str]:
         until = step["until"]
         patience = until["within_seconds"]

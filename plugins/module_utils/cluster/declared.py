@@ -108,7 +108,7 @@ def _problem(pool: str, odd: list[int]) -> str:
 
 
 HARDWARE = "hardware"
-_TEXTS = ("accelerator", "share_backend", "rdma_resource")
+_TEXTS = ("accelerator", "share_backend", "device_class", "rdma_resource")
 _MAPS = ("type_aliases", "rdma_env", "topology")
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..accelerators import DEFAULT_ACCELERATOR, DeviceResource, catalog, whole_devices
 from ..labels import (
+    CLAIMED_DEVICES,
     DEFAULT_POOL,
     GPU_TYPE,
     GPU_TYPE_INTERNAL,
@@ -35,6 +37,8 @@ class PodUse(NamedTuple):
     node: str | None
     requests: Amounts  # of accelerators, CPU and memory
     uid: str = ""
+    claims: bool = False  # whether it claims devices
+    counts_claims: bool = False  # whether these are among its requests
 
     @property
     def gpu(self) -> int:
@@ -141,8 +145,10 @@ def slim_pod(pod: Mapping[str, Any]) -> PodUse:
         labels.get(JOB_TYPE),
         labels.get(POOL),
         pod["spec"].get("nodeName"),
-        counted_requests(pod),
+        devices_of(pod),
         pod["metadata"].get("uid", ""),
+        bool(pod["spec"].get("resourceClaims") or "extendedResourceClaimStatus" in pod.get("status", {})),
+        CLAIMED_DEVICES in (pod["metadata"].get("annotations") or {}),
     )
 
 
@@ -189,6 +195,20 @@ def counted_requests(pod: Mapping[str, Any]) -> Amounts:
     named = {name for each in containers for name in ((each.get("resources") or {}).get("requests") or ())}
     accelerators = [name for name in sorted(named) if "/" in name and _counts(name)]
     return pod_requests(pod, (*accelerators, "cpu", "memory"))
+
+
+def devices_of(pod: Mapping[str, Any]) -> Amounts:
+    """The same with the accelerators that a pod of ours claims, as its annotation has them."""
+    return {**counted_requests(pod), **claimed_devices(pod["metadata"].get("annotations") or {})}
+
+
+def claimed_devices(annotations: Mapping[str, str]) -> Amounts:
+    """Nothing for an annotation that is not as we write it."""
+    found = (_CLAIMED.fullmatch(part) for part in annotations.get(CLAIMED_DEVICES, "").split(","))
+    return {one["resource"]: int(one["amount"]) for one in found if one and _counts(one["resource"])}
+
+
+_CLAIMED = re.compile(r"(?P<resource>[^=]+)=(?P<amount>[0-9]{1,4})")
 
 
 def _counted_as(metadata: Mapping[str, Any]) -> dict[str, str]:

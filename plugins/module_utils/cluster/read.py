@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, product
 from typing import Any, TypeVar
 
@@ -15,12 +16,16 @@ from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
+    DEVICE_CLASS,
     EVENT,
     HORIZONTAL_POD_AUTOSCALER,
     JOB,
     NAMESPACE,
     NODE,
     POD,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
     SECRET,
     SERVICE,
     STATEFUL_SET,
@@ -28,6 +33,9 @@ from ..kube.resources import (
 )
 from ..kube.shapes import OddObject, UnreadableObject
 from ..labels import APP, MANAGED, job_name_of, pod_security_of
+from .declared import Declared
+from .device_shortage import claims_devices
+from .devices import Inventory, count_devices, inventory_of
 from .endpoints import SecretKey
 from .node_loss import nodes_in_doubt
 from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
@@ -74,7 +82,24 @@ def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resourc
     for job in wanted if set(resources) & set(WORKLOADS) else ():
         if odd := odd_workload(client, job):
             raise UnreadableObject(odd)
+    if set(resources) >= set(OWNED):
+        claiming = [job for job, objects in found.items() if any(map(claim_templates_of, objects))]
+        for job, templates in read_claim_templates(client, claiming).items():
+            found[job] += templates
     return found
+
+
+def read_claim_templates(client: Client, jobs: Iterable[JobId]) -> ByJob:
+    """The ResourceClaimTemplates of jobs, which few jobs have: a list for each of their namespaces."""
+    jobs = list(jobs)
+    return read_jobs(client, jobs, (RESOURCE_CLAIM_TEMPLATE,)) if jobs else {}
+
+
+def claim_templates_of(workload: Object) -> list[str]:
+    """The names of the templates that the pods of a workload get their claims from."""
+    spec = ((workload.get("spec") or {}).get("template") or {}).get("spec") or {}
+    claims = spec.get("resourceClaims") or () if workload["kind"] in _WORKLOAD_KINDS else ()
+    return [one["resourceClaimTemplateName"] for one in claims if "resourceClaimTemplateName" in one]
 
 
 def odd_workload(client: Client, job: JobId) -> OddObject | None:
@@ -128,11 +153,23 @@ def selector_of(names: set[str]) -> str:
 
 
 def read_nodes_with_usage(
-    client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node
+    client: Client, slim: Callable[[dict[str, Any]], Node] = slim_node, *, declared: Declared
 ) -> tuple[list[Node], list[PodUse]]:
-    """All nodes with their usage, and all unfinished pods: two lists, in pages."""
+    """All nodes with their usage, and all unfinished pods: two lists, in pages, and those of ``with_devices``."""
     uses = read_uses(client)
-    return with_use(client.list_slim(NODE, slim), uses), uses
+    nodes, found = with_devices(client, with_use(client.list_slim(NODE, slim), uses), uses, declared)
+    return nodes, found or []
+
+
+def with_devices(
+    client: Client, nodes: list[Node], uses: list[PodUse] | None, declared: Declared
+) -> tuple[list[Node], list[PodUse] | None]:
+    """The same with the devices that are claimed: two lists, where a pool declares some or a pod claims some."""
+    by_pools = any(pool.hardware.device_class for pool in declared.pools.values())
+    if not by_pools and not any(use.claims for use in uses or ()):
+        return nodes, uses
+    inventory = read_taken_devices(client)
+    return count_devices(nodes, uses, inventory) if inventory else (nodes, uses)
 
 
 def read_uses(client: Client) -> list[PodUse]:
@@ -164,14 +201,18 @@ def reasons_of(
 ) -> dict[K, str]:
     """The same from pods and events that were read already; the keys can be any.
 
-    Reads the nodes and all unfinished pods if a pod has no node, the nodes of pods that are not ready, and who
-    preempted pods that are missing.
+    Reads the nodes and all unfinished pods if a pod has no node, and devices and claims if it waits for some; the nodes
+    of pods that are not ready, and who preempted pods that are missing.
     """
     active = {job: workload for job, workload in workloads.items() if status_of(workload) != "Paused"}
     nodes: list[Node] | None = None
     uses: list[PodUse] | None = None
     if not all(pod["spec"].get("nodeName") for job in active for pod in pods.get(job, ())):
         nodes, uses = _read_nodes(client)
+    waiting = [pod for job in active for pod in pods.get(job, ()) if not pod["spec"].get("nodeName")]
+    places = {pod["metadata"]["namespace"] for pod in waiting if claims_devices(pod)}
+    devices = read_devices(client, places) if nodes is not None and places else None
+    names = {use.uid: f"job {use.job} in namespace {use.namespace}" for use in uses or () if use.job}
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
     preemptions = _preemptions(client, active, pods, uses)
     here: dict[str, list[Object]] = defaultdict(list)
@@ -182,11 +223,44 @@ def reasons_of(
             workload,
             pods.get(job, ()),
             here[workload["metadata"]["namespace"]],
-            Surroundings(nodes, pod_nodes, preemptions.get(job, "")),
+            Surroundings(nodes, pod_nodes, preemptions.get(job, ""), devices, names),
         )
         for job, workload in workloads.items()
     }
     return {job: reason for job, reason in found.items() if reason}
+
+
+def read_devices(client: Client, namespaces: Iterable[str]) -> Inventory | None:
+    """All devices, claims and classes: three lists; None where the server has none or the account may not read them.
+
+    Of an account that may not read all claims, those of the given namespaces.
+    """
+    slices = _devices_or_none(client, RESOURCE_SLICE)
+    if slices is None:
+        return None
+    claims = _devices_or_none(client, RESOURCE_CLAIM)
+    is_usage_known = claims is not None
+    if claims is None:
+        claims = [one for name in set(namespaces) for one in _devices_or_none(client, RESOURCE_CLAIM, name) or ()]
+    found = inventory_of(slices, claims, _devices_or_none(client, DEVICE_CLASS))
+    return replace(found, is_usage_known=is_usage_known)
+
+
+def read_taken_devices(client: Client) -> Inventory | None:
+    """The same without the classes, and one list alone where drivers offer no devices."""
+    slices = _devices_or_none(client, RESOURCE_SLICE)
+    claims = _devices_or_none(client, RESOURCE_CLAIM) if slices else slices
+    return None if slices is None or claims is None else inventory_of(slices, claims)
+
+
+def _devices_or_none(client: Client, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]] | None:
+    """Servers before 1.34 do not know the version."""
+    try:
+        return client.list_objects(resource, namespace)
+    except ApiError as error:
+        if error.is_forbidden or error.status == 404:
+            return None
+        raise
 
 
 def _nodes_in_doubt(client: Client, pods: Iterable[Object]) -> list[Node]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..labels import KUEUE_QUEUE
 from ..manifest.problems import number_of
 from ..quantity import parse
 from ..redaction import live_secret_values, redact_messages
+from .device_shortage import claims_devices, device_shortage
+from .devices import Inventory
 from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
 from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
@@ -42,7 +44,7 @@ class PendingReason:
     can mend it, and may be about to.
 
     ``log`` names the pod and container whose log may explain why it ended, ``refusal`` is the server's message if it
-    refuses to create pods.
+    refuses to create pods. ``refused``: the job is wrong for the hardware, and not to be written.
     """
 
     text: str
@@ -52,6 +54,7 @@ class PendingReason:
     log: tuple[str, str] | None = None
     refusal: str | None = None
     needs_other_nodes: bool = False
+    refused: bool = False
 
     @property
     def sentence(self) -> str:
@@ -65,11 +68,14 @@ class Surroundings:
 
     ``nodes``: all of them, with their usage to show how much is missing; None where they were not read.
     ``pod_nodes``: those that pods which are not ready are on. ``preemption``: who preempted the job, in words.
+    ``devices``: those that claims can have; None where they were not read. ``jobs``: the jobs of pods, by uid.
     """
 
     nodes: Sequence[Node] | None = None
     pod_nodes: Sequence[Node] = ()
     preemption: str = ""
+    devices: Inventory | None = None
+    jobs: Mapping[str, str] = field(default_factory=dict)
 
 
 def reason_for(
@@ -104,7 +110,8 @@ def pending_reasons(
     yield from _each(_container_problem(pod, events) for pod in found.active)
     gave_up = list(_gave_up(workload, found.finished, events))
     unscheduled = [
-        _preempted(reason, around) for reason in _each(_unscheduled(pod, around.nodes) for pod in found.active)
+        _preempted(reason, around)
+        for reason in _each(_unscheduled(workload, pod, events, around) for pod in found.active)
     ]
     if workload["kind"] == "Job" or not unscheduled:
         yield from gave_up
@@ -344,7 +351,7 @@ def _restarts(container: Object) -> str:
 
 
 # The part of the scheduler's message about evicting others (and, since 1.34, about resource claims) does not help here.
-_PREEMPTION = re.compile(r"\s*(no new claims to deallocate, )?preemption:.*", re.DOTALL)
+_PREEMPTION = re.compile(r"\s*((no new claims to deallocate|still not schedulable), )?preemption:.*", re.DOTALL)
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "([-.a-z0-9]+)" not found')
 _DEFAULT_SCHEDULER = "default-scheduler"
 # No node has the labels (pkg/scheduler/framework/plugins/nodeaffinity): all we learn without permission to list nodes.
@@ -359,10 +366,12 @@ def refused_condition(pod: Object) -> Mapping[str, Any] | None:
     return next((one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"), None)
 
 
-def _unscheduled(pod: Object, nodes: Sequence[Node] | None) -> PendingReason | None:
+def _unscheduled(workload: Object, pod: Object, events: Sequence[Object], around: Surroundings) -> PendingReason | None:
     condition = refused_condition(pod)
     if condition:
-        return _unschedulable(pod, condition, nodes)
+        return _unschedulable(pod, condition, around)
+    if unclaimed := _unclaimed(workload, pod, events):
+        return unclaimed
     scheduler = pod["spec"].get("schedulerName") or _DEFAULT_SCHEDULER
     if pod["spec"].get("nodeName") or scheduler == _DEFAULT_SCHEDULER:
         return None
@@ -370,8 +379,35 @@ def _unscheduled(pod: Object, nodes: Sequence[Node] | None) -> PendingReason | N
     return PendingReason(text, "Check that the scheduler is installed")
 
 
-def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[Node] | None) -> PendingReason:
-    name = pod["metadata"]["name"]
+def _unclaimed(workload: Object, pod: Object, events: Sequence[Object]) -> PendingReason | None:
+    """The scheduler says nothing of a pod without its claims; the controller that makes them does, in events."""
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    made = {one["name"] for one in pod.get("status", {}).get("resourceClaimStatuses") or ()}
+    missing = [one for one in spec.get("resourceClaims") or () if one["name"] not in made]
+    if spec.get("nodeName") or not missing:
+        return None
+    refusals = [e for e in events if e.get("reason") == "FailedResourceClaimCreation" and _is_about(e, pod)]
+    for event in reversed(refusals if any("resourceClaimTemplateName" in one for one in missing) else ()):
+        message = _CLAIM_OF_POD.sub("", event.get("message") or "")
+        if quota_refusal(message):
+            return _refused(message, workload)
+        template = _NO_TEMPLATE.search(message)
+        what = f"ResourceClaimTemplate {template[1]} not found" if template else _short(message)
+        hint = "Apply its manifest again with state=present" if template else ""
+        return PendingReason(f"pod {name} gets no devices: {what}", hint, needs_user=True)
+    if claim := next((one["resourceClaimName"] for one in missing if "resourceClaimName" in one), None):
+        return PendingReason(f"pod {name} is waiting for ResourceClaim {claim}, which is missing or being deleted")
+    return None
+
+
+# pkg/controller/resourceclaim, syncPod and handleClaim
+_CLAIM_OF_POD = re.compile(r"^PodResourceClaim [-a-z0-9]+: (create ResourceClaim : )?")
+_NO_TEMPLATE = re.compile(r'resourceclaimtemplate\.resource\.k8s\.io "([-.a-z0-9]+)" not found')
+_SELECTOR_FAILS = re.compile(r"claim \S+: (selector #\d+): CEL runtime error: (.*)", re.DOTALL)
+
+
+def _unschedulable(pod: Object, condition: Mapping[str, Any], around: Surroundings) -> PendingReason:
+    nodes, name = around.nodes, pod["metadata"]["name"]
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
         return PendingReason(f"pod {name} is waiting for its scheduling gates to be removed: {', '.join(gates)}")
@@ -379,8 +415,15 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], nodes: Sequence[No
     claim = _NO_CLAIM.search(message)
     if claim:
         return missing_claim(f"pod {name}", claim[1], pod["metadata"]["namespace"])
+    if fails := _SELECTOR_FAILS.search(message):
+        text = f"pod {name} cannot be scheduled: {fails[1]} of its claim fails on a device: {_short(fails[2])}"
+        return PendingReason(text, "Correct the selector: not every device has what it names", needs_user=True)
     about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
-    shortage = shortage_of(pod, nodes, message) if nodes is not None and not about_claims else None
+    shortage = None
+    if nodes is not None and around.devices is not None and claims_devices(pod):
+        shortage = device_shortage(pod, nodes, around.devices, around.jobs)
+    elif nodes is not None and not about_claims and not claims_devices(pod):
+        shortage = shortage_of(pod, nodes, message)
     if not shortage:
         text = f"pod {name} cannot be scheduled: {message or 'the scheduler gave no reason'}"
         lasting = nodes is None and _NO_NODE_MATCHES.search(message) is not None

@@ -46,6 +46,7 @@ _MUTABLE_SPEC = {
     "StatefulSet": "replicas ordinals template updateStrategy revisionHistoryLimit minReadySeconds "
     "persistentVolumeClaimRetentionPolicy",
     "Deployment": "replicas template strategy minReadySeconds revisionHistoryLimit paused progressDeadlineSeconds",
+    "ResourceClaimTemplate": "",
     "Service": "ports selector type sessionAffinity publishNotReadyAddresses externalTrafficPolicy",
 }
 
@@ -221,9 +222,10 @@ def plan_job(
         workload = stay_paused(workload, former)
     steps = [_workload_step(workload, former, later_defaults)]
     # When the TTL of a Job ends, the garbage collector deletes the training's Services and ConfigMaps too.
-    owned = workload["kind"] == "Job"
+    # What pods claim devices by is of no use to any other workload.
     owner_uid = former["metadata"]["uid"] if former and steps[0].action is not Action.RECREATE else None
     for obj in dependents:
+        owned = workload["kind"] == "Job" or obj["kind"] == "ResourceClaimTemplate"
         present = by_identity.pop((obj["kind"], obj["metadata"]["name"]), None)
         wanted = with_owner(obj, workload, owner_uid) if owned and owner_uid else obj
         step = replace(step_for(wanted, present), owned=owned)

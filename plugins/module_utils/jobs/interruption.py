@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..accelerators import whole_devices
-from ..cluster.nodes import counted_requests
+from ..cluster.nodes import devices_of
 from ..cluster.read import read_pods
 from ..cluster.related import is_unfinished, own_pods
 from ..cluster.status import pods_ready, status_of
@@ -67,9 +67,7 @@ def refusal(plan: Plan) -> str:
 
 def held_gpus(pods: Iterable[Object]) -> int:
     """GPUs held by pods: none by a pod that has no node yet or has finished."""
-    return sum(
-        whole_devices(counted_requests(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod)
-    )
+    return sum(whole_devices(devices_of(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod))
 
 
 def _recreated(plan: Plan) -> dict[str, Any] | None:

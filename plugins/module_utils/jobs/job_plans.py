@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.declared import Declared, know_accelerators, read_declared
 from ..cluster.lookup import job_hint, job_of_pod
-from ..cluster.read import ByJob, JobId, enforced_levels, read_jobs, read_pods
+from ..cluster.read import (
+    ByJob,
+    JobId,
+    claim_templates_of,
+    enforced_levels,
+    read_claim_templates,
+    read_jobs,
+    read_pods,
+)
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
 from ..engine.dry_run import Blocker, block_plans, unmanaged_workloads, validate_by_dry_run
@@ -68,6 +76,9 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     client = task.client()
     live, declared = _read(task, jobs)
     jobs = build_jobs(jobs, declared)
+    starting = [job.id for job in jobs if job.claims_devices and not any(map(claim_templates_of, live[job.id]))]
+    for job_id, templates in read_claim_templates(client, starting).items():
+        live[job_id] += templates
     classes = read_priority_classes(client)
     ownership = Ownership(task)
     plans: list[Plan] = []
@@ -103,17 +114,22 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
 def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: list[Plan]) -> list[Blocker]:
     """Warn of what is odd in the manifests of the jobs that change, and of what cannot work in the cluster.
 
-    With ``strict``, the mistakes among that are blockers instead. Unchanged jobs do not repeat their warnings at every
-    run.
+    With ``strict``, the mistakes among that are blockers instead; always, what is wrong for the hardware. Unchanged
+    jobs do not repeat their warnings at every run.
     """
     options = task.options
     changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
     found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
     warnings = [text for job, _plan in changed for text in (*job.warnings, *(() if options.strict else job.mistakes))]
-    for text in (*warnings, *(() if options.strict else grouped(found))):
+    doubtful = {job: [reason for reason in reasons if not reason.refused] for job, reasons in found.items()}
+    for text in (*warnings, *(() if options.strict else grouped(doubtful))):
         task.warn(text)
-    mistakes = [(plan, text) for job, plan in changed for text in (*job.mistakes, *found.get(job.id, ()))]
-    return mistakes if options.strict else []
+    blockers = []
+    for job, plan in changed:
+        blockers += [(plan, text) for text in job.mistakes if options.strict]
+        reasons = found.get(job.id, ())
+        blockers += [(plan, reason.sentence) for reason in reasons if options.strict or reason.refused]
+    return blockers
 
 
 def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..accelerators import MEMORY, catalog, whole_devices
+from ..cluster.nodes import claimed_devices
 from ..cluster.pod_requests import amount_of
 from ..cluster.reason import pod_status
 from ..cluster.related import is_about_pod, is_about_workload, main_container
@@ -37,10 +38,12 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """A job, without what needs other objects (reason, URLs)."""
     metadata, status = workload["metadata"], workload.get("status", {})
     labels = metadata.get("labels") or {}
-    spec = workload["spec"]["template"]["spec"]
+    template = workload["spec"]["template"]
+    spec = template["spec"]
     container = main_container(spec["containers"])
     requests = (container.get("resources") or {}).get("requests") or {}
     amounts = {name: amount_of(name, quantity) for name, quantity in requests.items() if "/" in name}
+    amounts |= claimed_devices((template.get("metadata") or {}).get("annotations") or {})
     return {
         "name": job_name_of(workload) or metadata["name"],
         "namespace": metadata["namespace"],

@@ -26,7 +26,7 @@ from ..task import Task
 if TYPE_CHECKING:
     from .job import JobOptions
 
-_DEPENDENTS = ("Service", "ConfigMap")
+_DEPENDENTS = ("Service", "ConfigMap", "ResourceClaimTemplate")
 
 
 class RestartCopy(NamedTuple):

@@ -63,6 +63,10 @@ class SelectedJob:
             or (distributed is not None and distributed.placement.within is not None)
         )
 
+    @property
+    def claims_devices(self) -> bool:
+        return any(obj["kind"] == "ResourceClaimTemplate" for obj in self.objects)
+
     def built(self, declared: Declared) -> SelectedJob:
         """The job with its objects. Raises UnfitHardware."""
         from .objects.job_objects import build

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..cluster.read import claim_templates_of
 from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
 from ..engine.plan import Action, Plan, Step, plan_job, recreated
@@ -83,6 +84,7 @@ class LiveJob:
         needed = [("ConfigMap", config_map["name"]) for config_map in volumes if config_map]
         if pod.get("subdomain"):
             needed.insert(0, ("Service", pod["subdomain"]))
+        needed += [("ResourceClaimTemplate", name) for name in claim_templates_of(self.workload)]
         found = {(obj["kind"], obj["metadata"]["name"]) for obj in self.dependents}
         return tuple(f"{kind} {name}" for kind, name in needed if (kind, name) not in found)
 

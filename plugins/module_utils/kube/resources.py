@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The API resources that the collection reads and writes, and their URL paths.
 
-The paths are fixed because every resource below is GA since Kubernetes 1.23 or earlier: discovery would cost three
-requests per task for nothing.
+The paths are fixed because every resource below is GA since Kubernetes 1.23 or earlier, but for those of devices:
+discovery would cost three requests per task for nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Resource:
         return "/".join([prefix, self.api_version, *place, self.plural, *([name] if name else [])])
 
 
+_DEVICES = "resource.k8s.io/v1"  # GA since 1.34; read and written only where devices are claimed
 _RBAC = "rbac.authorization.k8s.io/v1"
 
 CLUSTER_ROLE = Resource("ClusterRole", _RBAC, "clusterroles", namespaced=False)
@@ -34,6 +35,7 @@ CLUSTER_ROLE_BINDING = Resource("ClusterRoleBinding", _RBAC, "clusterrolebinding
 CONFIG_MAP = Resource("ConfigMap", "v1", "configmaps")
 CONTROLLER_REVISION = Resource("ControllerRevision", "apps/v1", "controllerrevisions")
 DEPLOYMENT = Resource("Deployment", "apps/v1", "deployments")
+DEVICE_CLASS = Resource("DeviceClass", _DEVICES, "deviceclasses", namespaced=False)
 EVENT = Resource("Event", "v1", "events")
 HORIZONTAL_POD_AUTOSCALER = Resource("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers")
 JOB = Resource("Job", "batch/v1", "jobs")
@@ -44,7 +46,10 @@ NODE = Resource("Node", "v1", "nodes", namespaced=False)
 PERSISTENT_VOLUME_CLAIM = Resource("PersistentVolumeClaim", "v1", "persistentvolumeclaims")
 POD = Resource("Pod", "v1", "pods")
 PRIORITY_CLASS = Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", namespaced=False)
+RESOURCE_CLAIM = Resource("ResourceClaim", _DEVICES, "resourceclaims")
+RESOURCE_CLAIM_TEMPLATE = Resource("ResourceClaimTemplate", _DEVICES, "resourceclaimtemplates")
 RESOURCE_QUOTA = Resource("ResourceQuota", "v1", "resourcequotas")
+RESOURCE_SLICE = Resource("ResourceSlice", _DEVICES, "resourceslices", namespaced=False)
 SECRET = Resource("Secret", "v1", "secrets")
 ROLE_BINDING = Resource("RoleBinding", _RBAC, "rolebindings")
 SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)

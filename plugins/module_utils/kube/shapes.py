@@ -215,11 +215,11 @@ _CONTAINER = _fields(
     env=_each(
         _fields({"name": _text}, value=_text, valueFrom=_fields(secretKeyRef=_REFERENCE, configMapKeyRef=_REFERENCE))
     ),
-    resources=_RESOURCES,
+    resources=_fields(requests=_QUANTITIES, limits=_QUANTITIES, claims=_each(_fields({"name": _text}))),
     restartPolicy=_text,
 )
 _CONTAINERS = _each(_CONTAINER, least=1)
-_NODE_TERM = _fields(matchExpressions=_each(_fields(key=_text, operator=_text)))
+_NODE_TERM = _fields(matchExpressions=_each(_fields(key=_text, operator=_text, values=_TEXTS)))
 _NODE_AFFINITY = _fields(requiredDuringSchedulingIgnoredDuringExecution=_fields(nodeSelectorTerms=_each(_NODE_TERM)))
 _POD_SPEC = _fields(
     {"containers": _CONTAINERS},
@@ -235,6 +235,7 @@ _POD_SPEC = _fields(
     subdomain=_text,
     overhead=_QUANTITIES,
     resources=_RESOURCES,
+    resourceClaims=_each(_fields({"name": _text}, resourceClaimName=_text, resourceClaimTemplateName=_text)),
 )
 _TEMPLATE = _fields({"spec": _POD_SPEC}, metadata=_fields(labels=_LABELS, annotations=_LABELS))
 _CONDITIONS = _each(
@@ -262,6 +263,33 @@ _CONTAINER_STATUSES = _each(
         allocatedResources=_QUANTITIES,
         resources=_RESOURCES,
     )
+)
+_SELECTORS = _each(_fields(cel=_fields(expression=_text)))
+_DEVICE_TOLERATIONS = _each(_fields(key=_text, operator=_text, value=_text, effect=_text))
+_DEVICES_WANTED = _fields(
+    {"deviceClassName": _text},
+    name=_text,
+    selectors=_SELECTORS,
+    allocationMode=_text,
+    count=_number,
+    adminAccess=_flag,
+    tolerations=_DEVICE_TOLERATIONS,
+)
+_DEVICE_REQUESTS = _each(_fields({"name": _text}, exactly=_DEVICES_WANTED, firstAvailable=_each(_DEVICES_WANTED)))
+_DEVICE_CONSTRAINTS = _each(_fields(requests=_TEXTS, matchAttribute=_text, distinctAttribute=_text))
+_CLAIM_SPEC = _fields(devices=_fields(requests=_DEVICE_REQUESTS, constraints=_DEVICE_CONSTRAINTS))
+_COUNTERS = _values(_fields({"value": _quantity}))
+_DEVICE_POOL = _fields({"name": _text, "generation": _number, "resourceSliceCount": _number})
+_DEVICE = _fields(
+    {"name": _text},
+    attributes=_values(_fields(string=_text, int=_number, bool=_flag, version=_text)),
+    capacity=_values(_fields({"value": _quantity})),
+    taints=_each(_fields({"key": _text, "effect": _text}, value=_text)),
+    consumesCounters=_each(_fields({"counterSet": _text}, counters=_COUNTERS)),
+    allowMultipleAllocations=_flag,
+    nodeName=_text,
+    nodeSelector=_fields(nodeSelectorTerms=_each(_NODE_TERM)),
+    allNodes=_flag,
 )
 _COUNTS = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), _number)
 _LONG_RUNNING = {"observedGeneration": _number, **_COUNTS, "conditions": _CONDITIONS}
@@ -349,8 +377,46 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
                 conditions=_CONDITIONS,
                 containerStatuses=_CONTAINER_STATUSES,
                 initContainerStatuses=_CONTAINER_STATUSES,
+                resourceClaimStatuses=_each(_fields({"name": _text}, resourceClaimName=_text)),
+                extendedResourceClaimStatus=_fields({"resourceClaimName": _text}),
             )
         },
+    ),
+    "DeviceClass": ({}, {"spec": _fields(selectors=_SELECTORS, extendedResourceName=_text)}),
+    "ResourceClaim": (
+        {"spec": _CLAIM_SPEC},
+        {
+            "status": _fields(
+                allocation=_fields(
+                    devices=_fields(
+                        results=_each(
+                            _fields(
+                                {"driver": _text, "pool": _text, "device": _text},
+                                request=_text,
+                                adminAccess=_flag,
+                                shareID=_text,
+                            )
+                        )
+                    )
+                ),
+                reservedFor=_each(_fields({"resource": _text, "name": _text, "uid": _text})),
+            )
+        },
+    ),
+    "ResourceClaimTemplate": ({"spec": _fields({"spec": _CLAIM_SPEC})}, {}),
+    "ResourceSlice": (
+        {
+            "spec": _fields(
+                {"driver": _text, "pool": _DEVICE_POOL},
+                nodeName=_text,
+                nodeSelector=_fields(nodeSelectorTerms=_each(_NODE_TERM)),
+                allNodes=_flag,
+                perDeviceNodeSelection=_flag,
+                devices=_each(_DEVICE),
+                sharedCounters=_each(_fields({"name": _text}, counters=_COUNTERS)),
+            )
+        },
+        {},
     ),
     "ResourceQuota": ({}, {"spec": _fields(hard=_QUANTITIES), "status": _fields(hard=_QUANTITIES, used=_QUANTITIES)}),
     "Secret": ({}, {"data": _LABELS}),

@@ -589,6 +589,12 @@ class Pool(VersionedManifest):
         "profile's first.",
         examples=["hami"],
     )
+    device_class: rules.DnsSubdomain | None = Field(
+        default=None,
+        description="DeviceClass whose devices jobs claim by Dynamic Resource Allocation, where a driver offers the "
+        "accelerators and no device plugin does.",
+        examples=["gpu.nvidia.com"],
+    )
     type_aliases: dict[rules.LabelValue, rules.LabelValue] = Field(
         default_factory=dict,
         description="Other names of GPU types: a type of the pool's nodes, or what the vendor's label says.",
@@ -642,6 +648,11 @@ class Limits(Block):
         description="Numbers of other accelerators, of their partitions (name/partition), and memory of shared ones "
         "(name/share).",
         examples=[{"ascend": 16, "nvidia/1g.10gb": 7, "ascend/share": "64Gi"}],
+    )
+    device_classes: dict[rules.DnsSubdomain, rules.Count] = Field(
+        default_factory=dict,
+        description="Numbers of devices that are claimed, by DeviceClass.",
+        examples=[{"gpu.nvidia.com": 8}],
     )
     pods: rules.Count | None = Field(default=None, description="Number of pods.", examples=[20])
 
@@ -868,6 +879,38 @@ class ImageMarks(Block):
     )
 
 
+class ClaimedPartitions(Block):
+    """The partitions of a device, as a driver of Dynamic Resource Allocation offers them."""
+
+    device_class: rules.DnsSubdomain | None = Field(
+        default=None,
+        description="DeviceClass of partitions. By default, that of the pool.",
+        examples=["mig.nvidia.com"],
+    )
+    values: dict[rules.DeviceAttribute, str | int | bool] = Field(
+        default_factory=dict, description="Attributes of all partitions.", examples=[{"type": "mig"}]
+    )
+    attribute: rules.DeviceAttribute = Field(
+        description="Attribute with the name of the partition.", examples=["profile"]
+    )
+
+
+class ClaimedDevices(Block):
+    """The devices, as a driver of Dynamic Resource Allocation offers them."""
+
+    driver: rules.DnsSubdomain = Field(description="Name of the driver.", examples=["gpu.nvidia.com"])
+    values: dict[rules.DeviceAttribute, str | int | bool] = Field(
+        default_factory=dict, description="Attributes of all whole devices.", examples=[{"type": "gpu"}]
+    )
+    product: rules.DeviceAttribute | None = Field(
+        default=None, description="Attribute with the type.", examples=["productName"]
+    )
+    memory: rules.DeviceAttribute | None = Field(
+        default=None, description="Capacity that is the memory.", examples=["memory"]
+    )
+    partitions: ClaimedPartitions | None = Field(default=None, description="Their partitions.")
+
+
 class AcceleratorManifest(VersionedManifest):
     """An accelerator: what Kubernetes calls its devices, and what jobs with them need. For administrators."""
 
@@ -894,6 +937,9 @@ class AcceleratorManifest(VersionedManifest):
     partitions: Partitions | None = Field(default=None, description="Partitions of a device.")
     shares: dict[rules.DnsLabel, ShareMeans] = Field(
         default_factory=dict, description="Ways to share a device, by name. Pools that name none use the first."
+    )
+    dra: ClaimedDevices | None = Field(
+        default=None, description="The devices in pools with a device_class (Dynamic Resource Allocation)."
     )
     slices: rules.ExtendedResource | None = Field(
         default=None, description="Resource of time-sliced devices.", examples=["nvidia.com/gpu.shared"]

@@ -386,6 +386,10 @@ PartitionResource = Annotated[
         _PARTITION_RESOURCE, 253, "name of a resource", "'domain/name' with '{partition}'", "nvidia.com/mig-{partition}"
     ),
 ]
+# Of attributes and capacity of devices, without a domain (pkg/apis/resource/validation, validateCIdentifier).
+DeviceAttribute = Annotated[
+    str, text_rule(r"[A-Za-z_][A-Za-z0-9_]*", 32, "name of an attribute", "letters, digits and '_'", "productName")
+]
 _LABEL_KEY_WORDS = "'name' or 'domain/name'"
 LabelKey = Annotated[
     str,

@@ -69,8 +69,8 @@ def _odd_row(odd: OddObject) -> dict[str, Any]:
 def select_nodes(task: Task[NodeInfoOptions], slim: Callable[[dict[str, Any]], Node]) -> list[Node]:
     """The nodes that the options select, by name. Warns of what they name and the cluster does not have."""
     client = task.client()
-    read_declared(client, task.warn, again=True)
-    nodes = read_nodes_with_usage(client, slim)[0]
+    declared = read_declared(client, task.warn, again=True)
+    nodes = read_nodes_with_usage(client, slim, declared=declared)[0]
     for problem in _names_not_found(task, nodes):
         task.warn(problem)
     return sorted(filter(task.options.selects, nodes), key=lambda node: node.name)

@@ -28,7 +28,7 @@ def run(task: Task[PoolInfoOptions]) -> dict[str, Any]:
     name = task.options.name
     client = task.client()
     declared = read_declared(client, task.warn, again=True)
-    rows = read_pool_rows(task, declared, *read_nodes_with_usage(client))
+    rows = read_pool_rows(task, declared, *read_nodes_with_usage(client, declared=declared))
     found = [row for row in rows if not name or row["name"] == name]
     if name and not found:
         task.warn(not_found("pool", name, [row["name"] for row in rows]))

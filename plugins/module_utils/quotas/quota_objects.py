@@ -10,7 +10,7 @@ from .. import labels
 from ..accelerators import MEMORY, DeviceResource, catalog
 from ..jobs.objects.job_objects import Object, sparse
 from ..quantity import GIB, canonical, parse
-from .usage import quota_keys
+from .usage import device_class_key, quota_keys
 
 if TYPE_CHECKING:
     from ..manifest.models import Limits, Quota
@@ -75,7 +75,7 @@ def _hard(limits: Limits) -> dict[str, str]:
     for name, amount in limits.accelerators.items():
         row = known.limited(name)
         hard[row.quota_key] = _amount(row, amount)
-    return hard
+    return hard | {device_class_key(name): str(number) for name, number in limits.device_classes.items()}
 
 
 def _amount(row: DeviceResource | None, value: str) -> str:

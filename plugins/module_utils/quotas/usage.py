@@ -12,6 +12,7 @@ from ..quantity import parse
 
 Object = Mapping[str, Any]
 _REQUESTS = "requests."
+_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 
 
 def quota_keys() -> dict[str, tuple[str, ...]]:
@@ -30,7 +31,12 @@ def quota_keys() -> dict[str, tuple[str, ...]]:
 
 def no_usage() -> dict[str, None]:
     """``usage`` where there is no ResourceQuota that can be read."""
-    return dict.fromkeys((*quota_keys(), "accelerators"))
+    return dict.fromkeys((*quota_keys(), "accelerators", "device_classes"))
+
+
+def device_class_key(name: str) -> str:
+    """The key of a ResourceQuota that limits the devices claimed of a DeviceClass."""
+    return f"{name}{_OF_CLASS}"
 
 
 def quota_name_of(obj: Object) -> str | None:
@@ -50,17 +56,18 @@ def usage(resource_quota: Object) -> dict[str, dict[str, Any] | None]:
 
     CPU and memory have two limits, for requests and for limits; the one with the higher percentage is returned.
     ``used`` and ``percent`` are None until Kubernetes has counted. A limit of 0 is always 100 percent used.
-    ``accelerators`` has the same of each other accelerator that is limited, by its name.
+    ``accelerators`` and ``device_classes`` have the same of each of those that is limited, by its name.
     """
     fixed = {resource: _use(keys, resource_quota) for resource, keys in quota_keys().items()}
-    return {**fixed, "accelerators": _accelerators(resource_quota) or None}
+    others = {"accelerators": _accelerators(resource_quota), "device_classes": _device_classes(resource_quota)}
+    return {**fixed, **{name: found or None for name, found in others.items()}}
 
 
 def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
     """The ``resource``, ``used`` and ``hard`` of exceeded limits: a limit can be lowered below the usage."""
     uses = usage(resource_quota)
-    accelerators = uses.pop("accelerators") or {}
-    uses |= {f"accelerators.{name}": use for name, use in accelerators.items()}
+    for group in ("accelerators", "device_classes"):
+        uses |= {f"{group}.{name}": use for name, use in (uses.pop(group) or {}).items()}
     return [
         {"resource": resource, "used": use["used"], "hard": use["hard"]}
         for resource, use in uses.items()
@@ -71,7 +78,7 @@ def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
 def unknown_extended_keys(resource_quota: Object) -> list[str]:
     """The keys of extended resources that are of no accelerator that the task knows."""
     hard = (resource_quota.get("spec") or {}).get("hard") or {}
-    return [key for key in hard if "/" in key and _row_of(key) is None]
+    return [key for key in hard if "/" in key and not key.endswith(_OF_CLASS) and _row_of(key) is None]
 
 
 def _row_of(key: str) -> DeviceResource | None:
@@ -84,6 +91,11 @@ def _accelerators(resource_quota: Object) -> dict[str, Any]:
     hard = (resource_quota.get("spec") or {}).get("hard") or {}
     rows = {key: row for key in hard if key not in known and (row := _row_of(key))}
     return {row.limit_name: _use((key,), resource_quota) for key, row in sorted(rows.items())}
+
+
+def _device_classes(resource_quota: Object) -> dict[str, Any]:
+    keys = [key for key in (resource_quota.get("spec") or {}).get("hard") or {} if key.endswith(_OF_CLASS)]
+    return {key.removesuffix(_OF_CLASS): _use((key,), resource_quota) for key in sorted(keys)}
 
 
 def is_counted(resource_quota: Object) -> bool:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from ..cluster.device_shortage import claims_devices
+from ..cluster.devices import Inventory
 from ..cluster.node_loss import seems_lost
 from ..cluster.nodes import Node, slim_node
-from ..cluster.read import read_node
+from ..cluster.read import read_devices, read_node
 from ..cluster.reason import PendingReason, Surroundings, pending_reasons, quota_refusal, refused_condition
 from ..cluster.related import is_pod_ready, own_pods, pods_of_template
 from ..cluster.status import is_held, is_terminating
@@ -80,7 +82,8 @@ class Feasibility:
         current = own_pods(workload, pods) if fresh else pods_of_template(workload, pods)
         namespace = workload["metadata"]["namespace"]
         try:
-            around = Surroundings(self._nodes_for(current), self._lost_nodes(current))
+            nodes = self._nodes_for(current)
+            around = Surroundings(nodes, self._lost_nodes(current), devices=self._devices_for(current))
             found = list(pending_reasons(workload, current, events, around))
             holds = partial(self._holds, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)
@@ -135,6 +138,12 @@ class Feasibility:
             self._nodes_read_at = now
             self._checked |= waiting
         return self._nodes if waiting else None
+
+    def _devices_for(self, pods: Sequence[Object]) -> Inventory | None:
+        """All devices and claims, if the scheduler has found none for a pod."""
+        places = {pod["metadata"]["namespace"] for pod in pods if refused_condition(pod) and claims_devices(pod)}
+        read = partial(read_devices, self._client, places)
+        return self._cached(("devices", *places), read) if places else None
 
     def _lost_nodes(self, pods: Sequence[Object]) -> list[Node]:
         """The nodes that pods seem to have been lost with."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from kubesim import escalation
 from kubesim.admission import (
     default_toleration_seconds,
+    device_admin_access,
     limit_ranger,
     namespace_lifecycle,
     pod_security,
@@ -32,8 +33,9 @@ MUTATING: list[Plugin] = [
     service_account.admit,
     priority.admit,
     default_toleration_seconds.admit,
-    # No plugin in Kubernetes: the storage of roles and bindings asks it, between this admission and validation.
+    # No plugins in Kubernetes: the storage of roles and bindings asks one, that of claims the other, before validation.
     escalation.check,
+    device_admin_access.check,
 ]
 VALIDATING: list[Plugin] = [
     limit_ranger.validate,

@@ -13,10 +13,11 @@ from typing import Any
 
 from kubesim import resources
 from kubesim.clock import parse_time
+from kubesim.device_classes import EXTENDED_CLAIM, IMPLICIT, ExtendedResources, may_be_devices
 from kubesim.kinds.pod import qos_class
 from kubesim.kinds.pod_resources import Amounts, pod_limits, pod_requests
-from kubesim.kinds.resources import HUGE_PAGES, REQUESTS, is_extended, is_native
-from kubesim.quantity import Quantity
+from kubesim.kinds.resources import HUGE_PAGES, REQUESTS, is_native
+from kubesim.quantity import ZERO, Quantity
 
 Object = dict[str, Any]
 
@@ -36,12 +37,16 @@ _POD_NAMES = {"count/pods", "pods", *_COMPUTE, *(f"{p}.{name}" for p in ("reques
 _SERVICE_NAMES = {"count/services", "services", "services.nodeports", "services.loadbalancers"}
 _CLAIM_NAMES = {"count/persistentvolumeclaims", "persistentvolumeclaims", "requests.storage"}
 _CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
+_DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
+#: What a claim of all devices counts as: the most that a claim may have.
+_ALL_DEVICES = 32
 #: Resources a pod has to name once a quota is about them; "it was a mistake", says the source, and stays.
 _MUST_NAME = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 
 
-def usage(kind: str, obj: Object, now: datetime | None = None) -> Amounts:
-    """What `obj` uses, by quota resource. `now` tells whether the grace of a pod being deleted is over."""
+def usage(kind: str, obj: Object, now: datetime | None = None, registry: Any = None) -> Amounts:
+    """What `obj` uses, by quota resource. `now` tells whether the grace of a pod being deleted is over; what devices
+    count as is known to the registry."""
     used = {_count_name(kind): ONE}
     if alias := _ALIASES.get(kind):
         used[alias] = ONE
@@ -51,11 +56,15 @@ def usage(kind: str, obj: Object, now: datetime | None = None) -> Amounts:
         used |= _service_usage(obj["spec"])
     elif kind == "PersistentVolumeClaim":
         used |= _claim_usage(obj["spec"])
+    elif kind == "ResourceClaim":
+        used |= _device_usage(obj, registry)
     return used
 
 
-def matching_resources(kind: str, names: Iterable[str]) -> set[str]:
+def matching_resources(kind: str, names: Iterable[str], registry: Any = None) -> set[str]:
     """Those of a quota's resources that objects of this kind count for."""
+    if kind == "ResourceClaim":
+        return _device_names(names, registry)
     if kind == "Pod":
         return {name for name in names if name in _POD_NAMES or _is_pod_resource(name)}
     if kind == "Service":
@@ -65,10 +74,10 @@ def matching_resources(kind: str, names: Iterable[str]) -> set[str]:
     return {name for name in names if name in (_count_name(kind), _ALIASES.get(kind))}
 
 
-def matches(quota: Object, kind: str, obj: Object) -> bool:
+def matches(quota: Object, kind: str, obj: Object, registry: Any = None) -> bool:
     """Whether the object counts for the quota: one of its resources, and all of its scopes."""
     hard = (quota.get("status") or {}).get("hard") or quota["spec"].get("hard") or {}
-    if not matching_resources(kind, hard):
+    if not matching_resources(kind, hard, registry):
         return False
     return all(_matches_scope(requirement, kind, obj) for requirement in _scopes(quota["spec"]))
 
@@ -96,7 +105,7 @@ def _count_name(kind: str) -> str:
 def _is_pod_resource(name: str) -> bool:
     if name.removeprefix(REQUESTS).startswith(HUGE_PAGES):
         return True
-    return name.startswith(REQUESTS) and not is_native(name)
+    return name.startswith(REQUESTS) and (not is_native(name) or name.startswith(REQUESTS + IMPLICIT))
 
 
 def _pod_usage(pod: Object, now: datetime | None) -> Amounts:
@@ -112,7 +121,7 @@ def _pod_usage(pod: Object, now: datetime | None) -> Amounts:
     for name, amount in requests.items():
         if name.startswith(HUGE_PAGES):
             used[name] = used[REQUESTS + name] = amount
-        elif is_extended(name):
+        elif may_be_devices(name):
             used[REQUESTS + name] = amount
     return used
 
@@ -150,6 +159,53 @@ def _claim_usage(spec: Object) -> Amounts:
         if name:
             used[f"{name}{_CLASS_SUFFIX}requests.storage"] = used["requests.storage"]
     return used
+
+
+def _device_names(names: Iterable[str], registry: Any) -> set[str]:
+    extended = ExtendedResources.of(registry)
+    found = set()
+    for name in names:
+        resource = name.removeprefix(REQUESTS)
+        by_class = resource.startswith(IMPLICIT) and resource.removeprefix(IMPLICIT) in extended.names
+        own = not resource.startswith(IMPLICIT) and name.startswith(REQUESTS) and resource in extended.classes
+        if name == _count_name("ResourceClaim") or name.endswith(_DEVICES_SUFFIX) or by_class or own:
+            found.add(name)
+    return found
+
+
+def _device_usage(claim: Object, registry: Any) -> Amounts:
+    """The devices of a claim by class, and under the names of extended resources what its pod does not count itself."""
+    by_class: dict[str, int] = {}
+    for request in claim["spec"]["devices"].get("requests") or ():
+        exactly = request.get("exactly")
+        most: dict[str, int] = {}
+        for wanted in [exactly] if exactly else request.get("firstAvailable") or ():
+            name, count = wanted["deviceClassName"], wanted.get("count", 0)
+            most[name] = max(most.get(name, 0), _ALL_DEVICES if wanted["allocationMode"] == "All" else count)
+        for name, count in most.items():
+            by_class[name] = by_class.get(name, 0) + count
+    extended, of_pod = ExtendedResources.of(registry), _usage_of_pod(claim, registry)
+    used: Amounts = {}
+    for name, count in by_class.items():
+        used[name + _DEVICES_SUFFIX] = Quantity.of(count)
+        own = [extended.names[name]] if name in extended.names else []
+        for resource in (REQUESTS + IMPLICIT + name, *(REQUESTS + one for one in own)):
+            amount = Quantity.of(count) - of_pod.get(resource, ZERO)
+            if amount > ZERO:
+                used[resource] = amount
+    return used
+
+
+def _usage_of_pod(claim: Object, registry: Any) -> Amounts:
+    """What the pod counts that a claim for extended resources was made for (getVerifiedPodUsage)."""
+    meta = claim["metadata"]
+    if (meta.get("annotations") or {}).get(EXTENDED_CLAIM) != "true":
+        return {}
+    for owner in meta.get("ownerReferences") or ():
+        pod = registry.get("Pod", meta["namespace"], owner["name"]) if owner["kind"] == "Pod" else None
+        if pod is not None and owner.get("controller") and pod["metadata"]["uid"] == owner["uid"]:
+            return _pod_usage(pod, None)
+    return {}
 
 
 def _scopes(spec: Object) -> list[Object]:

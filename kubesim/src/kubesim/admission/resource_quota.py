@@ -16,14 +16,15 @@ from kubesim.quantity import ZERO, format_list, parse_list
 #: Never charged: pkg/quota/v1/install (DefaultIgnoredResources), and what is not stored.
 _IGNORED = ("Event", "Binding", "LocalSubjectAccessReview")
 #: Kinds whose changes are charged too, not only their creation.
-_CHARGED_ON_UPDATE = ("Service", "PersistentVolumeClaim")
+_CHARGED_ON_UPDATE = ("Service", "PersistentVolumeClaim", "ResourceClaim")
 
 
 def validate(request: AdmissionRequest) -> None:
     if not _is_charged(request):
         return
     kind, obj = request.resource.kind, request.obj or {}
-    quotas = [quota for quota in request.registry.list("ResourceQuota", request.namespace) if matches(quota, kind, obj)]
+    registry = request.registry
+    quotas = [one for one in registry.list("ResourceQuota", request.namespace) if matches(one, kind, obj, registry)]
     charges: list[tuple[Object, Amounts]] = []
     for quota in quotas:
         _require_named_and_known(request, quota)
@@ -49,7 +50,7 @@ def _is_charged(request: AdmissionRequest) -> bool:
 
 def _require_named_and_known(request: AdmissionRequest, quota: Object) -> None:
     name, status = quota["metadata"]["name"], quota.get("status") or {}
-    about = matching_resources(request.resource.kind, status.get("hard") or {})
+    about = matching_resources(request.resource.kind, status.get("hard") or {}, request.registry)
     if why := missing(request.resource.kind, request.obj or {}, about):
         raise request.forbidden(f"failed quota: {name}: {why}")
     if not about <= set(status.get("used") or {}):
@@ -58,10 +59,11 @@ def _require_named_and_known(request: AdmissionRequest, quota: Object) -> None:
 
 def _charge(request: AdmissionRequest, quota: Object) -> Amounts:
     """What the request adds to what the quota counts; zeros left out."""
-    kind, now = request.resource.kind, request.registry.clock.now()
-    used = usage(kind, request.obj or {}, now)
-    if request.operation == "UPDATE" and request.old is not None and matches(quota, kind, request.old):
-        before = usage(kind, request.old, now)
+    kind, registry = request.resource.kind, request.registry
+    now = registry.clock.now()
+    used = usage(kind, request.obj or {}, now, registry)
+    if request.operation == "UPDATE" and request.old is not None and matches(quota, kind, request.old, registry):
+        before = usage(kind, request.old, now, registry)
         used = {name: max(amount - before.get(name, ZERO), ZERO) for name, amount in used.items()}
     hard = (quota.get("status") or {}).get("hard") or {}
     return {name: amount for name, amount in used.items() if amount and name in hard}

@@ -15,6 +15,7 @@ from .kueue import KueueController
 from .namespace import NamespaceController
 from .node_lifecycle import NodeLifecycleController
 from .replicaset import ReplicaSetController
+from .resource_claim import ResourceClaimController
 from .resource_quota import ResourceQuotaController
 from .scheduler import Scheduler
 from .serviceaccount import ServiceAccountController
@@ -37,6 +38,7 @@ ALL: list[type[Controller]] = [
     HorizontalPodAutoscalerController,
     ResourceQuotaController,
     ClaimController,
+    ResourceClaimController,
     NodeLifecycleController,
     TaintEvictionController,
     Scheduler,

@@ -14,6 +14,9 @@ from .base import Object, find_condition
 from .kubelet_behavior import Behavior
 from .kubelet_runs import PodRun, backoff, is_init, pod_text, succeeded
 
+#: What others write into the status of a pod.
+_KEPT = ("resourceClaimStatuses", "extendedResourceClaimStatus")
+
 
 def render(pod: Object, run: PodRun, behavior: Behavior, now: datetime, phase: str = "") -> Object:
     """The status of a pod: phase, conditions, addresses, containers."""
@@ -33,6 +36,7 @@ def render(pod: Object, run: PodRun, behavior: Behavior, now: datetime, phase: s
             why, detail = "PodCompleted", ""
     not_initialized = [c["name"] for c, one in inits if not succeeded(one)]
     init_detail = f"containers with incomplete status: [{' '.join(not_initialized)}]"
+    before = pod.get("status") or {}
     status: Object = {
         "phase": phase,
         "conditions": [
@@ -48,8 +52,9 @@ def render(pod: Object, run: PodRun, behavior: Behavior, now: datetime, phase: s
         "hostIPs": [{"ip": run.host_ip}],
         "startTime": rfc3339(run.start_time or now),
         "containerStatuses": main_statuses,
-        "qosClass": (pod.get("status") or {}).get("qosClass", "BestEffort"),
+        "qosClass": before.get("qosClass", "BestEffort"),
     }
+    status |= {key: before[key] for key in _KEPT if key in before}
     if any(one.started for one in mains) or any(one.started for _, one in inits):
         status |= {"podIP": run.ip, "podIPs": [{"ip": run.ip}]}
     if inits:

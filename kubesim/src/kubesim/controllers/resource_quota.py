@@ -27,7 +27,7 @@ class ResourceQuotaController(Controller):
         ended = kind == "Pod" and old is not None and is_terminal(obj) and not is_terminal(old)
         if event == "DELETED" or ended or kind in ("Service", "PersistentVolumeClaim"):
             for quota in self.registry.list("ResourceQuota", obj["metadata"]["namespace"]):
-                if matching_resources(kind, quota["spec"].get("hard") or {}):
+                if matching_resources(kind, quota["spec"].get("hard") or {}, self.registry):
                     self.enqueue(key_of(quota))
 
     def reconcile(self, key: Key) -> None:
@@ -39,12 +39,12 @@ class ResourceQuotaController(Controller):
         judged = {**quota, "status": {"hard": hard}}
         now = self.clock.now()
         for kind in KINDS:
-            counted_names = matching_resources(kind, hard)
+            counted_names = matching_resources(kind, hard, self.registry)
             if not counted_names:
                 continue
             for obj in self.registry.list(kind, key[0]):
-                if matches(judged, kind, obj):
-                    for name, amount in usage(kind, obj, now).items():
+                if matches(judged, kind, obj, self.registry):
+                    for name, amount in usage(kind, obj, now, self.registry).items():
                         if name in counted_names:
                             total[name] = total[name] + amount
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from itertools import count
 from typing import Any
 
@@ -16,10 +17,12 @@ from kubesim.clock import rfc3339
 from kubesim.errors import ApiError
 
 from .base import Controller, Key, Object, find_condition, key_of, set_condition
+from .device_allocator import SchedulerError
 from .events import SeriesRecorder
 from .pods import is_terminal
+from .scheduler_devices import DevicePlan, DeviceScheduling, Unschedulable
 from .scheduler_filters import PodRules, Refusal, pod_rules, preference, refuse_for_good, refuse_for_now
-from .scheduler_nodes import NodeInfo, Snapshot, host_ports, requests
+from .scheduler_nodes import Amounts, NodeInfo, Snapshot, host_ports, requests
 from .scheduler_preemption import NO_VICTIMS, NOT_HELPFUL, best_candidate, priority
 
 SCHEDULER = "default-scheduler"
@@ -31,12 +34,15 @@ COMPARED = 10
 
 class Scheduler(Controller):
     name = "kube-scheduler"
-    watches = ("Node", "Pod", "PersistentVolumeClaim")
+    watches = ("Node", "Pod", "PersistentVolumeClaim", "DeviceClass", "ResourceClaim", "ResourceSlice")
 
-    def __init__(self, registry: Any) -> None:
+    def __init__(self, registry: Any, ignored: Collection[str] = ()) -> None:
+        """`ignored`: resources that an extender counts itself ("ignoredByScheduler" of its managedResources)."""
         super().__init__(registry)
+        self.ignored = frozenset(ignored)
         self.snapshot = Snapshot()
         self.recorder = SeriesRecorder(registry, SCHEDULER, f"{SCHEDULER}-kubesim")
+        self.devices = DeviceScheduling(registry, self.name)
         self._queue: dict[Key, tuple[int, int]] = {}  # pods to place, with what orders them
         self._parked: dict[Key, None] = {}  # pods that fitted nowhere, until something changes
         self._arrivals = count()
@@ -44,12 +50,15 @@ class Scheduler(Controller):
         self._suitable: dict[str, list[NodeInfo]] = {}  # nodes by what is asked of a node; until nodes change
         self._full: dict[str, str] = {}  # what was said of pods like this one; until something is freed
 
+    def _requests(self, pod: Object) -> Amounts:
+        return {resource: amount for resource, amount in requests(pod).items() if resource not in self.ignored}
+
     # -- what changes ----------------------------------------------------------------------------------------------
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         if kind == "Node":
             self._node_changed(event, obj, old)
-        elif kind == "PersistentVolumeClaim":
+        elif kind != "Pod":
             self._try_again()
         elif event == "DELETED" or is_terminal(obj):
             self._forget(key_of(obj))
@@ -134,8 +143,11 @@ class Scheduler(Controller):
             self.enqueue("cycle")
 
     def _schedule(self, key: Key, pod: Object) -> None:
+        if not self.devices.is_ready(pod):
+            self._parked[key] = None
+            return
         social = PodRules(pod) if _is_plain(pod) and not self.snapshot.picky else pod_rules(pod, self.snapshot)
-        same = _likeness(pod) if social.empty else ""
+        same = _likeness(pod) if social.empty and not pod["spec"].get("resourceClaims") else ""
         known = self._full.get(same)
         if known is not None:
             self._park(key, pod, known)
@@ -144,26 +156,35 @@ class Scheduler(Controller):
         if problem:
             self._park(key, pod, f"0/{len(self.snapshot.nodes)} nodes are available: {problem}. not found")
             return
-        node = self._choose(pod, social)
-        if node is not None:
-            self._bind(key, pod, node)
+        try:
+            devices = self.devices.plan(pod)
+            node = self._choose(pod, social, devices)
+            if node is not None:
+                self._bind(key, pod, node, devices)
+                return
+            self._parked[key] = None  # before anything is written of it, which would bring it back
+            message, lasting = self._explain(key, pod, social, devices)
+        except Unschedulable as error:
+            self._park(key, pod, self._no_node(str(error)))
             return
-        self._parked[key] = None  # before anything is written of it, which would bring it back
-        message, lasting = self._explain(key, pod, social)
+        except SchedulerError as error:
+            self._park(key, pod, str(error), "SchedulerError")
+            return
         self._park(key, pod, message)
         if same and lasting:
             self._full[same] = message
 
-    def _choose(self, pod: Object, social: PodRules) -> NodeInfo | None:
+    def _choose(self, pod: Object, social: PodRules, devices: DevicePlan) -> NodeInfo | None:
         """The best of the first nodes that fit, going round the nodes from one pod to the next."""
-        wanted, ports = requests(pod), host_ports(pod)
+        wanted, ports = self._requests(pod), host_ports(pod)
         nodes = self._suitable_nodes(pod)
         nominated = (pod.get("status") or {}).get("nominatedNodeName")
         fitting: list[NodeInfo] = []
         for step in range(len(nodes)):
             node = nodes[(self._turn + step) % len(nodes)]
             reserved = self.snapshot.nominees(node.name, pod)
-            if refuse_for_now(wanted, ports, node, reserved=reserved) is None and social.refuse(node) is None:
+            refusal = refuse_for_now(wanted, ports, node, reserved=reserved, delegated=devices.delegated)
+            if (refusal or social.refuse(node) or devices.refuse(node)) is None:
                 fitting.append(node)
                 if len(fitting) >= COMPARED:
                     break
@@ -197,7 +218,7 @@ class Scheduler(Controller):
                 return "pod has unbound immediate PersistentVolumeClaims"
         return ""
 
-    def _bind(self, key: Key, pod: Object, node: NodeInfo) -> None:
+    def _bind(self, key: Key, pod: Object, node: NodeInfo, devices: DevicePlan) -> None:
         now = rfc3339(self.clock.now())
 
         def bind(copied: Object) -> None:
@@ -211,6 +232,7 @@ class Scheduler(Controller):
             set_condition(status.setdefault("conditions", []), scheduled)
 
         try:
+            self.devices.bind(devices, node.name)
             self.registry.modify("Pod", *key, bind, subresource="binding", manager=self.name)
         except ApiError as error:
             self._park(key, pod, error.message)
@@ -220,21 +242,30 @@ class Scheduler(Controller):
 
     # -- no node ---------------------------------------------------------------------------------------------------
 
-    def _explain(self, key: Key, pod: Object, social: PodRules) -> tuple[str, bool]:
+    def _no_node(self, problem: str) -> str:
+        """What is wrong with a pod before any node is looked at; preemption would not help."""
+        nodes = len(self.snapshot.nodes)
+        unhelpful = fit_error(nodes, [NOT_HELPFUL] * nodes)
+        return f"0/{nodes} nodes are available: {problem}. no new claims to deallocate, preemption: {unhelpful}"
+
+    def _explain(self, key: Key, pod: Object, social: PodRules, devices: DevicePlan) -> tuple[str, bool]:
         """Why no node takes the pod, after trying to make room; and whether that holds for pods like it, too."""
         if not self.snapshot.nodes:
             return "no nodes available to schedule pods", True
-        wanted, ports = requests(pod), host_ports(pod)
+        wanted, ports = self._requests(pod), host_ports(pod)
         refusals: dict[str, Refusal] = {}
         for name, node in self.snapshot.nodes.items():
             reserved = self.snapshot.nominees(name, pod)
-            refusal = refuse_for_good(pod, node) or refuse_for_now(wanted, ports, node, reserved=reserved)
-            refusals[name] = refusal or social.refuse(node) or Refusal((), final=False)
+            refusal = refuse_for_good(pod, node) or refuse_for_now(
+                wanted, ports, node, reserved=reserved, delegated=devices.delegated
+            )
+            refusals[name] = refusal or social.refuse(node) or devices.refuse(node) or Refusal((), final=False)
         reasons = [reason for refusal in refusals.values() for reason in refusal.reasons]
         message = fit_error(len(refusals), reasons)
         making_room, lasting = self._preempt(key, pod, refusals)
         if making_room:
-            message = f"{message} no new claims to deallocate, preemption: {making_room}"
+            claims = "no new claims to deallocate" if devices.empty else "still not schedulable"
+            message = f"{message} {claims}, preemption: {making_room}"
         return message, lasting
 
     def _preempt(self, key: Key, pod: Object, refusals: dict[str, Refusal]) -> tuple[str, bool]:
@@ -280,7 +311,7 @@ class Scheduler(Controller):
         text = f"Preempted by pod {pod['metadata']['uid']} on node {node_name}"
         self.recorder.event(victim, "Normal", "Preempted", "Preempting", text)
 
-    def _park(self, key: Key, pod: Object, message: str) -> None:
+    def _park(self, key: Key, pod: Object, message: str, reason: str = "Unschedulable") -> None:
         """Leave the pod until something changes; condition and event are written when there is something new to say."""
         self._parked[key] = None
         known = find_condition(pod, "PodScheduled")
@@ -291,7 +322,7 @@ class Scheduler(Controller):
             "status": "False",
             "lastProbeTime": None,
             "lastTransitionTime": rfc3339(self.clock.now()),
-            "reason": "Unschedulable",
+            "reason": reason,
             "message": message,
         }
         generation = pod["metadata"].get("generation")

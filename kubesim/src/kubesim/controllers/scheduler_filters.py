@@ -58,8 +58,11 @@ def refuse_for_now(
     node: NodeInfo,
     without: Iterable[Object] = (),
     reserved: Iterable[Object] = (),
+    delegated: frozenset[str] = frozenset(),
 ) -> Refusal | None:
-    """The plugins that look at what is left on the node, once the pods `without` are gone and those `reserved` came."""
+    """The plugins that look at what is left on the node, once the pods `without` are gone and those `reserved` came.
+
+    `delegated` resources that the node has none of are devices, which are judged elsewhere."""
     freed: Amounts = {}
     gone, freed_ports = 0, set()
     for other, sign in (*((pod, 1) for pod in without), *((pod, -1) for pod in reserved)):
@@ -76,6 +79,8 @@ def refuse_for_now(
         reasons.append("Too many pods")
     for resource, amount in wanted.items():
         capacity = node.allocatable.get(resource, 0)
+        if not capacity and resource in delegated:
+            continue
         if amount and amount > capacity - node.requested.get(resource, 0) + freed.get(resource, 0):
             reasons.append(f"Insufficient {resource}")
             final = final or amount > capacity

@@ -105,6 +105,14 @@ def config_key(value: str) -> list[str]:
     return complaints
 
 
+def c_identifier(value: str) -> list[str]:
+    text = (
+        "a valid C identifier must start with alphabetic character or '_', "
+        "followed by a string of alphanumeric characters or '_'"
+    )
+    return _mismatch(value, "[A-Za-z_][A-Za-z0-9_]*", text, "my_name", "MY_NAME", "MyName")
+
+
 def port_name(value: str) -> list[str]:
     """IANA service names."""
     complaints = _too_long(value, 15)

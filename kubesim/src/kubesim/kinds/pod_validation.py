@@ -66,6 +66,7 @@ def validate_pod_spec(spec: Object, path: str, *, is_pod: bool) -> Iterator[Fiel
         is_pod=is_pod,
     )
     yield from validate_volumes(volumes, f"{path}.volumes")
+    yield from _resource_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
     yield from validate_containers(regular, f"{path}.containers", pod)
     yield from validate_init_containers(init, regular, f"{path}.initContainers", pod)
     if "resources" in spec:
@@ -107,6 +108,36 @@ def validate_pod_spec(spec: Object, path: str, *, is_pod: bool) -> Iterator[Fiel
     if is_pod:
         yield from validate_image_whitespace(regular, f"{path}.containers")
         yield from validate_image_whitespace(init, f"{path}.initContainers")
+
+
+def _resource_claims(claims: list[Object], path: str) -> Iterator[FieldError]:
+    """validatePodResourceClaims."""
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        here, name = f"{path}[{index}]", claim.get("name", "")
+        if not name:
+            yield field.required(f"{here}.name")
+        elif name in seen:
+            yield field.duplicate(f"{here}.name", name)
+        else:
+            for text in names.dns_label(name):
+                yield field.invalid(f"{here}.name", name, text)
+            seen.add(name)
+        yield from _claim_source(claim, here)
+
+
+def _claim_source(claim: Object, path: str) -> Iterator[FieldError]:
+    sources = ("resourceClaimName", "resourceClaimTemplateName")
+    given = [source for source in sources if source in claim]
+    shown = field.Struct({key[0].upper() + key[1:]: claim.get(key) for key in ("name", *sources)})
+    if len(given) > 1:
+        text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        yield field.invalid(path, shown, text)
+    elif not given:
+        yield field.invalid(path, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+    for source in given:
+        for text in names.dns_subdomain(claim[source]):
+            yield field.invalid(f"{path}.{source}", claim[source], text)
 
 
 def _host_network_ports(spec: Object, path: str, is_pod: bool) -> Iterator[FieldError]:

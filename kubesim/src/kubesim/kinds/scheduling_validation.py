@@ -102,14 +102,18 @@ def validate_topology_spread(constraints: list[Object], path: str) -> Iterator[F
             yield from label_selector(selector, f"{here}.labelSelector")
 
 
+def validate_node_selector(terms: list[Object], path: str) -> Iterator[FieldError]:
+    if not terms:
+        yield field.required(path, "must have at least one node selector term")
+    for index, term in enumerate(terms):
+        yield from _node_term(term, f"{path}[{index}]", check_values=True)
+
+
 def _node_affinity(affinity: Object, path: str) -> Iterator[FieldError]:
     if (required := affinity.get(_REQUIRED)) is not None:
-        terms = required.get("nodeSelectorTerms") or []
-        here = f"{path}.{_REQUIRED}.nodeSelectorTerms"
-        if not terms:
-            yield field.required(here, "must have at least one node selector term")
-        for index, term in enumerate(terms):
-            yield from _node_term(term, f"{here}[{index}]", check_values=True)
+        yield from validate_node_selector(
+            required.get("nodeSelectorTerms") or [], f"{path}.{_REQUIRED}.nodeSelectorTerms"
+        )
     for index, preferred in enumerate(affinity.get(_PREFERRED) or ()):
         here = f"{path}.{_PREFERRED}[{index}]"
         yield from _weight(preferred, here)

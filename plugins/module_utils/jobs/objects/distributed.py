@@ -36,22 +36,18 @@ def rendezvous(manifest: Training, equipment: Equipment) -> Provided:
     return {
         **block,
         **{f"PET_{name}": value for name, value in block.items()},
-        _socket_variable(equipment): manifest.distributed.socket_ifname,
+        **_interface(manifest, equipment),
     }
 
 
-def rdma(manifest: Training, equipment: Equipment) -> Provided:
-    """What the pool says of its RDMA devices; an interface that the manifest names wins."""
-    if manifest.resources.interconnect != "rdma":
-        return {}
-    own = {_socket_variable(equipment)} if "socket_ifname" in manifest.distributed.model_fields_set else set()
-    return {name: value for name, value in equipment.pool.rdma_env.items() if name not in own}
-
-
-def _socket_variable(equipment: Equipment) -> str:
-    """What the communication library reads the network interface from."""
+def _interface(manifest: Training, equipment: Equipment) -> Provided:
+    """The network interface of the communication library: the manifest's, or the one of the pool's RDMA devices."""
     library = equipment.profile.part("library") if equipment.requests else {}
-    return library.get("socket_variable") or "NCCL_SOCKET_IFNAME"
+    variable = library.get("socket_variable") or "NCCL_SOCKET_IFNAME"
+    default = manifest.distributed.socket_ifname
+    if manifest.resources.interconnect != "rdma" or "socket_ifname" in manifest.distributed.model_fields_set:
+        return {variable: default}
+    return {variable: equipment.pool.rdma_env.get(variable, default)}
 
 
 def hostfile(manifest: Training, namespace: str, equipment: Equipment) -> Object:

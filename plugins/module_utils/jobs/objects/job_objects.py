@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...accelerators import PoolHardware, equipment
+from ...accelerators import Equipment, PoolHardware, equipment, software_warnings
 
 if TYPE_CHECKING:
     from ...manifest.models import Compute, Inference, Notebook, Training
@@ -41,6 +41,17 @@ def build(
     """
     namespace = manifest.job.namespace or namespace
     gets = equipment(manifest.resources, pool)
+    unknown = list(software_warnings(manifest.environment, gets))
+    built = _build(manifest, namespace, gets)
+    built = built._replace(warnings=[*unknown, *built.warnings])
+    if gets.devices is None:
+        return built
+    from .claims import claim_template
+
+    return built._replace(dependents=[claim_template(manifest, namespace, gets.devices), *built.dependents])
+
+
+def _build(manifest: Training | Inference | Notebook | Compute, namespace: str, gets: Equipment) -> Built:
     # Only the module of the kind is imported: a module process compiles what it imports, and mostly for one job.
     if manifest.kind == "training":
         from .training import build_training

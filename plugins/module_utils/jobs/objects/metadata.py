@@ -53,9 +53,17 @@ def template_metadata(manifest: JobManifest, namespace: str, equipment: Equipmen
     return sparse(
         {
             "labels": {**needed, **object_labels(manifest, namespace), **queued.labels},
-            "annotations": {**(equipment.needs("annotations") or {}), **queued.annotations},
+            "annotations": {**(equipment.needs("annotations") or {}), **queued.annotations, **_claimed(equipment)},
         }
     )
+
+
+def _claimed(equipment: Equipment) -> dict[str, str]:
+    """What the pod claims, for those who count: its claim is another object."""
+    if equipment.devices is None:
+        return {}
+    amounts = sorted(equipment.accelerators.items())
+    return {labels.CLAIMED_DEVICES: ",".join(f"{resource}={amount}" for resource, amount in amounts)}
 
 
 def dependent_metadata(manifest: JobManifest, namespace: str, name: str) -> Object:

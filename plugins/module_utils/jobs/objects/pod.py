@@ -46,7 +46,8 @@ def pod_template(
     """The pod template of a job, and warnings about what the user overrides."""
     shm = [volumes.shared_memory(manifest.storage.shm)] if manifest.storage.shm else []
     mounted, mount_warnings = volumes.without_collisions([*shm, *additions.volumes], volumes.workdirs(manifest.storage))
-    provided = {**(equipment.needs("env") or {}), **additions.env}
+    rdma = equipment.pool.rdma_env if manifest.resources.interconnect == "rdma" else {}
+    provided = {**(equipment.needs("env") or {}), **rdma, **additions.env}
     env, env_warnings = _environment(provided, manifest.environment.env)
     container = _container(manifest, equipment, additions, env, mounted)
     spec = {
@@ -55,6 +56,7 @@ def pod_template(
         "imagePullSecrets": [{"name": name} for name in manifest.environment.image_pull_secrets],
         **scheduling.placement(manifest, equipment),
         "runtimeClassName": equipment.needs("runtime_class"),
+        "resourceClaims": _claims(manifest, equipment),
         **additions.pod,
     }
     template = {
@@ -110,7 +112,7 @@ def _container(
             "args": environment.args if additions.args is None else additions.args,
             "workingDir": environment.workdir,
             "env": env,
-            "resources": _container_resources(manifest.resources, equipment),
+            "resources": _container_resources(manifest.resources, equipment, _claims(manifest, equipment)),
             "volumeMounts": [volume.as_mount for volume in mounted],
             **security.container_fields(environment, manifest.resources),
             **additions.container,
@@ -148,8 +150,17 @@ def _given_variable(variable: EnvVar) -> Object:
     return sparse({"name": variable.name, "value": variable.value, "valueFrom": variable.value_from})
 
 
-def _container_resources(resources: Resources, equipment: Equipment) -> Object:
+def _claims(manifest: JobManifest, equipment: Equipment) -> list[Object]:
+    if equipment.devices is None:
+        return []
+    from .claims import pod_claims  # imported for the few jobs that have some
+
+    return pod_claims(manifest, equipment.devices)
+
+
+def _container_resources(resources: Resources, equipment: Equipment, claimed: list[Object]) -> Object:
     """Requests and limits are the same, so that no node is overcommitted."""
     gpus = {resource: str(amount) for resource, amount in equipment.amounts.items()}
     amounts = {"cpu": resources.cpu, "memory": resources.memory, **gpus}
-    return {"requests": amounts, "limits": dict(amounts)}
+    claims = {"claims": [{"name": claim["name"]} for claim in claimed]} if claimed else {}
+    return {"requests": amounts, "limits": dict(amounts), **claims}

@@ -39,7 +39,6 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
             env={
                 **(distributed.rendezvous(manifest, equipment) if several else {}),
                 **started.env,
-                **distributed.rdma(manifest, equipment),
                 **_launcher_env(manifest, equipment),
                 **config.provided,
             },

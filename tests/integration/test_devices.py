@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Dynamic Resource Allocation: pools whose devices jobs claim, and what is said of claims that get none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from .accounts import account, make_priority_classes
+from .ansible import Ansible
+from .api import Api, eventually
+from .manifests import compute, inference, training
+from .pools import Field
+from .recorder import Recorder
+
+DRIVER = "gpu.nvidia.com"
+A100, L4 = "NVIDIA A100-SXM4-80GB", "NVIDIA L4"
+NEVER = 240
+
+
+@dataclass(frozen=True)
+class Devices:
+    """A pool of one node with four A100 and one with two L4, offered by a driver as devices of a class."""
+
+    api: Api
+    field: Field
+
+    @property
+    def device_class(self) -> str:
+        return f"{self.field.prefix}.gpu.example.com"
+
+    @property
+    def pool(self) -> str:
+        return self.field.pool("dra")
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return self.field.nodes[:2]
+
+    def publish(self) -> None:
+        condition = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'"
+        spec = {"selectors": [{"cel": {"expression": condition}}]}
+        self.api.create("deviceclass", _object("DeviceClass", self.device_class, spec))
+        for node, product, memory, number in zip(self.nodes, (A100, L4), ("80Gi", "24Gi"), (4, 2), strict=True):
+            spec = {
+                "driver": DRIVER,
+                "nodeName": node,
+                "pool": {"name": f"{self.field.prefix}-{node}", "generation": 1, "resourceSliceCount": 1},
+                "devices": [_gpu(index, product, memory) for index in range(number)],
+            }
+            self.api.create("resourceslice", _object("ResourceSlice", f"{self.field.prefix}-{node}", spec))
+
+    def withdraw(self) -> None:
+        self.api.delete("deviceclass", self.device_class)
+        for node in self.nodes:
+            self.api.delete("resourceslice", f"{self.field.prefix}-{node}")
+
+    def taken(self, namespace: str) -> list[str]:
+        """The devices that claims of the namespace have, as node/device."""
+        return sorted(
+            f"{result['pool'].removeprefix(self.field.prefix + '-')}/{result['device']}"
+            for claim in self.api.list("resourceclaim", namespace)
+            for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results") or ()
+        )
+
+
+def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _gpu(index: int, product: str, memory: str) -> dict[str, Any]:
+    attributes = {"type": {"string": "gpu"}, "productName": {"string": product}}
+    return {"name": f"gpu-{index}", "attributes": attributes, "capacity": {"memory": {"value": memory}}}
+
+
+@pytest.fixture
+def devices(api: Api, ansible: Ansible, field: Field) -> Iterator[Devices]:
+    found = Devices(api, field)
+    found.publish()
+    options = {"name": found.pool, "nodes": list(found.nodes), "device_class": found.device_class}
+    declared = ansible.module("gpuctl_pool", **options)
+    assert declared.changed, declared.message
+    assert not ansible.module("gpuctl_pool", **options).changed
+    yield found
+    found.withdraw()
+
+
+@pytest.fixture
+def submitting(api: Api, devices: Devices, recorder: Recorder, namespace: str) -> Iterator[Devices]:
+    """The same, for an account that may submit jobs to the test's namespace and nothing else."""
+    make_priority_classes(api)
+    administrator = recorder.identity
+    with account(api, "submit", [namespace]) as own:
+        recorder.identity = own
+        yield devices
+        recorder.identity = administrator
+
+
+def test_jobs_claim_devices_and_a_second_run_only_reads(
+    ansible: Ansible, api: Api, submitting: Devices, recorder: Recorder, namespace: str
+):
+    devices = submitting
+    jobs = [
+        training("big", resources={"pool": devices.pool, "gpu": 2, "gpu-memory": "40Gi"}),
+        inference(resources={"pool": devices.pool, "gpu": 1, "gpu-type": "nvidia-l4"}),
+    ]
+    options = {"definition": jobs, "namespace": namespace, "wait": True, "wait_timeout": 90}
+    first = ansible.job(**options)
+    assert first.changed, first.message
+    assert {(job["action"], job["status"]) for job in first.jobs.values()} == {("create", "Running")}, first.message
+    large, small = devices.nodes
+    assert devices.taken(namespace) == sorted([f"{large}/gpu-0", f"{large}/gpu-1", f"{small}/gpu-0"])
+
+    templates = api.list("resourceclaimtemplate", namespace)
+    owners = {obj["metadata"]["labels"]["app"]: obj["metadata"]["ownerReferences"][0]["kind"] for obj in templates}
+    assert owners == {"big": "Job", "serve": "Deployment"}
+
+    recorder.clear()
+    second = ansible.job(**{**options, "wait": False})
+    assert not second.changed, second.diff
+    assert [request.method for request in recorder.requests if request.method != "GET"] == []
+
+    gone = ansible.job(definition=jobs, namespace=namespace, state="absent")
+    assert gone.changed, gone.message
+    assert api.list("resourceclaimtemplate", namespace) == []
+    eventually(lambda: devices.taken(namespace) == [])
+
+
+def test_other_devices_are_another_template(ansible: Ansible, api: Api, submitting: Devices, namespace: str):
+    devices = submitting
+
+    def served(number: int) -> Any:
+        job = inference(resources={"pool": devices.pool, "gpu": number})
+        return ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90)
+
+    assert served(1).changed
+    (before,) = api.list("resourceclaimtemplate", namespace)
+    changed = served(3)
+    assert changed.jobs["serve"]["action"] == "update", changed.message
+    (after,) = api.list("resourceclaimtemplate", namespace)
+    assert after["metadata"]["name"] != before["metadata"]["name"]
+    eventually(lambda: len(devices.taken(namespace)) == 3)
+
+
+def test_a_restarted_training_claims_again(ansible: Ansible, api: Api, submitting: Devices, namespace: str):
+    job = training(resources={"pool": submitting.pool, "gpu": 4})
+    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
+    again = ansible.job(name="train", namespace=namespace, state="restarted", force=True, wait=True, wait_timeout=90)
+    assert again.jobs["train"]["status"] == "Running", again.message
+    assert len(eventually(lambda: api.list("resourceclaimtemplate", namespace))) == 1
+    assert len(submitting.taken(namespace)) == 4
+
+
+def test_a_paused_job_gives_its_devices_back(ansible: Ansible, submitting: Devices, namespace: str):
+    job = inference(resources={"pool": submitting.pool, "gpu": 2})
+    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
+    paused = ansible.job(name="serve", namespace=namespace, state="paused")
+    assert paused.jobs["serve"]["released_gpus"] == 2, paused.message
+    eventually(lambda: submitting.taken(namespace) == [])
+
+
+@pytest.mark.parametrize(
+    ("resources", "says"),
+    [
+        ({"gpu": 1, "gpu-type": "NVIDIA-H100"}, "none of the 6 devices of class {cls} in pool {pool} has productName"),
+        ({"gpu": 1, "gpu-memory": "100Gi"}, "none of the 6 devices of class {cls} in pool {pool} has at least 100Gi"),
+        ({"gpu": 5}, "it needs 5 devices of class {cls}, but the most that one node of pool {pool} has is 4"),
+    ],
+)
+def test_a_claim_that_no_node_can_meet(
+    ansible: Ansible, submitting: Devices, namespace: str, resources: dict[str, Any], says: str
+):
+    job = training(resources={"pool": submitting.pool, **resources})
+    result = ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=NEVER)
+    assert result.failed
+    assert says.format(cls=submitting.device_class, pool=submitting.pool) in result.message
+
+
+def test_who_has_the_devices_that_a_claim_waits_for(ansible: Ansible, devices: Devices, namespace: str):
+    first = training("first", resources={"pool": devices.pool, "gpu": 4})
+    assert ansible.job(definition=first, namespace=namespace, wait=True, wait_timeout=90).changed
+    second = training("second", resources={"pool": devices.pool, "gpu": 3})
+    assert ansible.job(definition=second, namespace=namespace).changed
+
+    def reason() -> str:
+        found = ansible.module("gpuctl_job_info", name="second", namespaces=[namespace])
+        return str(found.result["results"][0]["reason"])
+
+    text = eventually(lambda: "in use" in (said := reason()) and said)
+    assert f"it needs 3 devices of class {devices.device_class} on one node" in text
+    assert f"4 by job first in namespace {namespace}" in text
+
+
+def test_an_account_without_the_claims_of_others_is_told_that_they_are_taken(
+    ansible: Ansible, submitting: Devices, namespace: str
+):
+    jobs = [training(name, resources={"pool": submitting.pool, "gpu": 4}) for name in ("first", "second")]
+    assert ansible.job(definition=jobs[0], namespace=namespace, wait=True, wait_timeout=90).changed
+    result = ansible.job(definition=jobs[1], namespace=namespace, wait=True, wait_timeout=8)
+    assert result.failed
+    assert "but no node of pool" in result.message
+    assert "has enough of them free" in result.message
+
+
+def test_a_class_that_is_missing(ansible: Ansible, api: Api, submitting: Devices, namespace: str):
+    api.delete("deviceclass", submitting.device_class)
+    job = training(resources={"pool": submitting.pool, "gpu": 1})
+    result = ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=5)
+    assert result.failed
+    assert f"DeviceClass {submitting.device_class} not found" in result.message
+
+
+def test_a_quota_of_devices(ansible: Ansible, devices: Devices, namespace: str, field: Field):
+    name = field.prefix
+    quota = {
+        "kind": "quota",
+        "quota": {"name": name},
+        "users": {name: {"device_classes": {devices.device_class: 2}}},
+    }
+    given = ansible.module("gpuctl_quota", definition=quota)
+    assert given.changed, given.message
+    assert not ansible.module("gpuctl_quota", definition=quota).changed
+    try:
+        first = training("first", resources={"pool": devices.pool, "gpu": 2})
+        assert ansible.job(definition=first, namespace=name, wait=True, wait_timeout=90).changed
+        second = training("second", resources={"pool": devices.pool, "gpu": 1})
+        refused = ansible.job(definition=second, namespace=name, wait=True, wait_timeout=NEVER)
+        assert refused.failed
+        assert "of the namespace is exhausted" in refused.message
+        assert devices.device_class in refused.message
+        found = ansible.module("gpuctl_quota_info", namespaces=[name]).result["results"][0]
+        assert found["device_classes"][devices.device_class] == {"used": 2, "hard": 2, "percent": 100.0}
+    finally:
+        jobs = [training("first"), training("second")]
+        ansible.job(definition=jobs, namespace=name, state="absent", force=True)
+        removed = ansible.module("gpuctl_quota", name=name, state="absent", delete_namespaces=True, force=True)
+        assert not removed.failed, removed.message
+
+
+def test_devices_count_as_gpus_of_nodes_and_pools(ansible: Ansible, api: Api, devices: Devices, namespace: str):
+    large, _small = devices.nodes
+    by_plugin = sum(
+        int(api.get("node", node)["status"]["allocatable"].get("nvidia.com/gpu", 0)) for node in devices.nodes
+    )
+    job = training(resources={"pool": devices.pool, "gpu": 3})
+    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
+    (pool,) = ansible.module("gpuctl_pool_info", name=devices.pool).result["results"]
+    assert (pool["gpu_total"], pool["gpu_used"]) == (by_plugin + 6, 3)
+    assert [(one["name"], one["gpu"]) for one in pool["jobs"]] == [("train", 3)]
+    (node,) = ansible.module("gpuctl_node_info", nodes=[large]).result["results"]
+    assert node["gpu_used"] == 3
+    (job_row,) = ansible.module("gpuctl_job_info", name="train", namespaces=[namespace]).result["results"]
+    assert job_row["gpu"] == 3
+    status = ansible.module("gpuctl_status", namespaces=[namespace], pool=devices.pool).result
+    assert [(row["gpu_total"], row["gpu_used"]) for row in status["pools"]] == [(by_plugin + 6, 3)]
+
+
+def test_a_job_without_devices_runs_in_the_pool_as_well(
+    ansible: Ansible, api: Api, submitting: Devices, namespace: str
+):
+    job = compute(resources={"pool": submitting.pool, "gpu": 0})
+    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
+    assert api.list("resourceclaimtemplate", namespace) == []
