@@ -382,6 +382,7 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_node_info": {}},
         {"runwhere.gpuctl.gpuctl_pool_info": {}},
         {"runwhere.gpuctl.gpuctl_quota_info": {}},
+        {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
     ]
 
 
