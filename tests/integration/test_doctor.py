@@ -352,7 +352,7 @@ def test_a_clock_of_the_controller(cluster: Cluster, monkeypatch: pytest.MonkeyP
     assert "s behind that of the API server" in found[2]
 
 
-# -- through the front door ---------------------------------------------------------------------------------------------
+# -- through the front door --------------------------------------------------------------------------------------------
 
 
 def test_the_playbook(ansible: Ansible, api: Api, recorder: Recorder, tmp_path: Path) -> None:
@@ -366,7 +366,8 @@ def test_the_playbook(ansible: Ansible, api: Api, recorder: Recorder, tmp_path: 
     assert run.status == 2, run.output
     assert "no default StorageClass" in run.output or "no StorageClass" in run.output
     assert "metrics API (warning): cluster: no metrics API (metrics.k8s.io). Install metrics-server." in run.output
-    assert "not known" not in run.output
+    assert "0 unknown" not in run.output
+    assert "; 1 not known" not in run.output
     assert {request.method for request in recorder.requests} == {"GET"}
 
 

@@ -103,10 +103,14 @@ def test_a_playbook_uses_the_variables_that_are_described(name: str) -> None:
 
 CONFIG = yaml.safe_load((ROOT / "awx/config/job_templates.yml").read_text(encoding="utf-8"))
 TEMPLATES = [*CONFIG["gpuctl_awx_job_templates"], *CONFIG["gpuctl_awx_team_job_templates"]]
+SURVEYS = [(template, template.get("survey", ())) for template in TEMPLATES]
+SURVEYS += [
+    (template, [CONFIG["gpuctl_awx_namespace_question"]]) for template in CONFIG["gpuctl_awx_team_job_templates"]
+]
 ASKED = [
     (PLAYBOOKS[template["playbook"].removesuffix(".yml")], question)
-    for template in TEMPLATES
-    for question in (*template.get("survey", ()), CONFIG["gpuctl_awx_namespace_question"])
+    for template, questions in SURVEYS
+    for question in questions
 ]
 
 
