@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from ansible.parsing.dataloader import DataLoader
 
 FILTERS = ("pool", "gpu_type", "status")
-_CACHED = 2  # The first version cached addresses as the nodes reported them.
+_CACHED = 3  # The first version cached addresses as the nodes reported them, the second no accelerators.
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]  # ansible is not typed

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -81,19 +82,19 @@ class DeviceResource:
 
     def quantity(self, amount: int) -> str:
         """An amount of memory as manifests have it: 5 of Gi is 5Gi, 20 of 256Mi as well."""
-        return f"{amount}Gi" if self.unit == "Gi" else uniform(amount * self._bytes, of_bytes=True)
+        return f"{amount}Gi" if self.unit == "Gi" else uniform(self.bytes(amount), of_bytes=True)
 
     def ceil(self, quantity: str) -> int:
         """The amount that holds a quantity of memory."""
-        return math.ceil(parse(quantity).value / self._bytes)
+        return math.ceil(parse(quantity).value / bytes_in(self.unit))
 
     def floor(self, quantity: str) -> int:
         """The amount that a quantity of memory holds."""
-        return math.floor(parse(quantity).value / self._bytes)
+        return math.floor(parse(quantity).value / bytes_in(self.unit))
 
-    @property
-    def _bytes(self) -> int:
-        return bytes_in(self.unit)
+    def bytes(self, amount: int) -> int:
+        """The bytes of an amount of memory."""
+        return amount * bytes_in(self.unit)
 
 
 def bytes_in(unit: str) -> int:
@@ -170,6 +171,22 @@ class Profile:
         """A block of the profile; empty if it has none: labels, pod, library, metrics, images."""
         found: Mapping[str, Any] = self.data.get(name) or {}
         return found
+
+    def has_repository(self, image: str) -> bool:
+        """Whether an image is from a repository that only has images for this accelerator."""
+        host, slash, _path = image.partition("/")
+        # Without a registry, it is from Docker Hub (distribution/reference, splitDockerDomain).
+        has_registry = bool(slash) and ("." in host or ":" in host or host == "localhost")
+        name = (image if has_registry else f"docker.io/{image}").partition("@")[0]
+        path, colon, tag = name.rpartition(":")
+        name = path if colon and "/" not in tag else name
+        return any(fnmatchcase(name, pattern) for pattern in self.part("images").get("repositories", ()))
+
+    def device_memory(self, labels: Mapping[str, str]) -> int | None:
+        """The bytes of a device by the labels of its node; None if they do not say."""
+        block = self.part("labels").get("memory") or {}
+        value = labels.get(block.get("label", ""), "").removesuffix(block.get("suffix", ""))
+        return int(value) * bytes_in(block["unit"]) if value.isdecimal() and value.isascii() else None
 
     @cached_property
     def device(self) -> DeviceResource:
@@ -313,6 +330,11 @@ class Catalog:
         if row is None:
             raise UnfitHardware(f"accelerators.{name}", f"{profile.noun} have no such part: {part}", "Correct it")
         return row
+
+    @cached_property
+    def product_labels(self) -> frozenset[str]:
+        """The labels with the types of devices, of all profiles."""
+        return frozenset(label for profile in self.profiles.values() if (label := profile.product_label))
 
     def taints(self) -> frozenset[str]:
         """The keys of the taints of all profiles."""
@@ -647,6 +669,45 @@ def _memory_expression(least: str, profile: Profile) -> dict[str, Any]:
         problem = f"more memory than any {profile.singular} has: {least}"
         raise UnfitHardware("resources.gpu-memory", problem, f"Use at most {max(sizes)}{block['unit']}")
     return {"key": block["label"], "operator": "In", "values": enough}
+
+
+def software_warnings(environment: Any, gets: Equipment) -> Iterator[str]:
+    """What nothing tells of the image of a job with accelerators. Raises UnfitHardware for one of other accelerators.
+
+    A declared framework counts more than the name of the image.
+    """
+    profile = gets.profile
+    known = profile.data.get("frameworks") or ()
+    if not gets.requests or (environment.framework and not known):
+        return
+    if environment.framework:
+        if environment.framework not in known:
+            problem = f"{environment.framework} does not run on {profile.noun} ({profile.name})"
+            hint = f"There run {', '.join(known)}. Correct it, or set resources.pool to another pool"
+            raise UnfitHardware("environment.framework", problem, hint)
+        return
+    profiles = catalog().profiles.values()
+    by_repository = [each for each in profiles if each.has_repository(environment.image)]
+    found = by_repository or [
+        each for each in profiles if has_word(environment.image, each.part("images").get("words", ()))
+    ]
+    if not found and profile.name != DEFAULT_ACCELERATOR:
+        yield (
+            f"nothing tells whether the image is for {profile.noun}: {environment.image}. Set environment.framework to "
+            f"say what it is built for."
+        )
+    if not found or any(each.device == profile.device or each.name == profile.name for each in found):
+        return
+    problem = f"an image for {found[0].noun} ({found[0].name}) on {profile.noun} ({profile.name}): {environment.image}"
+    hint = "Use another image or pool, or set environment.framework if the image runs there"
+    if by_repository or profile.name != DEFAULT_ACCELERATOR:
+        raise UnfitHardware("environment.image", problem, hint)
+    yield f"{problem}. {hint}."
+
+
+def has_word(text: str, words: Iterable[str]) -> bool:
+    """Whether one of the words is in the text, not as a part of a longer one: cuda12 has cuda, barracuda has not."""
+    return any(re.search(rf"(?<![a-z]){re.escape(word)}(?![a-z])", text.lower()) for word in words)
 
 
 def _one_of(values: tuple[Any, ...]) -> str:

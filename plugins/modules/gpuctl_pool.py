@@ -73,6 +73,15 @@ options:
       - Requires O(name).
     type: str
     version_added: 1.1.0
+  device_class:
+    description:
+      - DeviceClass whose devices jobs of the pool claim (Dynamic Resource Allocation, Kubernetes 1.34 or later), such as
+        V(gpu.nvidia.com). For nodes where a driver offers the accelerators and no device plugin does.
+      - C(resources.gpu-type), C(resources.gpu-memory) and C(resources.partition) become conditions on the devices, by what
+        the profile of the accelerator says of its driver.
+      - Requires O(name).
+    type: str
+    version_added: 1.1.0
   type_aliases:
     description:
       - Other names of GPU types, for C(resources.gpu-type). The value is a type of the pool's nodes, or what the label of the
@@ -205,8 +214,8 @@ results:
       sample: {"gpu-node-1": "A100-100G", "gpu-node-2": "A100-100G"}
     hardware:
       description:
-        - What the pool declares of its hardware, by the options O(accelerator), O(share_backend), O(type_aliases),
-          O(rdma_resource) and O(topology). Empty if it declares nothing.
+        - What the pool declares of its hardware, by the options O(accelerator), O(share_backend), O(device_class),
+          O(type_aliases), O(rdma_resource) and O(topology). Empty if it declares nothing.
       type: dict
       sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
       version_added: 1.1.0

@@ -115,6 +115,11 @@ results:
       type: dict
       sample: {"ascend": {"used": 4, "hard": 16, "percent": 25.0}}
       version_added: 1.1.0
+    device_classes:
+      description: Usage and limit of claimed devices, by DeviceClass, as integers. V(none) if no class is limited.
+      type: dict
+      sample: {"gpu.nvidia.com": {"used": 2, "hard": 8, "percent": 25.0}}
+      version_added: 1.1.0
     pods:
       description: Usage and limit of the number of pods, as integers.
       type: dict
@@ -132,7 +137,8 @@ results:
       elements: dict
       contains:
         resource:
-          description: V(cpu), V(memory), V(gpu), V(gpu_share), V(gpu_memory), V(pods), or V(accelerators.) with a name.
+          description: V(cpu), V(memory), V(gpu), V(gpu_share), V(gpu_memory), V(pods), or V(accelerators.) or
+            V(device_classes.) with a name.
           type: str
         used:
           description: Usage.

@@ -77,15 +77,15 @@ def _gpu(index: int, product: str, memory: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def devices(api: Api, ansible: Ansible, field: Field) -> Iterator[Devices]:
+def devices(api: Api, ansible: Ansible, field: Field, request: pytest.FixtureRequest) -> Devices:
     found = Devices(api, field)
     found.publish()
+    request.addfinalizer(found.withdraw)
     options = {"name": found.pool, "nodes": list(found.nodes), "device_class": found.device_class}
     declared = ansible.module("gpuctl_pool", **options)
     assert declared.changed, declared.message
     assert not ansible.module("gpuctl_pool", **options).changed
-    yield found
-    found.withdraw()
+    return found
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_a_quota_of_devices(ansible: Ansible, devices: Devices, namespace: str, 
         found = ansible.module("gpuctl_quota_info", namespaces=[name]).result["results"][0]
         assert found["device_classes"][devices.device_class] == {"used": 2, "hard": 2, "percent": 100.0}
     finally:
-        removed = ansible.module("gpuctl_quota", name=name, state="absent", force=True)
+        removed = ansible.module("gpuctl_quota", name=name, state="absent", delete_namespaces=True, force=True)
         assert not removed.failed, removed.message
 
 
@@ -259,6 +259,6 @@ def test_devices_count_as_gpus_of_nodes_and_pools(ansible: Ansible, api: Api, de
 def test_a_job_without_devices_runs_in_the_pool_as_well(
     ansible: Ansible, api: Api, submitting: Devices, namespace: str
 ):
-    job = compute(resources={"pool": submitting.pool})
+    job = compute(resources={"pool": submitting.pool, "gpu": 0})
     assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
     assert api.list("resourceclaimtemplate", namespace) == []

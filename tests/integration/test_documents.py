@@ -33,7 +33,8 @@ from .manifests import training
 
 RULES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 # The same text in another language.
-ORIGINALS = {name: re.sub(r"[._]zh[-_]CN", "", name) for name in documents() if re.search(r"[._]zh[-_]CN", name)}
+_TRANSLATED = re.compile(r"(\.zh-CN|_zh)(?=\.\w+$)")
+ORIGINALS = {name: _TRANSLATED.sub("", name) for name in documents() if _TRANSLATED.search(name)}
 UPDATES = os.environ.get("GPUCTL_UPDATE_DOCUMENTS", "") == "1"
 BIN = Path(sys.executable).parent
 GROUPS = {name: rules["documents"] for name, rules in RULES.items() if "documents" in rules}
@@ -101,10 +102,10 @@ def test_the_first_job_of_the_readme_with(starter: str, terminal: Terminal, clon
 
 @pytest.mark.parametrize("document", ORIGINALS)
 def test_a_translation_has_the_same_blocks(document: str):
-    """Comments and outputs of prose may be translated."""
+    """But for comments and descriptions."""
 
     def code(name: str) -> list[tuple[str, str]]:
-        return [(block.language, re.sub(r"#.*", "", block.text)) for block in blocks_of(name)]
+        return [(block.language, re.sub(r"#.*|(?<=description: ).*", "", block.text)) for block in blocks_of(name)]
 
     assert code(document) == code(ORIGINALS[document])
 

@@ -22,7 +22,7 @@ from .recorder import Recorder
 EXAMPLES = list(
     yaml.safe_load_all(import_module("ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl").EXAMPLES)
 )
-NODES_AND_PODS = {"GET /api/v1/nodes", "GET /api/v1/pods"}
+NODES_AND_PODS = {"GET /api/v1/nodes", "GET /api/v1/pods", "GET /api/v1/namespaces/gpuctl-system/configmaps"}
 
 
 def listing(ansible: Ansible, *, name: str = "nodes.gpuctl.yml", **options: Any) -> Run:

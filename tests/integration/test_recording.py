@@ -38,4 +38,4 @@ def test_the_lines_are_counted():
     assert re.findall(r"These (\d+) lines become \[(\d+) lines", README) == [
         (str(len(manifest.splitlines())), str(len(lines)))
     ]
-    assert f"lines of Kubernetes YAML]({path})" in README
+    assert f"/blob/main/{path})" in README

@@ -25,7 +25,7 @@ def unschedulable(workload: Object, nodes: Sequence[Node]) -> Iterator[PendingRe
     """Why no node will ever take its pods. The nodes are those of the whole cluster, without their usage."""
     shortage = shortage_of(_pod_of(workload), nodes)
     if shortage is not None and (shortage.lasting or shortage.needs_user):
-        yield PendingReason(f"pods cannot be scheduled: {shortage.text}", shortage.hint)
+        yield PendingReason(f"pods cannot be scheduled: {shortage.text}", shortage.hint, refused=shortage.refused)
 
 
 def refused(workload: Object, quotas: Iterable[Object]) -> Iterator[PendingReason]:

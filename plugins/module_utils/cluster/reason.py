@@ -44,7 +44,7 @@ class PendingReason:
     can mend it, and may be about to.
 
     ``log`` names the pod and container whose log may explain why it ended, ``refusal`` is the server's message if it
-    refuses to create pods.
+    refuses to create pods. ``refused``: the job is wrong for the hardware, and not to be written.
     """
 
     text: str
@@ -54,6 +54,7 @@ class PendingReason:
     log: tuple[str, str] | None = None
     refusal: str | None = None
     needs_other_nodes: bool = False
+    refused: bool = False
 
     @property
     def sentence(self) -> str:

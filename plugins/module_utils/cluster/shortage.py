@@ -7,6 +7,7 @@ not name the pool or the GPU type, nor how much is free, nor whether any node is
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..accelerators import catalog, whole_devices
+from ..accelerators import BROKEN, MEMORY, catalog, has_word, whole_devices
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL
 from ..manifest.problems import enumerated, nearest
+from .node_affinity import unmet_expressions
 from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
+from .related import main_container
 
 Object = Mapping[str, Any]
 
@@ -27,12 +30,13 @@ _WAIT = "Wait for other jobs to finish, delete one, or raise job.priority"
 @dataclass(frozen=True)
 class Shortage:
     """What a pod does not find. ``lasting``: waiting does not help, only other nodes or another manifest do.
-    ``needs_user``: nor is it likely to help."""
+    ``needs_user``: nor is it likely to help. ``refused``: the job is wrong for the hardware, and not to be written."""
 
     text: str
     hint: str = ""
     lasting: bool = False
     needs_user: bool = False
+    refused: bool = False
 
 
 def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shortage | None:
@@ -45,9 +49,13 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
     if isinstance(found, Shortage):
         return found
     place, members = found
-    requests = {resource: amount for resource, amount in counted_requests(pod).items() if _is_listed(resource)}
+    counted = counted_requests(pod)
+    requests = {resource: amount for resource, amount in counted.items() if _is_listed(resource)}
     return (
-        _larger_than_any(requests, members, place, pod)
+        _broken(counted, members, place)
+        or _of_another_architecture(pod, members, place)
+        or _larger_than_any(requests, members, place, pod)
+        or _larger_than_a_device(counted, members, place)
         or _too_much_together(requests, members, place)
         or _none_accepts_pods(members, place)
         or (_nothing_free if members[0].is_usage_known else partial(_seem_full, refusal))(requests, members, place)
@@ -61,20 +69,23 @@ def place_of(pod: Object, nodes: Sequence[Node]) -> Shortage | tuple[str, list[N
         return _empty_pool(place, nodes)
     selector = dict(pod["spec"].get("nodeSelector") or {})
     selector.pop(POOL, None)
-    wanted_type = selector.pop(GPU_TYPE, None)
-    if wanted_type:
-        typed = [node for node in members if node.labels.get(GPU_TYPE) == wanted_type]
+    for label in [key for key in selector if key == GPU_TYPE or key in catalog().product_labels]:
+        wanted_type = selector.pop(label)
+        typed = [node for node in members if node.labels.get(label) == wanted_type]
         if not typed:
-            return _unknown_type(wanted_type, members, place)
+            return _unknown_type(wanted_type, label, members, place)
         members, place = typed, f"{place} with GPU type {wanted_type}"
     labelled = [node for node in members if all(node.labels.get(key) == value for key, value in selector.items())]
     if not labelled:
         labels = ", ".join(f"{key}={value}" for key, value in selector.items())
         return Shortage(f"no node of {place} matches its node selector {labels}", lasting=True)
-    members = [node for node in labelled if not _untolerated(node, pod)]
+    wanted = [node for node in labelled if not unmet_expressions(pod["spec"], node.labels)]
+    if not wanted:
+        return _unmet(pod, labelled, place)
+    members = [node for node in wanted if not _untolerated(node, pod)]
     if not members:
-        return _all_tainted(pod, labelled, place)
-    if len(members) < len(labelled):
+        return _all_tainted(pod, wanted, place)
+    if len(members) < len(wanted):
         place = f"{place} whose taints it tolerates"
     return place, members
 
@@ -108,13 +119,77 @@ def _empty_pool(place: str, nodes: Sequence[Node]) -> Shortage:
     return Shortage(f"{place} has no nodes", hint, True)
 
 
-def _unknown_type(wanted: str, nodes: Sequence[Node], place: str) -> Shortage:
-    types = sorted({node.labels[GPU_TYPE] for node in nodes if node.labels.get(GPU_TYPE)})
+def _unmet(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
+    """What the required node affinity of the pod asks for and no node has."""
+    unmet = {json.dumps(each): each for node in nodes for each in unmet_expressions(pod["spec"], node.labels)}
+    expression = next(iter(unmet.values()))
+    key = expression["key"]
+    for profile in catalog().profiles.values():
+        labels = profile.part("labels")
+        if key == (labels.get("memory") or {}).get("label"):
+            values = sorted({node.labels[key] for node in nodes if node.labels.get(key)})
+            has = f"it says {_enumerate(values)}" if values else "none has it"
+            text = f"no node of {place} has {profile.noun} with the memory that it needs (label {key}: {has})"
+            return Shortage(text, "Lower resources.gpu-memory, or set resources.pool to another pool", lasting=True)
+        if key == labels.get("domain"):
+            text = f"no node of {place} is in a domain of fast links (label {key})"
+            return Shortage(text, "Remove resources.interconnect, or set resources.pool to another pool", lasting=True)
+    wanted = ",".join(expression.get("values") or ())
+    text = " ".join([key, expression["operator"], *([wanted] if wanted else [])])
+    return Shortage(f"no node of {place} matches its node affinity {text}", lasting=True)
+
+
+def _broken(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
+    """The configuration of the devices that it needs is invalid on every node."""
+    for profile in {row.profile for row, amount in catalog().rows_in(requests) if amount}:
+        if all(node.counted_as.get(profile) == BROKEN for node in nodes):
+            what, names = catalog().profiles[profile].noun, _enumerate(_products(nodes))
+            text = f"the configuration of the {what} is invalid on every node of {place} ({names})"
+            hint = "Correct it, for NVIDIA with the node label nvidia.com/mig.config"
+            return Shortage(text, hint, needs_user=True, refused=True)
+    return None
+
+
+def _of_another_architecture(pod: Object, nodes: Sequence[Node], place: str) -> Shortage | None:
+    """The name of the image says what CPUs it is for, and no node has those."""
+    image = str(main_container(pod["spec"]["containers"]).get("image") or "")
+    meant = {arch for arch, words in _ARCHITECTURES.items() if has_word(image, words)}
+    present = {node.labels.get(_ARCH) for node in nodes}
+    if not meant or None in present or meant & present:
+        return None
+    text = f"the image is for CPUs of {_enumerate(sorted(meant))}, but the nodes of {place} have those of "
+    hint = "Use another image, or set resources.pool to another pool"
+    return Shortage(f"{text}{_enumerate(sorted(filter(None, present)))}", hint, lasting=True, refused=True)
+
+
+_ARCH = "kubernetes.io/arch"
+_ARCHITECTURES = {"amd64": ("amd64", "x86_64"), "arm64": ("arm64", "aarch64")}
+
+
+def _products(nodes: Iterable[Node]) -> list[str]:
+    return sorted({node.product for node in nodes if node.product})
+
+
+def _larger_than_a_device(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
+    """A share of more memory than one device has. Unknown memory of a device counts as enough."""
+    for row, amount in catalog().rows_in(requests):
+        memories = [catalog().profiles[row.profile].device_memory(node.labels) for node in nodes]
+        known = [memory for memory in memories if memory is not None]
+        if row.kind == MEMORY and len(known) == len(nodes) and row.bytes(amount) > max(known):
+            singular = catalog().profiles[row.profile].singular
+            most = f"the largest {singular} of {place} has {gibibytes(max(known), math.floor)}"
+            text = f"it needs {row.text(amount)}, but {most}"
+            return Shortage(text, "Lower resources.gpu-share", lasting=True, refused=True)
+    return None
+
+
+def _unknown_type(wanted: str, label: str, nodes: Sequence[Node], place: str) -> Shortage:
+    types = sorted({node.labels[label] for node in nodes if node.labels.get(label)})
     if types:
         meant = _did_you_mean(_same_type(wanted, types))
         hint = f"{meant}Available GPU types: {_enumerate(types)}. Correct resources.gpu-type, or remove it"
         return Shortage(f"GPU type {wanted} not found in {place}", hint, True)
-    text = f"GPU type {wanted} not found in {place}, where no node has the label {GPU_TYPE}"
+    text = f"GPU type {wanted} not found in {place}, where no node has the label {label}"
     return Shortage(text, "Remove resources.gpu-type, or set the label with M(gpuctl_pool,gpuctl_node_label)", True)
 
 

@@ -114,17 +114,22 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
 def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: list[Plan]) -> list[Blocker]:
     """Warn of what is odd in the manifests of the jobs that change, and of what cannot work in the cluster.
 
-    With ``strict``, the mistakes among that are blockers instead. Unchanged jobs do not repeat their warnings at every
-    run.
+    With ``strict``, the mistakes among that are blockers instead; always, what is wrong for the hardware. Unchanged
+    jobs do not repeat their warnings at every run.
     """
     options = task.options
     changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
     found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
     warnings = [text for job, _plan in changed for text in (*job.warnings, *(() if options.strict else job.mistakes))]
-    for text in (*warnings, *(() if options.strict else grouped(found))):
+    doubtful = {job: [reason for reason in reasons if not reason.refused] for job, reasons in found.items()}
+    for text in (*warnings, *(() if options.strict else grouped(doubtful))):
         task.warn(text)
-    mistakes = [(plan, text) for job, plan in changed for text in (*job.mistakes, *found.get(job.id, ()))]
-    return mistakes if options.strict else []
+    blockers = []
+    for job, plan in changed:
+        blockers += [(plan, text) for text in job.mistakes if options.strict]
+        reasons = found.get(job.id, ())
+        blockers += [(plan, reason.sentence) for reason in reasons if options.strict or reason.refused]
+    return blockers
 
 
 def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:

@@ -35,8 +35,8 @@ _NAMED = 3  # jobs with the same problem
 
 def precheck(
     planned: Iterable[Planned], client: Client, *, new_nodes: bool, check_mode: bool
-) -> dict[JobId, list[str]]:
-    """What keeps jobs that are about to start pods from running, as sentences by job.
+) -> dict[JobId, list[PendingReason]]:
+    """What keeps jobs that are about to start pods from running, by job.
 
     ``new_nodes``: nodes may be added, so that a lack of them is no problem. In check mode, a pool or quota that is
     among the manifests of the task may be about to be written, too, and is not judged.
@@ -48,17 +48,17 @@ def precheck(
     found = {}
     for job, plan in starting:
         unjudged = job.declared if check_mode else frozenset[str]()
-        if sentences := [reason.sentence for reason in look.reasons(plan, unjudged)]:
-            found[job.id] = sentences
+        if reasons := list(look.reasons(plan, unjudged)):
+            found[job.id] = reasons
     return found
 
 
-def grouped(problems: Mapping[JobId, Sequence[str]]) -> list[str]:
+def grouped(problems: Mapping[JobId, Sequence[PendingReason]]) -> list[str]:
     """The problems of all jobs, each text once with the jobs that have it."""
     jobs: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for (namespace, name), texts in problems.items():
-        for text in texts:
-            jobs[namespace, text].append(name)
+    for (namespace, name), reasons in problems.items():
+        for reason in reasons:
+            jobs[namespace, reason.sentence].append(name)
     return [
         f"{'job' if len(names) == 1 else f'{len(names)} jobs,'} {abridged(names, _NAMED)} in namespace {namespace}: "
         f"{text}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...accelerators import Equipment, PoolHardware, equipment
+from ...accelerators import Equipment, PoolHardware, equipment, software_warnings
 
 if TYPE_CHECKING:
     from ...manifest.models import Compute, Inference, Notebook, Training
@@ -41,12 +41,9 @@ def build(
     """
     namespace = manifest.job.namespace or namespace
     gets = equipment(manifest.resources, pool)
+    warnings = list(software_warnings(manifest.environment, gets))
     built = _build(manifest, namespace, gets)
-    if gets.devices is None:
-        return built
-    from .claims import claim_template
-
-    return built._replace(dependents=[claim_template(manifest, namespace, gets.devices), *built.dependents])
+    return built._replace(warnings=[*warnings, *built.warnings])
 
 
 def _build(manifest: Training | Inference | Notebook | Compute, namespace: str, gets: Equipment) -> Built:

@@ -423,6 +423,94 @@ def test_a_backend_with_a_scheduler_of_its_own() -> None:
     assert pod_spec(VOLCANO, **{"gpu-share": "1Gi"})["schedulerName"] == "volcano"
 
 
+# ---- What runs on it
+
+CUDA, CANN, OURS = "nvcr.io/nvidia/pytorch:24.05", "quay.io/ascend/cann:8.0", "registry.example.com/team/train:v1"
+UNFIT: dict[str, tuple[PoolHardware, dict[str, Any], str]] = {
+    "a CUDA image on Ascend, by its repository": (
+        ASCEND,
+        {"image": CUDA},
+        "environment.image: an image for GPUs (nvidia) on Ascend NPUs (ascend): nvcr.io/nvidia/pytorch:24.05. Use "
+        "another image or pool, or set environment.framework if the image runs there.",
+    ),
+    "a CUDA image on Ascend, by a word": (
+        ASCEND,
+        {"image": "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime"},
+        "environment.image: an image for GPUs (nvidia) on Ascend NPUs (ascend): ",
+    ),
+    "an Ascend image on NVIDIA": (
+        PoolHardware(),
+        {"image": CANN},
+        "environment.image: an image for Ascend NPUs (ascend) on GPUs (nvidia): quay.io/ascend/cann:8.0.",
+    ),
+    "a Gaudi image on Ascend, whose libraries have the same name": (
+        ASCEND,
+        {"image": "vault.habana.ai/gaudi-docker/1.18/pytorch:latest"},
+        "environment.image: an image for Gaudi accelerators (gaudi) on Ascend NPUs (ascend): ",
+    ),
+    "a framework of another chip": (
+        ASCEND,
+        {"image": OURS, "framework": "cuda"},
+        "environment.framework: cuda does not run on Ascend NPUs (ascend). There run cann, deepspeed, ",
+    ),
+    "a framework that NVIDIA does not have": (
+        PoolHardware(),
+        {"image": OURS, "framework": "cann"},
+        "environment.framework: cann does not run on GPUs (nvidia). There run cuda, ",
+    ),
+}
+
+
+def environment(**fields: str) -> Any:
+    manifest = {
+        "kind": "notebook",
+        "job": {"name": "n"},
+        "environment": fields,
+        "resources": {"cpu": "8", "memory": "32Gi", "gpu": 1},
+    }
+    (document,) = load(definition=manifest)
+    return document.model
+
+
+@pytest.mark.parametrize(("pool", "fields", "sentence"), UNFIT.values(), ids=UNFIT)
+def test_software_of_another_chip_is_refused(pool: PoolHardware, fields: dict[str, str], sentence: str) -> None:
+    with pytest.raises(UnfitHardware) as refused:
+        build(environment(**fields), "ml", pool)
+    assert str(refused.value).startswith(sentence)
+
+
+UNTOLD = (
+    "nothing tells whether the image is for Ascend NPUs: registry.example.com/team/train:v1. Set environment.framework "
+    "to say what it is built for."
+)
+WEAK = (
+    "an image for TPU chips (tpu) on GPUs (nvidia): registry.example.com/tpu-tools:1. Use another image or pool, or "
+    "set environment.framework if the image runs there."
+)
+
+
+@pytest.mark.parametrize(
+    ("pool", "fields", "warnings"),
+    [
+        (PoolHardware(), {"image": OURS}, []),
+        (PoolHardware(), {"image": CUDA}, []),
+        (PoolHardware(), {"image": "registry.example.com/barracuda:v1"}, []),
+        (PoolHardware(), {"image": "registry.example.com/tpu-tools:1"}, [WEAK]),
+        (PoolHardware(), {"image": "registry.example.com/tpu-tools:1", "framework": "cuda"}, []),
+        (ASCEND, {"image": CANN}, []),
+        (ASCEND, {"image": OURS}, [UNTOLD]),
+        (ASCEND, {"image": OURS, "framework": "mindspore"}, []),
+        (ASCEND, {"image": "registry.example.com/mindie:1.0"}, []),
+        (PoolHardware(accelerator="ascend-310p"), {"image": CANN}, []),
+        (AMD, {"image": "rocm/pytorch:latest"}, []),
+        (AMD, {"image": "pytorch/pytorch:2.4.0-cuda12.4", "framework": "pytorch"}, []),
+    ],
+)
+def test_what_is_known_of_images(pool: PoolHardware, fields: dict[str, str], warnings: list[str]) -> None:
+    said = [text for text in build(environment(**fields), "ml", pool).warnings if "image" in text]
+    assert said == warnings
+
+
 # ---- A vendor that nobody knows counts everywhere
 
 

@@ -12,6 +12,9 @@ from .live_objects import GPU, GPU_TYPE, NO_POOL, POOL, accounted, node, pod
 
 A = {POOL: "a"}
 A100 = {POOL: "a", GPU_TYPE: "A100"}
+ARCH = "kubernetes.io/arch"
+ON_ARM = {"name": "main", "image": "registry.example.com/vllm:0.6-aarch64", "resources": {"requests": {"cpu": "1"}}}
+PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 
@@ -21,6 +24,16 @@ def busy(where: str, gpu: int = 0, **amounts: str) -> dict[str, Any]:
 
 
 HAMI = {"name": "main", "resources": {"requests": {GPU: "1", "nvidia.com/gpumem": "2000", "cpu": "1"}}}
+
+
+def required(expression: dict[str, Any]) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def more_than(mebibytes: int) -> dict[str, Any]:
+    return required({"key": MEMORY, "operator": "Gt", "values": [str(mebibytes)]})
+
 
 # the pod, nodes, other pods, the sentence
 CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], str | None]] = {
@@ -67,6 +80,73 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [node(labels=A)],
         [],
         "no node of pool a matches its node selector zone=1",
+    ),
+    "the type of an alias, which is the vendor's": (
+        pod(gpu=1, nodeSelector={**A, PRODUCT: "NVIDIA-H100-80GB-HBM3"}),
+        [node(labels={**A, PRODUCT: "NVIDIA-A100-SXM4-80GB"})],
+        [],
+        "GPU type NVIDIA-H100-80GB-HBM3 not found in pool a. Available GPU types: NVIDIA-A100-SXM4-80GB. Correct "
+        "resources.gpu-type, or remove it",
+    ),
+    "too little memory": (
+        pod(gpu=1, nodeSelector=A, affinity=more_than(76293)),
+        [node("n1", labels={**A, MEMORY: "40960"}), node("n2", labels={**A, MEMORY: "24564"})],
+        [],
+        "no node of pool a has GPUs with the memory that it needs (label nvidia.com/gpu.memory: it says 24564 and "
+        "40960). Lower resources.gpu-memory, or set resources.pool to another pool",
+    ),
+    "memory that no label tells": (
+        pod(gpu=1, nodeSelector=A, affinity=more_than(76293)),
+        [node(labels=A)],
+        [],
+        "no node of pool a has GPUs with the memory that it needs (label nvidia.com/gpu.memory: none has it). Lower "
+        "resources.gpu-memory, or set resources.pool to another pool",
+    ),
+    "enough memory on one node, which is full": (
+        pod(gpu=8, nodeSelector=A, affinity=more_than(76293)),
+        [node("n1", labels={**A, MEMORY: "81920"}), node("n2", labels={**A, MEMORY: "40960"})],
+        [busy("n1", gpu=1)],
+        "it needs 8 GPUs on one node, but the only node of pool a has 7 GPUs free (on n1), 1 GPU short. Wait for "
+        "other jobs to finish, delete one, or raise job.priority",
+    ),
+    "no domain of NVLink": (
+        pod(gpu=1, nodeSelector=A, affinity=required({"key": "nvidia.com/gpu.clique", "operator": "Exists"})),
+        [node(labels=A)],
+        [],
+        "no node of pool a is in a domain of fast links (label nvidia.com/gpu.clique). Remove resources.interconnect, "
+        "or set resources.pool to another pool",
+    ),
+    "a node affinity of others": (
+        pod(nodeSelector=A, affinity=required({"key": "zone", "operator": "In", "values": ["a", "b"]})),
+        [node(labels=A)],
+        [],
+        "no node of pool a matches its node affinity zone In a,b",
+    ),
+    "an invalid configuration of MIG": (
+        pod(gpu=1, nodeSelector=A),
+        [node(labels={**A, PRODUCT: "A100-MIG-INVALID"}, gpu=0)],
+        [],
+        "the configuration of the GPUs is invalid on every node of pool a (A100-MIG-INVALID). Correct it, for NVIDIA "
+        "with the node label nvidia.com/mig.config",
+    ),
+    "a share of more than a device": (
+        pod(share=100, nodeSelector=A),
+        [node(labels={**A, MEMORY: "81920"}, **{"aliyun.com/gpu-mem": "640"})],
+        [],
+        "it needs 100Gi of shared GPU memory, but the largest GPU of pool a has 80Gi. Lower resources.gpu-share",
+    ),
+    "an image for other CPUs": (
+        {**pod(nodeSelector=A), "spec": {**pod(nodeSelector=A)["spec"], "containers": [ON_ARM]}},
+        [node("n1", labels={**A, ARCH: "amd64"})],
+        [],
+        "the image is for CPUs of arm64, but the nodes of pool a have those of amd64. Use another image, or set "
+        "resources.pool to another pool",
+    ),
+    "nodes of several CPUs": (
+        {**pod(nodeSelector=A), "spec": {**pod(nodeSelector=A)["spec"], "containers": [ON_ARM]}},
+        [node("n1", labels={**A, ARCH: "amd64"}), node("n2", labels={**A, ARCH: "arm64"})],
+        [],
+        None,
     ),
     # -- taints
     "a job without GPUs where all nodes are reserved for GPU jobs": (
@@ -258,6 +338,13 @@ def test_the_sentence(
 
 # The cases in which waiting does not help.
 LASTING = {
+    "the type of an alias, which is the vendor's",
+    "too little memory",
+    "memory that no label tells",
+    "no domain of NVLink",
+    "a node affinity of others",
+    "a share of more than a device",
+    "an image for other CPUs",
     "a pool that does not exist",
     "GPUs on one node, and CPUs on another",
     "a GPU type in another case",
