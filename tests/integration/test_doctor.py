@@ -381,3 +381,31 @@ def test_a_role_that_is_outdated_anywhere(ansible: Ansible, api: Api, recorder: 
     finally:
         api.patch("clusterrole", name, {"rules": before})
     assert any(check == "permissions" and f"ClusterRole {name}" in text for check, _level, text in findings(result))
+
+
+def test_defects_of_any_cluster(ansible: Ansible, api: Api, namespace: str, recorder: Recorder) -> None:
+    recorder.identity = api
+    (name, *_others) = [obj["metadata"]["name"] for obj in api.list("node")]
+    ledger, job = replaced(), in_queue()
+    ledger["metadata"]["namespace"] = job["metadata"]["namespace"] = namespace
+    job["spec"] |= {
+        "suspend": True,
+        "template": {"spec": {**job["spec"]["template"]["spec"], "restartPolicy": "Never"}},
+    }
+    job["metadata"]["name"] = job["metadata"]["labels"]["app"] = "queued"
+    api.create("configmap", ledger, namespace)
+    api.create("job", job, namespace)
+    api.patch("node", name, {"metadata": {"labels": {"nvidia.com/gpu.count": "3"}}})
+    try:
+        recorder.clear()
+        found = findings(ansible.module("gpuctl_doctor", fail_on="never").result)
+        assert {request.method for request in recorder.requests} == {"GET"}
+    finally:
+        api.patch("node", name, {"metadata": {"labels": {"nvidia.com/gpu.count": None}}})
+    assert (
+        "queues",
+        "error",
+        f"jobs in namespace {namespace}: kueue is not installed: no API group kueue.x-k8s.io",
+    ) in (found)
+    assert any(text.startswith(f"training {namespace}/sft: a task began to replace it at") for *_check, text in found)
+    assert any(text.startswith(f"{name}: label nvidia.com/gpu.count says 3") for *_check, text in found)
