@@ -216,7 +216,7 @@ DEFECTS: dict[str, tuple[Callable[[Cluster], None], str, str, str]] = {
         load(lambda: lease("node-2", "kube-node-lease", ago(minutes=-5), "node-2")),
         "node_clocks",
         "warning",
-        "node-2: its clock is 300 s ahead of that of the API server",
+        "s ahead of that of the API server, judged by its Lease",
     ),
     "no exporter": (
         delete("Pod", "exporter-node-2", "kube-system"),
@@ -388,10 +388,8 @@ def test_defects_of_any_cluster(ansible: Ansible, api: Api, namespace: str, reco
     (name, *_others) = [obj["metadata"]["name"] for obj in api.list("node")]
     ledger, job = replaced(), in_queue()
     ledger["metadata"]["namespace"] = job["metadata"]["namespace"] = namespace
-    job["spec"] |= {
-        "suspend": True,
-        "template": {"spec": {**job["spec"]["template"]["spec"], "restartPolicy": "Never"}},
-    }
+    job["spec"]["suspend"] = True
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
     job["metadata"]["name"] = job["metadata"]["labels"]["app"] = "queued"
     api.create("configmap", ledger, namespace)
     api.create("job", job, namespace)
@@ -402,10 +400,6 @@ def test_defects_of_any_cluster(ansible: Ansible, api: Api, namespace: str, reco
         assert {request.method for request in recorder.requests} == {"GET"}
     finally:
         api.patch("node", name, {"metadata": {"labels": {"nvidia.com/gpu.count": None}}})
-    assert (
-        "queues",
-        "error",
-        f"jobs in namespace {namespace}: kueue is not installed: no API group kueue.x-k8s.io",
-    ) in (found)
+    assert any(text.startswith(f"jobs in namespace {namespace}: kueue is not installed") for *_check, text in found)
     assert any(text.startswith(f"training {namespace}/sft: a task began to replace it at") for *_check, text in found)
     assert any(text.startswith(f"{name}: label nvidia.com/gpu.count says 3") for *_check, text in found)
