@@ -40,6 +40,10 @@ STATUS_COLORS = {
     "maintaining": "yellow",
     "Failed": "red",
     "faulty": "red",
+    "ok": "green",
+    "warning": "yellow",
+    "unknown": "yellow",
+    "error": "red",
 }
 
 # What is left out first on a narrow terminal has the highest `drop`.
@@ -104,6 +108,45 @@ def status_screen(result: Mapping[str, Any], width: int, *, everything: bool, pa
         reasons_block(result["jobs"], width, everything=everything),
     ]
     return _joined(blocks)
+
+
+_CHECK_COLUMNS = (
+    Column("title", "CHECK", least=16),
+    Column("status", "RESULT"),
+    Column("where", "WHERE", least=16, drop=1, optional=True),
+)
+
+
+def doctor_screen(result: Mapping[str, Any], width: int, *, everything: bool, paint: Paint) -> list[str]:
+    """The result of gpuctl_doctor: the checks that found something, then what each found and what to do about it."""
+    checks = [check for check in result["checks"] if everything or check["status"] != "ok"]
+    rows = [{**check, "where": _some([one["place"] for one in check["findings"]], _NAMES)} for check in checks]
+    blocks = [
+        wrapped(str(result["msg"]), width),
+        table_lines(rows, _CHECK_COLUMNS, width, paint) if rows else [],
+        *(_findings(check, width, everything) for check in checks),
+    ]
+    return _joined(blocks)
+
+
+def _findings(check: Row, width: int, everything: bool) -> list[str]:
+    """Each problem once, with the places that share it."""
+    if check["reason"]:
+        return wrapped(f"{check['title']}: not known. {check['reason']}", width, indent="  ")
+    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for each in check["findings"]:
+        groups[each["level"], each["problem"], each["remedy"]].append(each["place"])
+    shown = list(groups.items())[: None if everything else _ROWS]
+    lines = []
+    for (level, problem, remedy), places in shown:
+        where = _some(places, len(places) if everything else _NAMES)
+        lines += wrapped(f"{check['title']} ({level}): {where}: {problem}. {remedy}", width, indent="  ")
+    return lines + _rest(len(groups) - len(shown), "finding")
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _joined(blocks: Iterable[Sequence[str]]) -> list[str]:
