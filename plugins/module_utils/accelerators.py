@@ -416,8 +416,9 @@ def use_catalog(found: Catalog | None) -> None:
 class PoolHardware:
     """What a pool declares of its hardware, beside its nodes.
 
-    ``type_aliases`` are further names of GPU types, ``topology`` are levels (rack), the widest first, with the labels
-    of nodes that have them. ``types`` are the GPU types of its nodes. With a ``device_class``, its devices are claimed.
+    ``type_aliases`` are further names of GPU types, ``rdma_env`` are variables for jobs that use RDMA, ``topology`` are
+    levels (rack), the widest first, with the labels of nodes that have them. ``types`` are the GPU types of its nodes.
+    With a ``device_class``, its devices are claimed.
     """
 
     accelerator: str | None = None
@@ -425,6 +426,7 @@ class PoolHardware:
     device_class: str | None = None
     type_aliases: Mapping[str, str] = field(default_factory=dict)
     rdma_resource: str | None = None
+    rdma_env: Mapping[str, str] = field(default_factory=dict)
     topology: Mapping[str, str] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
 
@@ -441,7 +443,8 @@ class Equipment:
     """The accelerators of each pod of a job, ``requests`` empty without any, and what its nodes must have for them.
 
     ``others`` are further resources of the container. ``node_labels`` are labels with their values, ``expressions``
-    those of a node selector term. Where ``devices`` are claimed, the container requests no resource for them.
+    those of a node selector term. Where ``devices`` are claimed, the container requests no resource for them. ``pool``
+    is what the pool declares.
     """
 
     profile: Profile
@@ -451,6 +454,7 @@ class Equipment:
     expressions: tuple[Mapping[str, Any], ...] = ()
     scheduler: str | None = None
     devices: DeviceRequest | None = None
+    pool: PoolHardware = field(default_factory=PoolHardware)
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -494,6 +498,7 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
         _type_labels(resources, profile, pool),
         tuple(_expressions(resources, profile)) if requests else (),
         scheduler=backend.scheduler if backend else None,
+        pool=pool,
     )
 
 
@@ -534,6 +539,7 @@ def _claimed(
         labels,
         tuple(_domain_expressions(resources, profile)),
         devices=DeviceRequest(device_class, sum(amount for _row, amount in requests), tuple(conditions)),
+        pool=pool,
     )
 
 
