@@ -176,8 +176,8 @@ _ACCOUNT = re.compile(r"system:serviceaccount:([-a-z0-9]+):([-.a-z0-9]+)")
 
 # apiserver, endpoints/handlers/responsewriters/errors.go, ``forbiddenMessage``
 _REFUSAL = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<plural>[^"]+)" in API group "(?P<group>[^"]*)"'
-    r'(?: in the namespace "(?P<namespace>[^"]+)"| at the cluster scope)'
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<plural>[-./\w]+)" in API group "(?P<group>[-.\w]*)"'
+    r'(?: in the namespace "(?P<namespace>[-a-z0-9]+)"| at the cluster scope)'
 )
 
 
