@@ -28,12 +28,15 @@ _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 _OFFERED_DEVICES = "deviceclasses.resource.k8s.io resourceslices.resource.k8s.io"
 _CLAIMS = "resourceclaims.resource.k8s.io"
 
-# gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
+# gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info, gpuctl_status
 _READ_PERMISSIONS: Permissions = (
     ("get list", _WORKLOADS),
     ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
     ("get list", "namespaces"),
     ("list", f"{_OFFERED_DEVICES} {_CLAIMS}"),
+    # gpuctl_doctor
+    ("list", "clusterroles.rbac.authorization.k8s.io leases.coordination.k8s.io priorityclasses.scheduling.k8s.io"),
+    ("list", "runtimeclasses.node.k8s.io storageclasses.storage.k8s.io"),
 )
 
 # gpuctl_job_log

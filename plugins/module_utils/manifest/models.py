@@ -785,6 +785,11 @@ class MemoryLabel(Block):
 class ProfileLabels(Block):
     """The labels that the vendor's software sets on nodes."""
 
+    present: list[rules.LabelKey] = Field(
+        default=[],
+        description="Labels that are true on nodes with such devices, also where the device plugin is missing.",
+        examples=[["nvidia.com/gpu.present"]],
+    )
     product: rules.LabelKey | None = Field(
         default=None, description="Type of the devices.", examples=["nvidia.com/gpu.product"]
     )
@@ -822,6 +827,17 @@ class DeviceMark(Block):
         if (self.label is None) == (self.annotation is None):
             raise rules.section_error("needs a label or an annotation", "Add one of them")
         return self
+
+
+class NodeFault(Block):
+    """A label of nodes by which the vendor's software says that something is wrong."""
+
+    label: rules.LabelKey = Field(description="Label of nodes.", examples=["nvidia.com/mig.config.state"])
+    pattern: rules.Pattern = Field(description="What its value is then.", examples=["failed"])
+    problem: rules.ShortText = Field(description="What is wrong.", examples=["the MIG configuration failed"])
+    remedy: rules.ShortText = Field(
+        description="What an administrator does about it.", examples=["See the logs of nvidia-mig-manager."]
+    )
 
 
 class PodNeeds(Block):
@@ -949,6 +965,7 @@ class AcceleratorManifest(VersionedManifest):
         default=[],
         description="When the devices of a node are partitions or shares. The first mark that applies counts.",
     )
+    faults: list[NodeFault] = Field(default=[], description="Labels of nodes that say that something is wrong.")
     taints: list[rules.LabelKey] = Field(
         default=[], description="Keys of taints that keep other pods off the nodes.", examples=[["nvidia.com/gpu"]]
     )
