@@ -366,8 +366,8 @@ class Distributed(Block):
     )
     launcher: Literal["torchrun", "deepspeed", "accelerate", "mpi", "msrun", "jax", "ray", "none"] | None = Field(
         default=None,
-        description="Program that starts the command as a group of processes, one for each GPU. By default, backend, or "
-        "the launcher of the framework, starts a Python script on several nodes. Commands that begin with a launcher "
+        description="Program that starts the command as a group of processes, one for each GPU. By default, backend "
+        "or the launcher of the framework starts a Python script on several nodes. Commands that begin with a launcher "
         "keep theirs.",
         examples=["torchrun"],
     )
