@@ -362,12 +362,13 @@ class Distributed(Block):
     """The settings of a distributed training."""
 
     backend: Literal["torchrun", "deepspeed"] = Field(
-        default="torchrun", description="Launcher of a training on several nodes that names none."
+        default="torchrun", description="Launcher of a Python script on several nodes if launcher names none."
     )
     launcher: Literal["torchrun", "deepspeed", "accelerate", "mpi", "msrun", "jax", "ray", "none"] | None = Field(
         default=None,
         description="Program that starts the command as a group of processes, one for each GPU. By default, backend "
-        "starts a Python script on several nodes, and nothing else. Commands that begin with a launcher keep theirs.",
+        "or the launcher of the framework starts a Python script on several nodes. Commands that begin with a launcher "
+        "keep theirs.",
         examples=["torchrun"],
     )
     master_port: rules.Port = Field(default=29500, description="Port on the first node for the rendezvous.")
