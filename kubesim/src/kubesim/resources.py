@@ -175,6 +175,14 @@ RESOURCES: tuple[Resource, ...] = (
 ADDED: tuple[Resource, ...] = (
     Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", short_names=("wl",), subresources=(STATUS,),
              addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", False, short_names=("cq",),
+             subresources=(STATUS,), addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", False, subresources=(STATUS,), addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", short_names=("lq",), subresources=(STATUS,),
+             addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", False, short_names=("rf",),
+             addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "topologies", "Topology", False, addon="kueue"),
 )  # fmt: skip
 
 _ALL_RESOURCES = (*RESOURCES, *ADDED)
