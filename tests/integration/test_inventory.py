@@ -247,7 +247,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown status": ({"status": "broken"}, "active, maintaining, faulty"),
     "a kubeconfig that is not there": (
         {"kubeconfig": "/nowhere/kubeconfig"},
-        "cannot load kubeconfig /nowhere/kubeconfig",
+        "kubeconfig not found: /nowhere/kubeconfig. Set kubeconfig (or K8S_AUTH_KUBECONFIG) to the file",
     ),
     "a server that does not answer": (
         {"host": "https://127.0.0.1:1", "api_key": "x", "retries": 0},
