@@ -266,7 +266,8 @@ class Profile:
 
         shared = f"shared {self.singular}"
         memory = resource("memory", MEMORY, f"{shared} memory")
-        assert memory is not None, f"shares.{name} of {self.name} has no memory"
+        if memory is None:
+            raise AssertionError(f"shares.{name} of {self.name} has no memory")
         return ShareBackend(
             name,
             memory,
