@@ -272,7 +272,10 @@ def test_an_account_that_more_may_use_does_not_live_where_jobs_run(
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
 # What the ClusterRole system:basic-user grants to everybody (plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
-EVERYBODY: set[Permission] = {("create", "authentication.k8s.io", "selfsubjectreviews")}
+EVERYBODY: set[Permission] = {
+    ("create", "authentication.k8s.io", "selfsubjectreviews"),
+    ("get", "", ""),  # /version and /apis (system:discovery)
+}
 
 # Only sent when somebody else writes, or deletes, at the same moment (the object is read again), or has changed a job,
 # or after an interruption.
@@ -397,6 +400,7 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_node_info": {}},
         {"runwhere.gpuctl.gpuctl_pool_info": {}},
         {"runwhere.gpuctl.gpuctl_quota_info": {}},
+        {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
     ]
 
 

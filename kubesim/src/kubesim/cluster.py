@@ -50,10 +50,10 @@ class Cluster:
     """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
-    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" is known. `exec_root`: run the commands of
-    exec as processes of this machine, each container in a directory of its own below this one. `metrics`: autoscalers
-    find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors beside the
-    others (mixed.py)."""
+    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" and "metrics" are known. `exec_root`: run the
+    commands of exec as processes of this machine, each container in a directory of its own below this one. `metrics`:
+    autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors
+    beside the others (mixed.py)."""
 
     def __init__(
         self,
@@ -139,7 +139,10 @@ class Cluster:
         await self._server.stop()
 
     def _start_controllers(self) -> None:
-        for kind in (*controllers.ALL, *(controllers.OF_ADDONS[addon] for addon in self.addons)):
+        for kind in (
+            *controllers.ALL,
+            *(kind for addon, kind in controllers.OF_ADDONS.items() if addon in self.addons),
+        ):
             self.controllers[kind.name] = kind(self.registry, **self._options.get(kind.name, {}))
         for controller in self.controllers.values():
             controller.start()

@@ -35,7 +35,7 @@ CLUSTER, TEAM = "at the cluster scope", 'in the namespace "team-a"'
         (("get", "pods/log", "", TEAM), "read", "level=read namespaces=team-a"),
         (("watch", "pods", "", TEAM), "submit", "level=submit namespaces=team-a"),
         (("patch", "jobs", "batch", TEAM), "submit", "level=submit namespaces=team-a"),
-        (("list", "priorityclasses", "scheduling.k8s.io", CLUSTER), "submit", "level=submit namespaces=ITS_NAMESPACES"),
+        (("list", "priorityclasses", "scheduling.k8s.io", CLUSTER), "read", "level=read"),
         (("patch", "priorityclasses", "scheduling.k8s.io", CLUSTER), "administer", "level=administer"),
         (("patch", "nodes", "", CLUSTER), "administer", "level=administer"),
         (("get", "configmaps", "", 'in the namespace "gpuctl-system"'), "administer", "level=administer"),
