@@ -198,14 +198,17 @@ def counted_requests(pod: Mapping[str, Any]) -> Amounts:
 
 
 def devices_of(pod: Mapping[str, Any]) -> Amounts:
-    """The same with the accelerators that a pod of ours claims, as its annotation has them."""
-    return {**counted_requests(pod), **claimed_devices(pod["metadata"].get("annotations") or {})}
+    """The same and the accelerators that a pod of ours claims, as its annotation has them."""
+    amounts = counted_requests(pod)
+    for resource, claimed in claimed_devices(pod["metadata"].get("annotations") or {}).items():
+        amounts[resource] = amounts.get(resource, 0) + claimed
+    return amounts
 
 
 def claimed_devices(annotations: Mapping[str, str]) -> Amounts:
     """Nothing for an annotation that is not as we write it."""
     found = (_CLAIMED.fullmatch(part) for part in annotations.get(CLAIMED_DEVICES, "").split(","))
-    return {one["resource"]: int(one["amount"]) for one in found if one and _counts(one["resource"])}
+    return {one["resource"]: int(one["amount"]) for one in found if one and catalog().row(one["resource"])}
 
 
 _CLAIMED = re.compile(r"(?P<resource>[^=]+)=(?P<amount>[0-9]{1,4})")
