@@ -343,6 +343,11 @@ class Catalog:
         return self._images[image]
 
     @cached_property
+    def marked(self) -> tuple[Profile, ...]:
+        """The profiles whose devices can be partitions or shares."""
+        return tuple(profile for profile in self.profiles.values() if profile.marks)
+
+    @cached_property
     def product_labels(self) -> frozenset[str]:
         """The labels with the types of devices, of all profiles."""
         return frozenset(label for profile in self.profiles.values() if (label := profile.product_label))
