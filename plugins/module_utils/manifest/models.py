@@ -532,7 +532,7 @@ class PoolNode(Block):
     )
 
 
-class PoolQueue(Block):
+class QueueSettings(Block):
     """How the jobs of a pool wait for it. Amounts are numbers of GPUs."""
 
     backend: Literal["kueue"] = Field(description="Queueing system, which is installed in the cluster.")
@@ -590,7 +590,7 @@ class Pool(VersionedManifest):
         description="Resource of the nodes' RDMA devices.",
         examples=["rdma/hca_shared_devices_a"],
     )
-    queue: Annotated[PoolQueue | None, rules.ShortForm("backend")] = Field(
+    queue: Annotated[QueueSettings | None, rules.ShortForm("backend")] = Field(
         default=None,
         description="Queue of the pool, where the jobs of all teams wait until it has room for all of their pods. By "
         "default, pods are scheduled one by one.",
