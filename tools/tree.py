@@ -32,6 +32,7 @@ SHIPPED = (
     "changelogs/changelog.yaml", "changelogs/config.yaml", "changelogs/fragments/*.yml",
     "docs/*.md", "docs/*.svg", "docs/docsite/*.yml", "docs/docsite/rst/*.rst",
     "examples/ansible.cfg", "examples/*.yaml", "examples/cluster/*.yaml", "examples/manifests/*.yaml",
+    "examples/mixed/*.yaml",
     "meta/ee-bindep.txt", "meta/execution-environment.yml", "meta/runtime.yml",
     "playbooks/*.yml", "playbooks/tasks/*.yml", "playbooks/vars/*.yml",
     "plugins/**/*.py",

@@ -34,12 +34,15 @@ _QUEUES = (
     "topologies.kueue.x-k8s.io"
 )
 
-# gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info
+# gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info, gpuctl_status
 _READ_PERMISSIONS: Permissions = (
     ("get list", _WORKLOADS),
     ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
     ("get list", "namespaces"),
     ("list", f"{_OFFERED_DEVICES} {_CLAIMS}"),
+    # gpuctl_doctor
+    ("list", "clusterroles.rbac.authorization.k8s.io leases.coordination.k8s.io priorityclasses.scheduling.k8s.io"),
+    ("list", "runtimeclasses.node.k8s.io storageclasses.storage.k8s.io"),
     ("list", "workloads.kueue.x-k8s.io"),  # What jobs in queues wait for.
 )
 
@@ -182,8 +185,8 @@ _ACCOUNT = re.compile(r"system:serviceaccount:([-a-z0-9]+):([-.a-z0-9]+)")
 
 # apiserver, endpoints/handlers/responsewriters/errors.go, ``forbiddenMessage``
 _REFUSAL = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<plural>[^"]+)" in API group "(?P<group>[^"]*)"'
-    r'(?: in the namespace "(?P<namespace>[^"]+)"| at the cluster scope)'
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<plural>[-./\w]+)" in API group "(?P<group>[-.\w]*)"'
+    r'(?: in the namespace "(?P<namespace>[-a-z0-9]+)"| at the cluster scope)'
 )
 
 

@@ -59,7 +59,7 @@ options:
     default: gpuctl-system
   level:
     description:
-      - V(read) allows the info modules and reading logs, except those in C(kube-*) and C(gpuctl-system).
+      - V(read) allows the info modules, M(runwhere.gpuctl.gpuctl_doctor) and reading logs, except those in C(kube-*) and C(gpuctl-system).
       - V(submit) allows managing jobs in O(namespaces), and reading their status and logs. In the whole cluster, it allows
         listing nodes and PriorityClasses. What depends on pods in other namespaces, such as the number of free GPUs, is not
         known at this level.

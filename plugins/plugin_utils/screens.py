@@ -40,6 +40,10 @@ STATUS_COLORS = {
     "maintaining": "yellow",
     "Failed": "red",
     "faulty": "red",
+    "ok": "green",
+    "warning": "yellow",
+    "unknown": "yellow",
+    "error": "red",
 }
 
 # What is left out first on a narrow terminal has the highest `drop`.
@@ -104,6 +108,45 @@ def status_screen(result: Mapping[str, Any], width: int, *, everything: bool, pa
         reasons_block(result["jobs"], width, everything=everything),
     ]
     return _joined(blocks)
+
+
+_CHECK_COLUMNS = (
+    Column("title", "CHECK", least=16),
+    Column("status", "RESULT"),
+    Column("where", "WHERE", least=16, drop=1, optional=True),
+)
+
+
+def doctor_screen(result: Mapping[str, Any], width: int, *, everything: bool, paint: Paint) -> list[str]:
+    """The result of gpuctl_doctor: the checks that found something, then what each found and what to do about it."""
+    checks = [check for check in result["checks"] if everything or check["status"] != "ok"]
+    rows = [{**check, "where": _some([one["place"] for one in check["findings"]], _NAMES)} for check in checks]
+    blocks = [
+        wrapped(str(result["msg"]), width),
+        table_lines(rows, _CHECK_COLUMNS, width, paint) if rows else [],
+        *(_findings(check, width, everything) for check in checks),
+    ]
+    return _joined(blocks)
+
+
+def _findings(check: Row, width: int, everything: bool) -> list[str]:
+    """Each problem once, with the places that share it."""
+    if check["reason"]:
+        return wrapped(f"{check['title']}: not known. {check['reason']}", width, indent="  ")
+    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for each in check["findings"]:
+        groups[each["level"], each["problem"], each["remedy"]].append(each["place"])
+    shown = list(groups.items())[: None if everything else _ROWS]
+    lines = []
+    for (level, problem, remedy), places in shown:
+        where = _some(places, len(places) if everything else _NAMES)
+        lines += wrapped(f"{check['title']} ({level}): {where}: {problem}. {remedy}", width, indent="  ")
+    return lines + _rest(len(groups) - len(shown), "finding")
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _joined(blocks: Iterable[Sequence[str]]) -> list[str]:
@@ -199,6 +242,12 @@ def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
     return [_job(own[0]) if len(own) == 1 else _sweep(own) for own in sweeps.values()]
 
 
+def _partitions(job: Row) -> str:
+    """``2x 1g.10gb``"""
+    parts = (each for each in job.get("accelerators") or () if each["partition"])
+    return ", ".join(f"{each['amount']}x {each['partition']}" for each in parts)
+
+
 def _job(job: Row) -> dict[str, Any]:
     """The cells of a job. One that cannot be read has neither pods nor GPUs."""
     wanted = job["pods_wanted"] or 0
@@ -206,7 +255,7 @@ def _job(job: Row) -> dict[str, Any]:
         **job,
         "gpus": f"{wanted}x{job['gpu']}"
         if wanted > 1 and job["gpu"]
-        else str(job["gpu"] or job.get("gpu_share") or "-"),
+        else str(job["gpu"] or job.get("gpu_share") or _partitions(job) or "-"),
         "shown_status": job["status"],
         "shown_age": job.get("running_for") or job["age"],
         "url": _first_url(job),

@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=GPU_NODES, help="GPU nodes, gpu-node-1 and on")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
     parser.add_argument("--kubeconfig", type=Path, default=KUBECONFIG, help=f"file to write (default: {KUBECONFIG})")
+    parser.add_argument("--mixed", action="store_true", help="nodes and pools with accelerators of many vendors, too")
     options = parser.parse_args()
     if options.nodes < GPU_NODES:
         sys.exit(f"NODES={options.nodes} is too small: the pools of examples/cluster need {GPU_NODES} nodes.")
@@ -54,7 +55,7 @@ def main() -> None:
             "runs, or start another one with KUBECONFIG_FILE=/another/path."
         )
     try:
-        with provisioned(options.kubeconfig, options.nodes, options.port) as cluster:
+        with provisioned(options.kubeconfig, options.nodes, options.port, mixed=options.mixed) as cluster:
             print(_welcome(cluster.url, options.kubeconfig, options.nodes), flush=True)
             _wait_for_a_signal()
     except OSError as error:
@@ -68,10 +69,11 @@ def main() -> None:
 
 @contextmanager
 def simulated(
-    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None
+    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None, *, mixed: bool = False
 ) -> Iterator[Cluster]:
-    """The cluster as examples/cluster expects it: nodes and nothing else."""
-    with Cluster(nodes=0, tls=True, metrics=True, exec_root=exec_root).running(port=port) as cluster:
+    """The cluster as examples/cluster expects it, or examples/mixed as well: nodes and nothing else."""
+    simulation = Cluster(nodes=0, tls=True, metrics=True, exec_root=exec_root, mixed_nodes=mixed)
+    with simulation.running(port=port) as cluster:
         cluster.add_nodes([f"gpu-node-{number}" for number in range(1, nodes + 1)], labels=PRODUCT)
         cluster.add_nodes(CPU_NODES, resources={"nvidia.com/gpu": "0", "aliyun.com/gpu-mem": "0"})
         cluster.kubeconfig(kubeconfig)
@@ -83,15 +85,15 @@ def simulated(
 
 @contextmanager
 def provisioned(
-    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None
+    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None, *, mixed: bool = False
 ) -> Iterator[Cluster]:
     """The cluster with pools, teams and Secrets, and a file of variables beside its kubeconfig.
 
     Tests let containers run commands, below `exec_root`. They are processes of this machine, so users do not get that.
     """
     variables = kubeconfig.with_suffix(".env")
-    with simulated(kubeconfig, nodes, port, exec_root) as cluster:
-        _provision(kubeconfig)
+    with simulated(kubeconfig, nodes, port, exec_root, mixed=mixed) as cluster:
+        _provision(kubeconfig, [EXAMPLES / "cluster", *([EXAMPLES / "mixed" / "pools.yaml"] if mixed else [])])
         add_secrets(cluster)
         variables.write_text(_shell(environment(kubeconfig)), encoding="utf-8")
         try:
@@ -117,9 +119,9 @@ def _shell(variables: dict[str, str]) -> str:
     return f". {shlex.quote(str(Path(sys.prefix, 'bin', 'activate')))}\nunset K8S_AUTH_CONTEXT K8S_AUTH_HOST\n{exports}"
 
 
-def _provision(kubeconfig: Path) -> None:
-    """Apply examples/cluster, as an administrator would."""
-    command = ["runwhere.gpuctl.provision", "-e", f"gpuctl_dir={EXAMPLES / 'cluster'}"]
+def _provision(kubeconfig: Path, manifests: list[Path]) -> None:
+    """Apply the examples, as an administrator would."""
+    command = ["runwhere.gpuctl.provision", "-e", f"gpuctl_src={','.join(map(str, manifests))}"]
     playbook = Path(sys.executable).with_name("ansible-playbook")
     done = subprocess.run(
         [str(playbook), *command],
@@ -131,7 +133,7 @@ def _provision(kubeconfig: Path) -> None:
         check=False,
     )
     if done.returncode:
-        sys.exit(f"examples/cluster cannot be applied:\n{done.stdout}")
+        sys.exit(f"The examples cannot be applied:\n{done.stdout}")
 
 
 def add_secrets(cluster: Cluster) -> None:

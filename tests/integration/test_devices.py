@@ -77,15 +77,17 @@ def _gpu(index: int, product: str, memory: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def devices(api: Api, ansible: Ansible, field: Field, request: pytest.FixtureRequest) -> Devices:
+def devices(api: Api, ansible: Ansible, field: Field) -> Iterator[Devices]:
     found = Devices(api, field)
-    found.publish()
-    request.addfinalizer(found.withdraw)
     options = {"name": found.pool, "nodes": list(found.nodes), "device_class": found.device_class}
-    declared = ansible.module("gpuctl_pool", **options)
-    assert declared.changed, declared.message
-    assert not ansible.module("gpuctl_pool", **options).changed
-    return found
+    try:
+        found.publish()
+        declared = ansible.module("gpuctl_pool", **options)
+        assert declared.changed, declared.message
+        assert not ansible.module("gpuctl_pool", **options).changed
+        yield found
+    finally:
+        found.withdraw()
 
 
 @pytest.fixture
@@ -234,6 +236,8 @@ def test_a_quota_of_devices(ansible: Ansible, devices: Devices, namespace: str, 
         found = ansible.module("gpuctl_quota_info", namespaces=[name]).result["results"][0]
         assert found["device_classes"][devices.device_class] == {"used": 2, "hard": 2, "percent": 100.0}
     finally:
+        jobs = [training("first"), training("second")]
+        ansible.job(definition=jobs, namespace=name, state="absent", force=True)
         removed = ansible.module("gpuctl_quota", name=name, state="absent", delete_namespaces=True, force=True)
         assert not removed.failed, removed.message
 

@@ -272,7 +272,10 @@ def test_an_account_that_more_may_use_does_not_live_where_jobs_run(
 # ---- The levels, held to what modules send ---------------------------------------------------------------------------
 
 # What the ClusterRole system:basic-user grants to everybody (plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
-EVERYBODY: set[Permission] = {("create", "authentication.k8s.io", "selfsubjectreviews")}
+EVERYBODY: set[Permission] = {
+    ("create", "authentication.k8s.io", "selfsubjectreviews"),
+    ("get", "", ""),  # /version and /apis (system:discovery)
+}
 
 # Only sent when somebody else writes, or deletes, at the same moment (the object is read again), or has changed a job,
 # or after an interruption.
@@ -281,6 +284,7 @@ IN_RACES: set[Permission] = {
     ("get", "", "resourcequotas"),  # quotas/quota_apply.py
     ("get", "", "services"),  # Executor._wait_until_gone, and the next
     ("get", "autoscaling", "horizontalpodautoscalers"),
+    ("get", "resource.k8s.io", "resourceclaimtemplates"),
     ("delete", "", "pods"),  # jobs/transitions.py, of a notebook with updateStrategy OnDelete
     ("list", "apps", "controllerrevisions"),  # jobs/restart_copies.py
 }
@@ -331,9 +335,9 @@ def test_read_allows_what_the_info_modules_use(
     quota = {"kind": "quota", "quota": {"name": field.pool("q")}, "users": {namespace: {"cpu": 64}}}
     submitted = ansible.play(
         [
-            {"runwhere.gpuctl.gpuctl_pool": {"name": field.pool("a"), "nodes": [field.nodes[0]]}},
+            pool_of_devices(field),
             {"runwhere.gpuctl.gpuctl_quota": {"definition": quota}},
-            {"runwhere.gpuctl.gpuctl_job": {"definition": jobs(), "namespace": namespace}},
+            {"runwhere.gpuctl.gpuctl_job": {"definition": [*jobs(), claiming(field)], "namespace": namespace}},
             # What has not started has no log to read.
             {"runwhere.gpuctl.gpuctl_job": {"definition": compute(), "namespace": namespace, "wait": True}},
         ]
@@ -344,12 +348,16 @@ def test_read_allows_what_the_info_modules_use(
         assert refused(recorder) == set()
 
 
-def test_submit_allows_what_gpuctl_job_uses(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_submit_allows_what_gpuctl_job_uses(
+    ansible: Ansible, api: Api, recorder: Recorder, field: Field, namespace: str
+):
+    assert_all_well(ansible, [pool_of_devices(field)])
     with acting(api, recorder, SUBMIT, [namespace]):
-        assert_all_well(ansible, submitting(namespace))
+        assert_all_well(ansible, submitting(namespace, field))
         assert_all_well(ansible, reading_in(namespace))
         # What they ask beyond it is for explanations only: whose pods use the GPUs, where else a job may be.
-        assert refused(recorder) <= {"/api/v1/pods", "/apis/batch/v1/jobs"}
+        explaining = {"/api/v1/pods", "/apis/batch/v1/jobs", "/apis/resource.k8s.io/v1/resourceclaims"}
+        assert refused(recorder) <= explaining
 
 
 def test_administer_allows_what_all_modules_use(
@@ -361,8 +369,8 @@ def test_administer_allows_what_all_modules_use(
         api.delete("priorityclass", "gpuctl-low")  # and gpuctl_rbac corrects this one.
         wrong = {"metadata": {"name": "gpuctl-low", "labels": dict([OURS.split("=")])}, "value": 7}
         api.create("priorityclass", wrong)
-        assert_all_well(ansible, administering(field, namespace, robot))
-        assert_all_well(ansible, submitting(namespace))
+        assert_all_well(ansible, [*administering(field, namespace, robot), pool_of_devices(field)])
+        assert_all_well(ansible, submitting(namespace, field))
         assert_all_well(ansible, reading(namespace))
         assert refused(recorder) == set()
 
@@ -376,12 +384,23 @@ def jobs() -> list[dict[str, Any]]:
     return [compute(), training("stuck", resources={"gpu-type": "H9"})]
 
 
+def pool_of_devices(field: Field) -> dict[str, Any]:
+    """Of a class that there is not, so that jobs with its devices wait."""
+    options = {"name": field.pool("a"), "nodes": [field.nodes[0]], "device_class": f"{field.prefix}.example.com"}
+    return {"runwhere.gpuctl.gpuctl_pool": options}
+
+
+def claiming(field: Field) -> dict[str, Any]:
+    return training("claiming", resources={"pool": field.pool("a")})
+
+
 def reading(namespace: str) -> list[dict[str, Any]]:
     return [
         *reading_in(namespace),
         {"runwhere.gpuctl.gpuctl_node_info": {}},
         {"runwhere.gpuctl.gpuctl_pool_info": {}},
         {"runwhere.gpuctl.gpuctl_quota_info": {}},
+        {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
     ]
 
 
@@ -395,13 +414,14 @@ def reading_in(namespace: str) -> list[dict[str, Any]]:
     ]
 
 
-def submitting(namespace: str) -> list[dict[str, Any]]:
+def submitting(namespace: str, field: Field) -> list[dict[str, Any]]:
     def job(**options: Any) -> dict[str, Any]:
         return {"runwhere.gpuctl.gpuctl_job": {"namespace": namespace, **options}}
 
     scaled = inference(autoscaling={"min_replicas": 1, "max_replicas": 2, "metric": "cpu", "target": 50})
     wide = training("wide", resources={"node_count": 2}, distributed={"backend": "deepspeed"})
     never = [kind("never-" + kind.__name__, resources={"gpu-type": "H9"}) for kind in (training, notebook, compute)]
+    never.append(claiming(field))
     other = {"image": "registry.example.com/ml:v2"}
     claim = {"workdirs": [{"path": "/data", "claim": "none"}]}
     claimed = compute("claimed", environment={"service_account": "default"}, storage=claim)

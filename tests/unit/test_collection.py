@@ -66,7 +66,7 @@ def test_a_module_takes_the_fragments(module: str) -> None:
     taken = yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{module}").DOCUMENTATION)[
         "extends_documentation_fragment"
     ]
-    wanted = INFO_FRAGMENTS if module.endswith(("_info", "_status")) else FRAGMENTS
+    wanted = INFO_FRAGMENTS if module.endswith(("_info", "_status", "_doctor")) else FRAGMENTS
     assert [name for name in taken if name not in OPTIONAL_FRAGMENTS] == [f"{COLLECTION}.{name}" for name in wanted]
 
 

@@ -22,15 +22,16 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
     parser.add_argument("--kubeconfig", type=Path, default=KUBECONFIG, help=f"file to write (default: {KUBECONFIG})")
+    parser.add_argument("--mixed", action="store_true", help="nodes with accelerators of many vendors, too")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(options.nodes, options.host, options.port, options.kubeconfig))
+        asyncio.run(serve(Cluster(options.nodes, tls=True, mixed_nodes=options.mixed), options))
 
 
-async def serve(nodes: int, host: str, port: int, kubeconfig: Path) -> None:
+async def serve(cluster: Cluster, options: argparse.Namespace) -> None:
     """Serve until SIGINT or SIGTERM."""
-    cluster = Cluster(nodes, tls=True)
+    nodes, host, port, kubeconfig = options.nodes, options.host, options.port, options.kubeconfig
     try:
         await cluster.start(host, port)
     except OSError as error:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kubesim import admission, bootstrap_rbac, controllers, kinds, resources, schema
+from kubesim import admission, bootstrap_rbac, controllers, kinds, mixed, resources, schema
 from kubesim.auth import AUTHENTICATED, MASTERS, Authenticator, Authorizer, User
 from kubesim.clock import Clock, rfc3339
 from kubesim.exec import V4, V5
@@ -50,9 +50,10 @@ class Cluster:
     """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
-    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" is known. `exec_root`: run the commands of
-    exec as processes of this machine, each container in a directory of its own below this one. `metrics`: autoscalers
-    find all metrics at their targets; without it, there are none."""
+    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" and "metrics" are known. `exec_root`: run the
+    commands of exec as processes of this machine, each container in a directory of its own below this one. `metrics`:
+    autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors
+    beside the others (mixed.py)."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Cluster:
         addons: Collection[str] = (),
         exec_root: Path | None = None,
         metrics: bool = False,
+        mixed_nodes: bool = False,
     ) -> None:
         self.clock = Clock()
         self.token = secrets.token_urlsafe(24)
@@ -86,11 +88,12 @@ class Cluster:
         self.url = ""
         self.ca: bytes | None = None
         self._server = Server(self)
-        self._nodes = nodes
+        self._nodes, self._mixed_nodes = nodes, mixed_nodes
         self._options: dict[str, dict[str, Any]] = {
             "kubelet": {"start_seconds": pod_start_seconds},
             "garbage-collector-controller": {"collect_seconds": collect_seconds},
             "horizontal-pod-autoscaler": {"metrics": metrics},
+            "kube-scheduler": {"ignored": mixed.EXTENDER_RESOURCES if mixed_nodes else ()},
         }
         self._tls, self._with_controllers = tls, controllers
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -136,7 +139,10 @@ class Cluster:
         await self._server.stop()
 
     def _start_controllers(self) -> None:
-        for kind in (*controllers.ALL, *(controllers.OF_ADDONS[addon] for addon in self.addons)):
+        for kind in (
+            *controllers.ALL,
+            *(kind for addon, kind in controllers.OF_ADDONS.items() if addon in self.addons),
+        ):
             self.controllers[kind.name] = kind(self.registry, **self._options.get(kind.name, {}))
         for controller in self.controllers.values():
             controller.start()
@@ -152,6 +158,8 @@ class Cluster:
         self.registry.create("Service", copy.deepcopy(KUBERNETES_SERVICE))
         for number in range(1, self._nodes + 1):
             self.registry.create("Node", fake_node(f"node-{number}", self.clock.now()))
+        for obj in mixed.objects(self.clock.now()) if self._mixed_nodes else ():
+            self.registry.create(obj["kind"], obj)
 
     # --- for tests; safe from any thread ---
 

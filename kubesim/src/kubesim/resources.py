@@ -155,6 +155,7 @@ RESOURCES: tuple[Resource, ...] = (
              field_labels={"status.successful": "status.succeeded"}),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",),
              subresources=(STATUS,)),
     Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False,
@@ -169,12 +170,16 @@ RESOURCES: tuple[Resource, ...] = (
              field_labels={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"}),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, short_names=("pc",),
              create_on_update=True),
+    Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, short_names=("sc",),
+             returns_deleted=True),
 )  # fmt: skip
 
 #: What only clusters with more than Kubernetes serve.
 ADDED: tuple[Resource, ...] = (
     Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", short_names=("wl",), subresources=(STATUS,),
              addon="kueue"),
+    # Only in discovery, as gpuctl and kubectl look there for it.
+    Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, verbs=("get",), addon="metrics"),
     Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", False, short_names=("cq",),
              subresources=(STATUS,), addon="kueue"),
     Resource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", False, subresources=(STATUS,), addon="kueue"),

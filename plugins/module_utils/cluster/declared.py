@@ -125,7 +125,7 @@ def _problem(pool: str, odd: list[int]) -> str:
 
 HARDWARE = "hardware"
 _TEXTS = ("accelerator", "share_backend", "device_class", "rdma_resource")
-_MAPS = ("type_aliases", "topology")
+_MAPS = ("type_aliases", "rdma_env", "topology")
 
 
 def hardware_fields(hardware: PoolHardware) -> dict[str, Any]:

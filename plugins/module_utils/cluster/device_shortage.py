@@ -153,8 +153,10 @@ def _shortage(
         return Shortage(f"it needs {wanted.text}, but {text}", "Mend the devices, or wait until the driver has")
     most = max(_on(node, tolerated) for node in nodes)
     if most < wanted.count or wanted.count > _ANY:
-        least = f"the most that one node of {where} has is {most}" if wanted.count <= _ANY else f"{_ANY} is the most"
-        return Shortage(f"it needs {wanted.text}, but {least}", "Lower resources.gpu", lasting=True)
+        text = f"it needs {wanted.text}, but the most that one node of {where} has is {most}"
+        if wanted.count > _ANY:
+            text = f"it needs {wanted.text}, but a claim can have {_ANY} at most"
+        return Shortage(text, "Lower resources.gpu", lasting=True)
     if not devices.is_usage_known:
         where = f"but no node of {where} has enough of them free"
         return Shortage(f"it needs {wanted.text} on one node, {where}", _WAIT)
@@ -175,9 +177,9 @@ def _of(some: int, number: int) -> str:
 
 def _unmet(condition: str, values: Sequence[str], number: int, where: str, wanted: _Wanted) -> Shortage:
     has = f" (there is {enumerated(values, 'and')})" if values else ""
-    none = f"none of the {number} devices" if number > 1 else "the only device, which"
-    verb = "has" if number > 1 else "is there, does not have"
-    text = f"{none} of class {wanted.class_name} in {where} {verb} {condition}{has}"
+    text = f"none of the {number} devices of class {wanted.class_name} in {where} has {condition}{has}"
+    if number == 1:
+        text = f"the only device of class {wanted.class_name} in {where} does not have {condition}{has}"
     hint = "Correct resources.gpu-type, resources.gpu-memory or resources.partition, or set resources.pool"
     return Shortage(text, hint, lasting=True)
 
@@ -210,10 +212,9 @@ def _taken(
     others = len(holders) - len(listed)
     listed += [f"{others} others" if others > 1 else "another"] if others > 0 else []
     overlap = " or overlap with such" if any(one.counters for one in fitting) else ""
-    busy = len(fitting) - len(free)
-    state = f"{_of(busy, len(fitting))} of {where} are in use{overlap}"
+    busy = _of(len(fitting) - len(free), len(fitting))
     by_whom = f": {enumerated(listed, 'and')}" if listed else ""
-    text = f"it needs {wanted.text} on one node, but {state}{by_whom}"
+    text = f"it needs {wanted.text} on one node, but {busy} of {where} are in use{overlap}{by_whom}"
     return Shortage(text, _WAIT)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..kube.times import read_time
 from ..labels import KUEUE_QUEUE
 from ..manifest.problems import number_of
 from ..quantity import parse
@@ -394,13 +395,24 @@ def _unclaimed(workload: Object, pod: Object, events: Sequence[Object]) -> Pendi
         if quota_refusal(message):
             return _refused(message, workload)
         template = _NO_TEMPLATE.search(message)
+        if template and _is_early(event, pod):
+            return PendingReason(f"pod {name} is waiting for its ResourceClaimTemplate {template[1]}")
         what = f"ResourceClaimTemplate {template[1]} not found" if template else _short(message)
-        hint = "Apply its manifest again with state=present" if template else ""
+        hint = "Apply its manifest again with O(state=present)" if template else ""
         return PendingReason(f"pod {name} gets no devices: {what}", hint, needs_user=True)
     if claim := next((one["resourceClaimName"] for one in missing if "resourceClaimName" in one), None):
-        return PendingReason(f"pod {name} is waiting for ResourceClaim {claim}, which is missing or being deleted")
+        text = f"pod {name} is not scheduled as long as its ResourceClaim {claim} is missing or being deleted"
+        return PendingReason(text)
     return None
 
+
+def _is_early(event: Object, pod: Object) -> bool:
+    """The workload is applied before the template, so that the first attempt to make a claim may fail."""
+    seen = event.get("lastTimestamp") or pod["metadata"]["creationTimestamp"]
+    return (read_time(seen) - read_time(pod["metadata"]["creationTimestamp"])).total_seconds() < _TEMPLATE_FOLLOWS
+
+
+_TEMPLATE_FOLLOWS = 5  # seconds
 
 # pkg/controller/resourceclaim, syncPod and handleClaim
 _CLAIM_OF_POD = re.compile(r"^PodResourceClaim [-a-z0-9]+: (create ResourceClaim : )?")

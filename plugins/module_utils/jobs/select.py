@@ -54,8 +54,14 @@ class SelectedJob:
     @property
     def asks_for_hardware(self) -> bool:
         """Whether it matters to the job what its pool declares."""
-        resources = self.model.resources if self.model else None
-        return resources is not None and any(getattr(resources, name) for name in _HARDWARE)
+        if self.model is None:
+            return False
+        resources, distributed = self.model.resources, getattr(self.model, "distributed", None)
+        return (
+            any(getattr(resources, name) for name in _HARDWARE)
+            or resources.interconnect != "none"
+            or (distributed is not None and distributed.placement.within is not None)
+        )
 
     @property
     def reads_declared(self) -> bool:

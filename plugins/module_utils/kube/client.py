@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..labels import FIELD_MANAGER
-from .answer import Expected
+from .answer import Expected, read_json
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
-from .errors import ApiError
+from .errors import ApiError, InvalidResponse
 from .exec import ExecResult, exec_path, run_command
 from .limits import FOLLOWED_LOG, LOG, WATCH
 from .list_limits import ListLimits, ListsInProgress
@@ -168,9 +168,24 @@ class Client:
 
         For groups of controllers that a cluster may lack; Kubernetes' own have fixed paths.
         """
-        # Not the path of the group itself: that of a missing one is answered in plain text, as a load balancer would.
+        return self.preferred_versions().get(group)
+
+    def preferred_versions(self) -> dict[str, str]:
+        """The same for each API group of the server, by name."""
+        # Not the path of a group itself: that of a missing one is answered in plain text, as a load balancer would.
         groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
-        return next((found["preferredVersion"]["groupVersion"] for found in groups if found["name"] == group), None)
+        return {group["name"]: group["preferredVersion"]["groupVersion"] for group in groups}
+
+    def server_version(self) -> tuple[str, str | None]:
+        """The server's version, such as ``v1.36.2``, and its clock: the header Date of the answer."""
+
+        def read(response: Any) -> tuple[str, str | None]:
+            found = (read_json(response.read()) or {}).get("gitVersion")
+            if not isinstance(found, str):
+                raise InvalidResponse("GET /version", response.status, "no version")
+            return found, response.headers.get("Date")
+
+        return self._transport.send("GET", "/version", read)
 
     def serves(self, api_version: str) -> bool:
         """Whether the server has an API group in a version, such as ``group/version``."""

@@ -52,10 +52,12 @@ RESOURCE_QUOTA = Resource("ResourceQuota", "v1", "resourcequotas")
 RESOURCE_SLICE = Resource("ResourceSlice", _DEVICES, "resourceslices", namespaced=False)
 SECRET = Resource("Secret", "v1", "secrets")
 ROLE_BINDING = Resource("RoleBinding", _RBAC, "rolebindings")
+RUNTIME_CLASS = Resource("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", namespaced=False)
 SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
 SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
+STORAGE_CLASS = Resource("StorageClass", "storage.k8s.io/v1", "storageclasses", namespaced=False)
 
 # Kueue is optional, and its version varies: see read_admissions in jobs/job_plans.py.
 KUEUE_WORKLOAD = Resource("Workload", "kueue.x-k8s.io/v1beta1", "workloads")

@@ -217,6 +217,7 @@ _CONTAINER = _fields(
     ),
     resources=_fields(requests=_QUANTITIES, limits=_QUANTITIES, claims=_each(_fields({"name": _text}))),
     restartPolicy=_text,
+    ports=_each(_fields(containerPort=_number)),
 )
 _CONTAINERS = _each(_CONTAINER, least=1)
 _NODE_TERM = _fields(matchExpressions=_each(_fields(key=_text, operator=_text, values=_TEXTS)))
@@ -355,12 +356,19 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
             )
         },
     ),
+    "Namespace": ({}, {"status": _fields(phase=_text, conditions=_CONDITIONS)}),
+    "ClusterRole": (
+        {},
+        {"rules": _each(_fields(verbs=_TEXTS, apiGroups=_TEXTS, resources=_TEXTS, resourceNames=_TEXTS))},
+    ),
     "Node": (
         {},
         {
             "spec": _fields(unschedulable=_flag, taints=_each(_fields({"key": _text, "effect": _text}, value=_text))),
             "status": _fields(
                 allocatable=_QUANTITIES,
+                capacity=_QUANTITIES,
+                nodeInfo=_fields(kubeletVersion=_text),
                 conditions=_CONDITIONS,
                 addresses=_each(_fields({"type": _text, "address": _text})),
             ),

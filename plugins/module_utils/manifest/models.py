@@ -334,19 +334,56 @@ class Storage(Block):
         return self
 
 
+class Placement(Block):
+    """Where the nodes of a training are placed."""
+
+    machines: Literal["spread", "pack", "any"] = Field(
+        default="spread",
+        description="Whether the nodes of the training should run on different machines (spread), on the same one "
+        "(pack), or wherever the scheduler puts them (any). A preference: it delays nothing.",
+    )
+    within: rules.DnsLabel | None = Field(
+        default=None,
+        description="Level of the pool's topology, such as rack: the nodes should have the same one.",
+        examples=["rack"],
+    )
+    required: rules.Boolean = Field(
+        default=False, description="Whether the training waits until it fits into one place of that level."
+    )
+
+    @model_validator(mode="after")
+    def _required_level(self) -> Placement:
+        if self.required and self.within is None:
+            raise rules.section_error("required without a level", "Add the level as within", "required")
+        return self
+
+
 class Distributed(Block):
     """The settings of a distributed training."""
 
-    backend: Literal["torchrun", "deepspeed"] = Field(default="torchrun", description="Launcher that the command uses.")
+    backend: Literal["torchrun", "deepspeed"] = Field(
+        default="torchrun", description="Launcher of a Python script on several nodes if launcher names none."
+    )
+    launcher: Literal["torchrun", "deepspeed", "accelerate", "mpi", "msrun", "jax", "ray", "none"] | None = Field(
+        default=None,
+        description="Program that starts the command as a group of processes, one for each GPU. By default, backend "
+        "or the launcher of the framework starts a Python script on several nodes. Commands that begin with a launcher "
+        "keep theirs.",
+        examples=["torchrun"],
+    )
     master_port: rules.Port = Field(default=29500, description="Port on the first node for the rendezvous.")
     socket_ifname: rules.InterfaceName = Field(
         default="eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
     )
     deepspeed: Literal["zero2", "zero3"] | None = Field(default=None, description="DeepSpeed configuration to mount.")
-    placement: Literal["spread", "pack", "any"] = Field(
-        default="spread",
-        description="Whether the nodes of the training should run on different machines (spread), on the same one "
-        "(pack), or wherever the scheduler puts them (any). A preference: it delays nothing.",
+    placement: Annotated[Placement, rules.ShortForm("machines")] = Field(
+        default_factory=Placement,
+        description="Where the nodes are placed.",
+        examples=["pack", {"within": "rack", "required": True}],
+    )
+    rank_table: rules.Boolean = Field(
+        default=False,
+        description="Whether to wait for the rank table of HCCL, which the operator of Ascend writes, and to mount it.",
     )
 
 
@@ -590,6 +627,11 @@ class Pool(VersionedManifest):
         description="Resource of the nodes' RDMA devices.",
         examples=["rdma/hca_shared_devices_a"],
     )
+    rdma_env: dict[rules.EnvName, rules.ShortText] = Field(
+        default_factory=dict,
+        description="Environment variables of jobs that use RDMA, such as those of NCCL.",
+        examples=[{"NCCL_IB_HCA": "mlx5", "NCCL_IB_GID_INDEX": "3"}],
+    )
     queue: Annotated[QueueSettings | None, rules.ShortForm("backend")] = Field(
         default=None,
         description="Queue of the pool, where the jobs of all teams wait until it has room for all of their pods. By "
@@ -776,6 +818,11 @@ class MemoryLabel(Block):
 class ProfileLabels(Block):
     """The labels that the vendor's software sets on nodes."""
 
+    present: list[rules.LabelKey] = Field(
+        default=[],
+        description="Labels that are true on nodes with such devices, also where the device plugin is missing.",
+        examples=[["nvidia.com/gpu.present"]],
+    )
     product: rules.LabelKey | None = Field(
         default=None, description="Type of the devices.", examples=["nvidia.com/gpu.product"]
     )
@@ -815,6 +862,17 @@ class DeviceMark(Block):
         return self
 
 
+class NodeFault(Block):
+    """A label of nodes by which the vendor's software says that something is wrong."""
+
+    label: rules.LabelKey = Field(description="Label of nodes.", examples=["nvidia.com/mig.config.state"])
+    pattern: rules.Pattern = Field(description="What its value is then.", examples=["failed"])
+    problem: rules.ShortText = Field(description="What is wrong.", examples=["the MIG configuration failed"])
+    remedy: rules.ShortText = Field(
+        description="What an administrator does about it.", examples=["See the logs of nvidia-mig-manager."]
+    )
+
+
 class PodNeeds(Block):
     """What pods with the accelerator have."""
 
@@ -830,6 +888,11 @@ class CommunicationLibrary(Block):
     name: rules.ShortText = Field(description="Name of the library.", examples=["NCCL"])
     torch_backend: rules.ShortText | None = Field(
         default=None, description="Backend of torch.distributed.", examples=["nccl"]
+    )
+    socket_variable: rules.EnvName | None = Field(
+        default=None,
+        description="Environment variable with the network interface. By default, NCCL_SOCKET_IFNAME.",
+        examples=["HCCL_SOCKET_IFNAME"],
     )
 
 
@@ -935,6 +998,7 @@ class AcceleratorManifest(VersionedManifest):
         default=[],
         description="When the devices of a node are partitions or shares. The first mark that applies counts.",
     )
+    faults: list[NodeFault] = Field(default=[], description="Labels of nodes that say that something is wrong.")
     taints: list[rules.LabelKey] = Field(
         default=[], description="Keys of taints that keep other pods off the nodes.", examples=[["nvidia.com/gpu"]]
     )

@@ -33,6 +33,7 @@ class PoolOptions(ConcurrencyOptions):
     device_class: str | None = option("str")
     type_aliases: dict[str, Any] | None = option("dict")
     rdma_resource: str | None = option("str")
+    rdma_env: dict[str, Any] | None = option("dict")
     topology: dict[str, Any] | None = option("dict")
     queue: Any = option("raw")
     remove_nodes: list[str] | None = option("list", elements="str")
@@ -41,7 +42,7 @@ class PoolOptions(ConcurrencyOptions):
     ignore_jobs: list[str] | None = option("list", elements="str")
 
 
-_HARDWARE = ("accelerator", "share_backend", "device_class", "type_aliases", "rdma_resource", "topology")
+_HARDWARE = ("accelerator", "share_backend", "device_class", "type_aliases", "rdma_resource", "rdma_env", "topology")
 POOL_CONSTRAINTS: dict[str, Any] = {
     "mutually_exclusive": [("src", "definition", "name")],
     "required_one_of": [("src", "definition", "name")],

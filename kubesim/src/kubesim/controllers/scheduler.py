@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from itertools import count
 from typing import Any
 
@@ -21,7 +22,7 @@ from .events import SeriesRecorder
 from .pods import is_terminal
 from .scheduler_devices import DevicePlan, DeviceScheduling, Unschedulable
 from .scheduler_filters import PodRules, Refusal, pod_rules, preference, refuse_for_good, refuse_for_now
-from .scheduler_nodes import NodeInfo, Snapshot, host_ports, requests
+from .scheduler_nodes import Amounts, NodeInfo, Snapshot, host_ports, requests
 from .scheduler_preemption import NO_VICTIMS, NOT_HELPFUL, best_candidate, priority
 
 SCHEDULER = "default-scheduler"
@@ -35,8 +36,10 @@ class Scheduler(Controller):
     name = "kube-scheduler"
     watches = ("Node", "Pod", "PersistentVolumeClaim", "DeviceClass", "ResourceClaim", "ResourceSlice")
 
-    def __init__(self, registry: Any) -> None:
+    def __init__(self, registry: Any, ignored: Collection[str] = ()) -> None:
+        """`ignored`: resources that an extender counts itself ("ignoredByScheduler" of its managedResources)."""
         super().__init__(registry)
+        self.ignored = frozenset(ignored)
         self.snapshot = Snapshot()
         self.recorder = SeriesRecorder(registry, SCHEDULER, f"{SCHEDULER}-kubesim")
         self.devices = DeviceScheduling(registry, self.name)
@@ -46,6 +49,9 @@ class Scheduler(Controller):
         self._turn = 0
         self._suitable: dict[str, list[NodeInfo]] = {}  # nodes by what is asked of a node; until nodes change
         self._full: dict[str, str] = {}  # what was said of pods like this one; until something is freed
+
+    def _requests(self, pod: Object) -> Amounts:
+        return {resource: amount for resource, amount in requests(pod).items() if resource not in self.ignored}
 
     # -- what changes ----------------------------------------------------------------------------------------------
 
@@ -170,7 +176,7 @@ class Scheduler(Controller):
 
     def _choose(self, pod: Object, social: PodRules, devices: DevicePlan) -> NodeInfo | None:
         """The best of the first nodes that fit, going round the nodes from one pod to the next."""
-        wanted, ports = requests(pod), host_ports(pod)
+        wanted, ports = self._requests(pod), host_ports(pod)
         nodes = self._suitable_nodes(pod)
         nominated = (pod.get("status") or {}).get("nominatedNodeName")
         fitting: list[NodeInfo] = []
@@ -246,7 +252,7 @@ class Scheduler(Controller):
         """Why no node takes the pod, after trying to make room; and whether that holds for pods like it, too."""
         if not self.snapshot.nodes:
             return "no nodes available to schedule pods", True
-        wanted, ports = requests(pod), host_ports(pod)
+        wanted, ports = self._requests(pod), host_ports(pod)
         refusals: dict[str, Refusal] = {}
         for name, node in self.snapshot.nodes.items():
             reserved = self.snapshot.nominees(name, pod)

@@ -127,6 +127,29 @@ class ControllerRevisionStrategy(Strategy):
         yield from not_negative({"revision": obj.get("revision", 0)}, "revision", "")
 
 
+class StorageClassStrategy(Strategy):
+    kind = "StorageClass"
+    namespaced = False
+
+    def default(self, obj: Object) -> None:
+        """pkg/apis/storage/v1/defaults.go"""
+        obj["reclaimPolicy"] = obj.get("reclaimPolicy") or "Delete"
+        obj["volumeBindingMode"] = obj.get("volumeBindingMode") or "Immediate"
+
+    def validate_spec(self, obj: Object) -> Iterator[FieldError]:
+        if not obj.get("provisioner"):
+            yield field.required("provisioner", "")
+
+
+class RuntimeClassStrategy(Strategy):
+    kind = "RuntimeClass"
+    namespaced = False
+
+    def validate_spec(self, obj: Object) -> Iterator[FieldError]:
+        for text in names.dns_label(obj.get("handler") or ""):
+            yield field.invalid("handler", obj.get("handler") or "", text)
+
+
 class RoleStrategy(Strategy):
     kind = "Role"
     name_rule = staticmethod(names.path_segment)

@@ -41,9 +41,14 @@ def build(
     """
     namespace = manifest.job.namespace or namespace
     gets = equipment(manifest.resources, pool)
-    warnings = list(software_warnings(manifest.environment, gets))
+    unknown = list(software_warnings(manifest.environment, gets))
     built = _build(manifest, namespace, gets)
-    return built._replace(warnings=[*warnings, *built.warnings])
+    built = built._replace(warnings=[*unknown, *built.warnings])
+    if gets.devices is None:
+        return built
+    from .claims import claim_template
+
+    return built._replace(dependents=[claim_template(manifest, namespace, gets.devices), *built.dependents])
 
 
 def _build(manifest: Training | Inference | Notebook | Compute, namespace: str, gets: Equipment) -> Built:

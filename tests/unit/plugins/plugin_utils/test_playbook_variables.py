@@ -103,17 +103,20 @@ def test_a_playbook_uses_the_variables_that_are_described(name: str) -> None:
 
 CONFIG = yaml.safe_load((ROOT / "awx/config/job_templates.yml").read_text(encoding="utf-8"))
 TEMPLATES = [*CONFIG["gpuctl_awx_job_templates"], *CONFIG["gpuctl_awx_team_job_templates"]]
+SURVEYS = [(template, template.get("survey", ())) for template in TEMPLATES]
+NAMESPACE = CONFIG["gpuctl_awx_namespace_question"]
+SURVEYS += [(template, [NAMESPACE]) for template in CONFIG["gpuctl_awx_team_job_templates"]]
 ASKED = [
     (PLAYBOOKS[template["playbook"].removesuffix(".yml")], question)
-    for template in TEMPLATES
-    for question in (*template.get("survey", ()), CONFIG["gpuctl_awx_namespace_question"])
+    for template, questions in SURVEYS
+    for question in questions
 ]
 
 
 @pytest.mark.parametrize(("playbook", "question"), ASKED, ids=[f"{each.name}-{q['variable']}" for each, q in ASKED])
 def test_a_survey_asks_for_variables_of_its_playbook(playbook: Playbook, question: dict[str, Any]) -> None:
     variable = playbook.variables[question["variable"]]
-    if question is not CONFIG["gpuctl_awx_namespace_question"]:
+    if question is not NAMESPACE:
         assert question["question_name"] == variable.question
         assert question["type"] in {
             "bool": ["multiplechoice"],

@@ -15,6 +15,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import wi
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
+    doctor_screen,
     error_screen,
     fitting,
     jobs_block,
@@ -158,6 +159,37 @@ SCREENS_OF_STATUS = {
         [job(1)], nodes=[], pools=[], unreadable={"nodes": "403 Forbidden: nodes is forbidden."}
     ),
 }
+
+
+def finding(place: str, problem: str = "no exporter", level: str = "warning") -> Row:
+    return {"level": level, "place": place, "problem": problem, "remedy": "Install it."}
+
+
+def check(title: str, status: str = "ok", *findings: Row, reason: str | None = None) -> Row:
+    return {"check": title, "title": title, "status": status, "reason": reason, "findings": list(findings)}
+
+
+CHECKED: Row = {
+    "msg": "4 checks: 1 error and 6 warnings; 1 not known.",
+    "checks": [
+        check("version of the API"),
+        check("exporters", "warning", *(finding(f"node-{number}") for number in range(6))),
+        check("healthy devices", "error", finding("node-1", "2 of 8 GPUs are unhealthy", "error")),
+        check("storage classes", "unknown", reason="storageclasses is forbidden."),
+    ],
+}
+
+
+def test_doctor() -> None:
+    lines = doctor_screen(CHECKED, 80, everything=False, paint=plain)
+    assert lines == kept("doctor", lines)
+    assert max(map(text_width, lines)) <= 80
+
+
+def test_doctor_with_everything() -> None:
+    text = "\n".join(doctor_screen(CHECKED, 200, everything=True, paint=plain))
+    assert "version of the API" in text
+    assert "node-0, node-1, node-2, node-3, node-4, node-5: no exporter. Install it." in text
 
 
 @pytest.mark.parametrize("name", SCREENS_OF_STATUS)

@@ -18,8 +18,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_info im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE as QUOTA
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import MODULE as QUOTA_INFO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.rbac import MODULE as RBAC
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
 from kubesim import Cluster
+
+from .sessions import Session
 
 ACME = """
 kind: accelerator
@@ -54,37 +55,6 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(nodes=0).running() as running:
         running.add_nodes(["npu-1", "npu-2"], resources=RESOURCES, labels={"acme.example/product": "N1"})
         yield running
-
-
-class Session:
-    """Tasks against a cluster, each on a connection of its own, as in a play."""
-
-    def __init__(self, cluster: Cluster, **environ: str) -> None:
-        self.cluster, self.environ, self.warnings = cluster, environ, list[str]()
-        self.token = cluster.token
-
-    def run(self, module: ModuleSpec[Any], **options: Any) -> dict[str, Any]:
-        defaults = {name: option.get("default") for name, option in module.arguments()["argument_spec"].items()}
-        params = {**defaults, "host": self.cluster.url, "api_key": self.token, **options}
-        self.warnings.clear()
-        self.cluster.requests.reset()
-        task = Task(
-            module.options.from_params(params),
-            params,
-            False,
-            self.warnings.append,
-            lambda values: None,
-            environ=self.environ,
-        )
-        try:
-            return run_task(task, module)
-        finally:
-            if task._client is not None:
-                task.abort()
-
-    def read(self) -> Counter[str]:
-        """The lists of the last task, by path without its query."""
-        return Counter(entry.path.partition("?")[0] for entry in self.cluster.requests if entry.verb == "list")
 
 
 def token_of(cluster: Cluster, account: str) -> str:
@@ -229,6 +199,8 @@ def test_options_of_a_pool_change_only_what_they_name(cluster: Cluster) -> None:
     assert hardware(rdma_resource="rdma/hca") == {**everything, "rdma_resource": "rdma/hca"}
     assert hardware(accelerator="", type_aliases={}, rdma_resource="") == {"topology": everything["topology"]}
     assert hardware(description="x") == {"topology": everything["topology"]}
+    assert hardware(topology={}) == {}
+    assert hardware(description="y") == {}, "the ConfigMap has none of it"
     manifest = {"kind": "pool", "pool": {"name": "npu"}, "nodes": ["npu-1"], "accelerator": "amd"}
     assert session.run(POOL, definition=manifest)["results"][0]["hardware"] == {"accelerator": "amd"}
     assert not session.run(POOL, definition=manifest)["changed"]

@@ -59,6 +59,12 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str] | None, dict[str, Any], li
         },
         ["accelerators.nvidia/1g.10gb"],
     ),
+    "devices of a class": (
+        {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "4"},
+        {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "5"},
+        {"device_classes": {"gpu.nvidia.com": {"used": 5, "hard": 4, "percent": 125.0}}},
+        ["device_classes.gpu.nvidia.com"],
+    ),
     "limits set by others are ignored": ({"count/jobs.batch": "5"}, {"count/jobs.batch": "9"}, {}, []),
 }
 
@@ -67,7 +73,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str] | None, dict[str, Any], li
 def test_usage(hard: dict[str, str], used: dict[str, str] | None, wanted: dict[str, Any], over: list[str]) -> None:
     obj = resource_quota(hard, used)
     found = usage(obj)
-    assert list(found) == ["cpu", "memory", "gpu", "gpu_share", "gpu_memory", "pods", "accelerators"]
+    assert list(found) == ["cpu", "memory", "gpu", "gpu_share", "gpu_memory", "pods", "accelerators", "device_classes"]
     assert {name: use for name, use in found.items() if use is not None} == wanted
     assert [each["resource"] for each in over_quota(obj)] == over
     assert all(each == {"resource": each["resource"], **_numbers(found, each)} for each in over_quota(obj))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind gpuctl_doctor: examine a cluster, and fail if something is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..manifest.problems import number_of
+from ..options import Options, option
+from ..task import ModuleSpec, Task, TaskFailed
+from .checks import ERROR, UNKNOWN, WARNING, examine
+from .snapshot import read_snapshot
+
+NEVER = "never"
+_FAILING: Mapping[str, tuple[str, ...]] = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), NEVER: ()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions(Options):
+    fail_on: str = option("str", choices=list(_FAILING), default=ERROR)
+    all: bool = option("bool", default=False)
+
+
+def run(task: Task[DoctorOptions]) -> dict[str, Any]:
+    """Sends only GET requests, whose number does not depend on the size of the cluster but for pages of lists."""
+    snapshot = read_snapshot(task)
+    checks = examine(snapshot)
+    counts = Counter(finding["level"] for check in checks for finding in check["findings"])
+    unknown = sum(check["status"] == UNKNOWN for check in checks)
+    passed = not any(counts[level] for level in _FAILING[task.options.fail_on])
+    result = {
+        "changed": False,
+        "passed": passed,
+        "checks": checks,
+        "server_version": snapshot.version or None,
+        "counts": {ERROR: counts[ERROR], WARNING: counts[WARNING], UNKNOWN: unknown},
+        "msg": _summary(checks, counts, unknown),
+    }
+    if not passed:
+        raise TaskFailed(str(result.pop("msg")), **result)
+    return result
+
+
+MODULE = ModuleSpec(DoctorOptions, run)
+
+
+def _summary(checks: Iterable[Mapping[str, Any]], counts: Mapping[str, int], unknown: int) -> str:
+    found = [number_of(counts[level], level) for level in (ERROR, WARNING) if counts[level]]
+    text = f"{number_of(len(list(checks)), 'check')}: {' and '.join(found) or 'nothing wrong'}"
+    return f"{text}; {unknown} not known." if unknown else f"{text}."

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What gpuctl_doctor reads of a cluster: a fixed number of lists at once, each reduced to what the checks need.
+
+What may not be read is left empty, and ``unknown`` says why: no check then takes it for missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ..accelerators import catalog
+from ..cluster.declared import Declared, read_declared
+from ..cluster.nodes import Node, slim_node
+from ..cluster.pod_requests import Amounts, amount_of
+from ..cluster.read import UNFINISHED, WORKLOADS
+from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
+from ..kube.errors import ApiError, as_sentence
+from ..kube.resources import (
+    CLUSTER_ROLE,
+    CONFIG_MAP,
+    HORIZONTAL_POD_AUTOSCALER,
+    LEASE,
+    NAMESPACE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    RESOURCE_SLICE,
+    RUNTIME_CLASS,
+    SERVICE,
+    STORAGE_CLASS,
+    Resource,
+)
+from ..labels import LEDGER, MANAGED, is_managed
+from ..task import Task
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ExaminedNode:
+    """A node, with what accounting does not need. ``conditions`` are those that are True, with their messages."""
+
+    node: Node
+    capacity: Amounts = field(default_factory=dict)
+    kubelet: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExaminedPod:
+    """An unfinished pod."""
+
+    namespace: str
+    name: str
+    node: str | None
+    is_managed: bool
+    deleted_at: str | None  # when its grace period ends
+    scheduler: str
+    ports: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A cluster at one moment. ``now`` is the clock of the controller, ``server_time`` that of the API server then.
+
+    ``unknown`` has a sentence for each field that could not be read; the field is empty then.
+    """
+
+    now: datetime
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    server_time: datetime | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)  # API group -> preferred version
+    declared: Declared = field(default_factory=Declared)
+    nodes: list[ExaminedNode] = field(default_factory=list)
+    pods: list[ExaminedPod] = field(default_factory=list)
+    offering: frozenset[str] = frozenset()  # nodes with a ResourceSlice; "" for one of several nodes
+    namespaces: list[Object] = field(default_factory=list)
+    workloads: list[Object] = field(default_factory=list)  # metadata
+    autoscalers: list[Object] = field(default_factory=list)  # metadata
+    services: list[Object] = field(default_factory=list)  # metadata, also of others
+    config_maps: list[Object] = field(default_factory=list)  # metadata, and of ledgers the data
+    leases: list[Object] = field(default_factory=list)
+    roles: list[Object] = field(default_factory=list)
+    priority_classes: list[Object] = field(default_factory=list)
+    runtime_classes: list[Object] = field(default_factory=list)  # metadata
+    storage_classes: list[Object] = field(default_factory=list)
+
+    @property
+    def clock(self) -> datetime:
+        """The time that the times of objects are compared with."""
+        return self.server_time or self.now
+
+
+def read_snapshot(task: Task[Any]) -> Snapshot:
+    """Sends one request for each field. Raises KubeError if the server does not answer, or not as a Kubernetes does."""
+    client = task.client()
+    declared = read_declared(client, task.warn, again=True)  # Which resources count depends on it.
+    unknown = {} if declared.refusal is None else {"declared": as_sentence(declared.refusal)}
+    asked = [name for name in _READERS if name != "offering" or _claims_devices(declared)]
+
+    def read(name: str) -> Any:
+        try:
+            return _READERS[name](client)
+        except ApiError as error:
+            if error.is_forbidden:
+                unknown[name] = as_sentence(error)
+            elif error.status == 404:  # An API that this version or this cluster does not have.
+                unknown[name] = f"The server does not have this API: {error.path}."
+            else:
+                raise
+            return None
+
+    answers = zip(asked, run_concurrently(read, asked, client.concurrency), strict=True)
+    found = {name: value for name, value in answers if value is not None}
+    version, date, now = found.pop("version", ("", None, datetime.now(timezone.utc)))
+    return Snapshot(
+        now=now,
+        unknown=unknown,
+        version=version,
+        server_time=_date(date),
+        declared=declared,
+        **found,
+    )
+
+
+def _claims_devices(declared: Declared) -> bool:
+    return any(pool.hardware.device_class for pool in declared.pools.values())
+
+
+def _date(header: str | None) -> datetime | None:
+    """RFC 9110 dates are in GMT; None for anything else."""
+    try:
+        found = parsedate_to_datetime(header or "")
+    except (TypeError, ValueError):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def examined_node(node: Object) -> ExaminedNode:
+    """A node as the checks see it."""
+    status = node.get("status") or {}
+    slim = slim_node(node)
+    capacity = status.get("capacity") or {}
+    return ExaminedNode(
+        slim,
+        {name: amount_of(name, amount) for name, amount in capacity.items() if catalog().row(name)},
+        str((status.get("nodeInfo") or {}).get("kubeletVersion") or ""),
+        {
+            one["type"]: str(one.get("message") or one.get("reason") or "")
+            for one in status.get("conditions") or ()
+            if one["status"] == "True"
+        },
+    )
+
+
+def examined_pod(pod: Object) -> ExaminedPod:
+    """A pod as the checks see it."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    ports = (port for container in spec.get("containers") or () for port in container.get("ports") or ())
+    return ExaminedPod(
+        metadata["namespace"],
+        metadata["name"],
+        spec.get("nodeName"),
+        is_managed(pod),
+        metadata.get("deletionTimestamp"),
+        spec.get("schedulerName") or "",
+        frozenset(port["containerPort"] for port in ports if "containerPort" in port),
+    )
+
+
+def examined_config_map(config_map: Object) -> Object:
+    """Its metadata, and the data of a ledger."""
+    metadata = config_map["metadata"]
+    data = config_map.get("data") or {} if metadata["name"] == LEDGER else {}
+    return {"metadata": metadata, "data": data}
+
+
+def _metadata(*resources: Resource) -> Callable[[Client], list[Object]]:
+    """Managed objects of some kinds."""
+    return lambda client: [
+        obj for resource in resources for obj in client.list_objects(resource, labels=MANAGED, metadata_only=True)
+    ]
+
+
+def _offering(client: Client) -> frozenset[str]:
+    return frozenset(obj["spec"].get("nodeName") or "" for obj in client.list_objects(RESOURCE_SLICE))
+
+
+_READERS: Mapping[str, Callable[[Client], Any]] = {
+    "version": lambda client: (*client.server_version(), datetime.now(timezone.utc)),
+    "groups": lambda client: client.preferred_versions(),
+    "nodes": lambda client: client.list_slim(NODE, examined_node),
+    "pods": lambda client: client.list_slim(POD, examined_pod, fields=UNFINISHED),
+    "offering": _offering,
+    "namespaces": lambda client: client.list_objects(NAMESPACE),
+    "workloads": _metadata(*WORKLOADS),
+    "autoscalers": _metadata(HORIZONTAL_POD_AUTOSCALER),
+    "services": lambda client: client.list_objects(SERVICE, metadata_only=True),
+    "config_maps": lambda client: client.list_slim(CONFIG_MAP, examined_config_map, labels=MANAGED),
+    "leases": lambda client: client.list_objects(LEASE),
+    "roles": lambda client: client.list_objects(CLUSTER_ROLE, labels=MANAGED),
+    "priority_classes": lambda client: client.list_objects(PRIORITY_CLASS),
+    "runtime_classes": lambda client: client.list_objects(RUNTIME_CLASS, metadata_only=True),
+    "storage_classes": lambda client: client.list_objects(STORAGE_CLASS),
+}
