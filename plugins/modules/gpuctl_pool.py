@@ -108,6 +108,18 @@ options:
       - Requires O(name).
     type: dict
     version_added: 1.1.0
+  queue:
+    description:
+      - How jobs wait for the pool. V(kueue), or a dictionary with C(backend) V(kueue) and any of C(borrowing_limit),
+        C(lending_limit) and C(preemption), as in the manifest of a pool. Requires Kueue 0.15 or later in the cluster.
+      - A training in such a pool starts once there is room for all of its nodes. Each namespace with a quota has a share of the
+        pool, which the C(shares) of M(runwhere.gpuctl.gpuctl_quota) say, and borrows what others leave free, up to its limits.
+      - The module creates a ResourceFlavor and a Cohort for the pool, with a Topology if it declares O(topology), and a ClusterQueue
+        and a LocalQueue for each namespace with a quota. It deletes only those that it has created.
+      - If unset, the queue of the pool is kept. An empty value removes it. Jobs that run go on, and stay in the queue they started in.
+      - Requires O(name).
+    type: raw
+    version_added: 1.1.0
   remove_nodes:
     description:
       - Nodes to remove from the pool. Nodes of other pools are ignored.
@@ -171,6 +183,11 @@ EXAMPLES = r"""
     rdma_env: {HCCL_SOCKET_IFNAME: bond0}
     topology: {block: example.com/block, rack: example.com/rack}
 
+- name: Let the jobs of all teams wait for a pool in a queue of Kueue
+  runwhere.gpuctl.gpuctl_pool:
+    name: training-pool
+    queue: kueue
+
 - name: Add two nodes to a pool
   runwhere.gpuctl.gpuctl_pool:
     name: training-pool
@@ -226,6 +243,11 @@ results:
           O(type_aliases), O(rdma_resource), O(rdma_env) and O(topology). Empty if it declares nothing.
       type: dict
       sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
+      version_added: 1.1.0
+    queue:
+      description: How jobs wait for the pool, by the keys of O(queue). Empty if it has no queue.
+      type: dict
+      sample: {"backend": "kueue", "preemption": "reclaim"}
       version_added: 1.1.0
     added:
       description: Nodes that were added to the pool.

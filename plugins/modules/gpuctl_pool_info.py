@@ -123,6 +123,11 @@ results:
       type: dict
       sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
       version_added: 1.1.0
+    queue:
+      description: How jobs wait for the pool, by the option O(runwhere.gpuctl.gpuctl_pool#module:queue). Empty if it has no queue.
+      type: dict
+      sample: {"backend": "kueue", "preemption": "reclaim"}
+      version_added: 1.1.0
     node_count:
       description: Number of nodes.
       type: int

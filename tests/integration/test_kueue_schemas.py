@@ -19,12 +19,12 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.kueue_objec
     queue_objects,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import plan_queues
-from kubesim.nodes import RESOURCES
 
 from .api import Api
 
 GROUP = "/apis/kueue.x-k8s.io/v1beta2"
 NODE = {"metadata": {"name": "node-1", "labels": {}, "creationTimestamp": "2026-01-01T00:00:00Z"}}
+RESOURCES = {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": "8", "aliyun.com/gpu-mem": "640"}
 NODES = [{**NODE, "status": {"allocatable": RESOURCES}}]
 PLURALS = {kind.kind: kind for kind in QUEUE_KINDS}
 

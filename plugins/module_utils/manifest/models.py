@@ -569,7 +569,7 @@ class PoolNode(Block):
     )
 
 
-class PoolQueue(Block):
+class QueueSettings(Block):
     """How the jobs of a pool wait for it. Amounts are numbers of GPUs."""
 
     backend: Literal["kueue"] = Field(description="Queueing system, which is installed in the cluster.")
@@ -632,7 +632,7 @@ class Pool(VersionedManifest):
         description="Environment variables of jobs that use RDMA, such as those of NCCL.",
         examples=[{"NCCL_IB_HCA": "mlx5", "NCCL_IB_GID_INDEX": "3"}],
     )
-    queue: Annotated[PoolQueue | None, rules.ShortForm("backend")] = Field(
+    queue: Annotated[QueueSettings | None, rules.ShortForm("backend")] = Field(
         default=None,
         description="Queue of the pool, where the jobs of all teams wait until it has room for all of their pods. By "
         "default, pods are scheduled one by one.",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Bring the objects of Kueue to what pools and quotas declare. gpuctl_pool and gpuctl_quota both do, after they have
-written their own: whichever of two concurrent tasks reads last has read what both of them wrote."""
+"""Bring the objects of Kueue to what pools and quotas declare. gpuctl_pool always does, gpuctl_quota if it has written
+something: whichever of two concurrent tasks reads last has read what both of them wrote."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def provide_queues(
         return _provide(task, pools, quotas_after)
     except KubeError as problem:
         raise TaskFailed(
-            f"{as_sentence(str(problem))} Pools and quotas are written, their queues are not, or in part. Run the task "
-            f"again.",
+            f"{as_sentence(str(problem))} Pools and quotas are written, their queues are not, or in part. Apply the "
+            f"pools again with M(gpuctl_pool).",
             changed=True,
         ) from problem
 

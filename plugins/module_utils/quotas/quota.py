@@ -11,6 +11,7 @@ from ..cluster.declared import read_declared
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..jobs.priority_classes import provide_priority_classes
+from ..kube.errors import KubeError
 from ..kube.resources import RESOURCE_QUOTA
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import ConcurrencyOptions, option
@@ -107,11 +108,16 @@ def _provide_queues(
     task: Task[QuotaOptions], quotas: Iterable[Quota], applied: Sequence[ApplyResult], result: dict[str, Any]
 ) -> None:
     """Bring the queues of pools to the quotas that were written, and add what was done to the result."""
-    queued = queued_pools(read_declared(task.client(), task.warn).pools)
+    if not result["changed"]:
+        return
+    try:
+        queued = queued_pools(read_declared(task.client(), task.warn).pools)
+    except KubeError as problem:
+        task.warn(f"the quotas were written, but queues of pools may not be up to date: {problem}")
+        return
     shared = {pool for quota in quotas for limits in quota.namespaces.values() for pool in limits.shares}
-    if result["changed"]:
-        for pool in sorted(shared - queued.keys()):
-            task.warn(f"shares of pool {pool} have no effect: it declares no queue. Add queue: kueue to the pool.")
+    for pool in sorted(shared - queued.keys()):
+        task.warn(f"shares of pool {pool} have no effect: it declares no queue. Add queue: kueue to the pool.")
     if not queued:
         return
 
@@ -132,7 +138,6 @@ def _provide_queues(
         queues = provide_queues(task, queued, as_planned)
     except TaskFailed as failure:
         raise TaskFailed(str(failure), **{**result, **failure.result}) from failure
-    result["changed"] = result["changed"] or queues.changed
     result["diff"] += queues.diff
 
 

@@ -89,5 +89,5 @@ def gang_warnings(queue: Queue, pods_together: int) -> list[str]:
     return [
         f"The {pods_together} nodes of this training are allocated one by one. Two such trainings can block each "
         f"other, each with a part of the nodes that both need. A queue (queue.backend kueue, volcano or kai) allocates "
-        f"all nodes of a training at once."
+        f"all nodes of a training at once. An administrator gives a pool one with queue: kueue in its manifest."
     ]

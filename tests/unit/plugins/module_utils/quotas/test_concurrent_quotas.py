@@ -130,4 +130,7 @@ def test_usage_that_cannot_be_read_is_a_warning(cluster: Cluster) -> None:
     limit(BreakingClient(cluster), BOTH)
     warnings: list[str] = []
     assert limit(Deaf(cluster), {"one": {"cpu": 8}}, warnings)["changed"]
-    assert warnings == ["the quotas were written, but their usage is not known: cannot reach the API server."]
+    assert warnings == [
+        "the quotas were written, but their usage is not known: cannot reach the API server.",
+        "the quotas were written, but queues of pools may not be up to date: cannot reach the API server.",
+    ]

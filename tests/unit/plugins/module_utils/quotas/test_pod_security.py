@@ -26,6 +26,7 @@ TEAM: dict[str, Any] = {"team": {"pods": 1}}
 PAGE = {"limit": "500"}
 CLASSES = {"kind": "PriorityClassList", "metadata": {}, "items": list(map(priority_class, PRIORITIES))}
 DRY_RUN = {"dryRun": "All", "fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": "false"}
+NO_POOLS: dict[str, Any] = {"kind": "ConfigMapList", "metadata": {}, "items": []}
 
 
 def said_in_check_mode(level: str, headers: dict[str, str]) -> str:
@@ -47,6 +48,7 @@ def said_in_check_mode(level: str, headers: dict[str, str]) -> str:
     with conversation(
         *read,
         Exchange("PATCH", "/api/v1/namespaces/team", DRY_RUN, sent=expected, answer=expected, headers=headers),
+        Exchange("GET", "/api/v1/namespaces/gpuctl-system/configmaps", PAGE, answer=NO_POOLS),
         Exchange("GET", "/apis/scheduling.k8s.io/v1/priorityclasses", PAGE, answer=CLASSES),
     ) as url:
         definition = {"kind": "quota", "quota": {"name": "q"}, "pod_security": level, "users": TEAM}
