@@ -14,11 +14,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices im
     inventory_of,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, PodUse, slim_node, slim_pod
-<<<<<<< HEAD
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import CLAIMED_DEVICES
-=======
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import Surroundings, reason_for
->>>>>>> main
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import CLAIMED_DEVICES
 
 Object = dict[str, Any]
 D, CLASS = "gpu.nvidia.com", "gpu.nvidia.com"
