@@ -266,7 +266,8 @@ class Profile:
 
         shared = f"shared {self.singular}"
         memory = resource("memory", MEMORY, f"{shared} memory")
-        assert memory is not None, f"shares.{name} of {self.name} has no memory"
+        if memory is None:
+            raise AssertionError(f"shares.{name} of {self.name} has no memory")
         return ShareBackend(
             name,
             memory,
@@ -286,6 +287,7 @@ class Catalog:
         self._own = profiles
         self.profiles = {name: Profile(name, _complete(name, profiles)) for name in profiles}
         self._rows: dict[str, DeviceResource | None] = {}
+        self._images: dict[str, tuple[list[Profile], bool]] = {}
         self._devices: dict[str, set[str]] = {}  # memory or cores -> the devices that they are of
         for profile in self.profiles.values():
             for row in profile.resources():
@@ -330,6 +332,15 @@ class Catalog:
         if row is None:
             raise UnfitHardware(f"accelerators.{name}", f"{profile.noun} have no such part: {part}", "Correct it")
         return row
+
+    def made_for(self, image: str) -> tuple[list[Profile], bool]:
+        """The accelerators that the name of an image tells of, and whether its repository does, which is certain."""
+        if image not in self._images:  # The jobs of a task mostly have the same.
+            profiles = self.profiles.values()
+            certain = [each for each in profiles if each.has_repository(image)]
+            words = [each for each in profiles if has_word(image, each.part("images").get("words", ()))]
+            self._images[image] = (certain or words, bool(certain))
+        return self._images[image]
 
     @cached_property
     def product_labels(self) -> frozenset[str]:
@@ -682,31 +693,35 @@ def software_warnings(environment: Any, gets: Equipment) -> Iterator[str]:
 
     A declared framework counts more than the name of the image.
     """
-    profile = gets.profile
-    known = profile.data.get("frameworks") or ()
-    if not gets.requests or (environment.framework and not known):
+    if not gets.requests:
         return
     if environment.framework:
-        if environment.framework not in known:
-            problem = f"{environment.framework} does not run on {profile.noun} ({profile.name})"
-            hint = f"There run {', '.join(known)}. Correct it, or set resources.pool to another pool"
-            raise UnfitHardware("environment.framework", problem, hint)
-        return
-    profiles = catalog().profiles.values()
-    by_repository = [each for each in profiles if each.has_repository(environment.image)]
-    found = by_repository or [
-        each for each in profiles if has_word(environment.image, each.part("images").get("words", ()))
-    ]
-    if not found and profile.name != DEFAULT_ACCELERATOR:
+        _require_framework(environment.framework, gets.profile)
+    else:
+        yield from _image_warnings(environment.image, gets.profile)
+
+
+def _require_framework(framework: str, profile: Profile) -> None:
+    known = profile.data.get("frameworks") or (framework,)
+    if framework not in known:
+        problem = f"{framework} does not run on {profile.noun} ({profile.name})"
+        hint = f"There run {', '.join(known)}. Correct it, or set resources.pool to another pool"
+        raise UnfitHardware("environment.framework", problem, hint)
+
+
+def _image_warnings(image: str, profile: Profile) -> Iterator[str]:
+    found, is_certain = catalog().made_for(image)
+    is_default = profile.name == DEFAULT_ACCELERATOR
+    if not found and not is_default:
         yield (
-            f"nothing tells whether the image is for {profile.noun}: {environment.image}. Set environment.framework to "
-            f"say what it is built for."
+            f"nothing tells whether the image is for {profile.noun}: {image}. Set environment.framework to say what "
+            f"it is built for."
         )
     if not found or any(each.device == profile.device or each.name == profile.name for each in found):
         return
-    problem = f"an image for {found[0].noun} ({found[0].name}) on {profile.noun} ({profile.name}): {environment.image}"
+    problem = f"an image for {found[0].noun} ({found[0].name}) on {profile.noun} ({profile.name}): {image}"
     hint = "Use another image or pool, or set environment.framework if the image runs there"
-    if by_repository or profile.name != DEFAULT_ACCELERATOR:
+    if is_certain or not is_default:
         raise UnfitHardware("environment.image", problem, hint)
     yield f"{problem}. {hint}."
 

@@ -70,6 +70,7 @@ class Surroundings:
     ``nodes``: all of them, with their usage to show how much is missing; None where they were not read.
     ``pod_nodes``: those that pods which are not ready are on. ``preemption``: who preempted the job, in words.
     ``devices``: those that claims can have; None where they were not read. ``jobs``: the jobs of pods, by uid.
+    ``queued``: what a job in a queue of Kueue waits for, where its Workload was read.
     """
 
     nodes: Sequence[Node] | None = None
@@ -77,6 +78,7 @@ class Surroundings:
     preemption: str = ""
     devices: Inventory | None = None
     jobs: Mapping[str, str] = field(default_factory=dict)
+    queued: PendingReason | None = None
 
 
 def reason_for(
@@ -102,7 +104,7 @@ def pending_reasons(
         yield _being_deleted(_Pods.of(workload, pods, around), around)
         return
     if status_of(workload) == "Paused":
-        yield _paused(workload)
+        yield around.queued or _paused(workload)
         return
     events = list(events)
     found = _Pods.of(workload, pods, around)

@@ -362,12 +362,13 @@ class Distributed(Block):
     """The settings of a distributed training."""
 
     backend: Literal["torchrun", "deepspeed"] = Field(
-        default="torchrun", description="Launcher of a training on several nodes that names none."
+        default="torchrun", description="Launcher of a Python script on several nodes if launcher names none."
     )
     launcher: Literal["torchrun", "deepspeed", "accelerate", "mpi", "msrun", "jax", "ray", "none"] | None = Field(
         default=None,
         description="Program that starts the command as a group of processes, one for each GPU. By default, backend "
-        "starts a Python script on several nodes, and nothing else. Commands that begin with a launcher keep theirs.",
+        "or the launcher of the framework starts a Python script on several nodes. Commands that begin with a launcher "
+        "keep theirs.",
         examples=["torchrun"],
     )
     master_port: rules.Port = Field(default=29500, description="Port on the first node for the rendezvous.")
@@ -568,6 +569,27 @@ class PoolNode(Block):
     )
 
 
+class PoolQueue(Block):
+    """How the jobs of a pool wait for it. Amounts are numbers of GPUs."""
+
+    backend: Literal["kueue"] = Field(description="Queueing system, which is installed in the cluster.")
+    borrowing_limit: rules.Count | None = Field(
+        default=None,
+        description="What a team may use at most beyond its share. By default, all that is free.",
+        examples=[8],
+    )
+    lending_limit: rules.Count | None = Field(
+        default=None,
+        description="How much of its share others may use at most while a team does not. By default, all of it.",
+        examples=[4],
+    )
+    preemption: Literal["never", "reclaim", "priority"] = Field(
+        default="reclaim",
+        description="What may stop a running job: nothing (never), a team that needs its share back (reclaim), or also "
+        "a job of the same team with a higher priority (priority).",
+    )
+
+
 class Pool(VersionedManifest):
     """A set of nodes."""
 
@@ -609,6 +631,12 @@ class Pool(VersionedManifest):
         default_factory=dict,
         description="Environment variables of jobs that use RDMA, such as those of NCCL.",
         examples=[{"NCCL_IB_HCA": "mlx5", "NCCL_IB_GID_INDEX": "3"}],
+    )
+    queue: Annotated[PoolQueue | None, rules.ShortForm("backend")] = Field(
+        default=None,
+        description="Queue of the pool, where the jobs of all teams wait until it has room for all of their pods. By "
+        "default, pods are scheduled one by one.",
+        examples=["kueue", {"backend": "kueue", "preemption": "never"}],
     )
     topology: dict[rules.DnsLabel, rules.LabelKey] = Field(
         default_factory=dict,
@@ -653,6 +681,11 @@ class Limits(Block):
         default_factory=dict,
         description="Numbers of devices that are claimed, by DeviceClass.",
         examples=[{"gpu.nvidia.com": 8}],
+    )
+    shares: dict[rules.DnsLabel, rules.Count] = Field(
+        default_factory=dict,
+        description="GPUs of pools with a queue that are the team's own, by pool. The rest of a pool is everybody's.",
+        examples=[{"training-pool": 8}],
     )
     pods: rules.Count | None = Field(default=None, description="Number of pods.", examples=[20])
 

@@ -59,6 +59,11 @@ _STRANGERS = {
 }
 # The number of a pod of an Indexed Job. At runtime, it is the rank of the node.
 RANK: Object = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.COMPLETION_INDEX}']"}}
+# Frameworks with a launcher of their own, and those whose programs start what they need themselves.
+_OF_FRAMEWORK = {"mindspore": "msrun", "jax": "jax"}
+_SELF_STARTING = frozenset(
+    ("mindie", "onnxruntime", "paddlepaddle", "sglang", "tensorflow", "tensorrt", "triton", "vllm", "vllm-ascend")
+)
 _RANK_TABLE = "/user/serverid/devindex/config/hccl.json"
 
 
@@ -120,9 +125,9 @@ def _launched(manifest: Training, group: _Group) -> Launch:
     _check_framework(manifest)
     if begins_with is not None:
         return _kept(manifest, group, begins_with)
-    if wanted == "none" or (wanted is None and group.nodes == 1) or (wanted is None and not _script_in(words)):
+    name = wanted or _default(manifest)
+    if name == "none" or (wanted is None and (group.nodes == 1 or not _script_in(words))):
         return Launch(command, warnings=_alone_warnings(manifest, group, words))
-    name = wanted or manifest.distributed.backend
     if not command:
         raise UnfitHardware("distributed.launcher", f"{name} without a command to start", "Add the command")
     if name == "jax":
@@ -152,6 +157,14 @@ def _kept(manifest: Training, group: _Group, begins_with: str) -> Launch:
     return Launch([command[0], *_deepspeed_options(command), *command[1:]], "deepspeed")
 
 
+def _default(manifest: Training) -> str:
+    """The launcher of a manifest that names none."""
+    framework = manifest.environment.framework or ""
+    if framework in _SELF_STARTING:
+        return "none"
+    return _OF_FRAMEWORK.get(framework, manifest.distributed.backend)
+
+
 def _check_framework(manifest: Training) -> None:
     framework, launcher = manifest.environment.framework, manifest.distributed.launcher
     if framework is not None and launcher in _STRANGERS.get(framework, ()):
@@ -163,10 +176,13 @@ def _alone_warnings(manifest: Training, group: _Group, words: list[str]) -> tupl
     """A Python program without a launcher is one process, unless it starts others itself."""
     if group.size == 1 or not words or not _is_python(words[0]):
         return ()
+    default = _default(manifest)
     if manifest.distributed.launcher == "none":
         remedy = "Remove distributed.launcher none if the program does not start the others itself."
+    elif default in ("none", "jax"):
+        return ()
     else:
-        remedy = "Set distributed.launcher to torchrun for one on each GPU, or none if the program starts the others."
+        remedy = f"Set distributed.launcher to {default} for one on each GPU, or none if the program starts the others."
     where = "on each node" if group.nodes > 1 else f"for {group.processes} GPUs"
     return (f"The command starts one process {where}. {remedy}",)
 
