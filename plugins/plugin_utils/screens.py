@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.terminal_text import terminal_text
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
@@ -24,10 +24,21 @@ Paint = Callable[[str, str], str]
 
 # As many rows as are always shown; of more, only the first ones, so that a screen stays a screen.
 _ROWS, _FIRST_ROWS = 20, 6
-_SMALL_TABLE, _ODD_NODES = 6, 4
-_REASONS, _REASON_LINES, _NAMES, _LOGS = 3, 5, 3, 2
+_REASON_LINES, _NAMES, _LOGS = 5, 3, 2
 _ALL = "Add -e gpuctl_all=true to list all."
 _UNKNOWN = "?"
+
+
+class Room(NamedTuple):
+    """As much as is shown of each block where there is more."""
+
+    rows: int = _FIRST_ROWS
+    reasons: int = 3
+
+
+# With the empty line and the recap of the callback, 30 lines. Why jobs do not run is the last to be shortened.
+_STATUS_LINES = 28
+_ROOMS = (Room(), *(Room(rows) for rows in (5, 4, 3, 2)), Room(2, 2), Room(1, 2), Room(1, 1))
 
 _ORDER = ("Failed", "Partially Running", "Pending", "Running", "Paused", "Succeeded")
 STATUS_COLORS = {
@@ -98,14 +109,29 @@ _NODE_COLUMNS = (
 
 
 def status_screen(result: Mapping[str, Any], width: int, *, everything: bool, paint: Paint) -> list[str]:
-    """The result of gpuctl_status: the cluster, then its jobs, then why some are not running."""
+    """The result of gpuctl_status: the cluster, then its jobs, then why some are not running.
+
+    If there are too many jobs to list them, the other tables are shortened too, until the screen is one.
+    """
+    if everything:
+        return _status(result, width, None, paint)
+    many = not result["pods"] and len(_folded(result["jobs"])) > _ROWS
+    lines: list[str] = []
+    for room in _ROOMS:
+        lines = _status(result, width, room, paint)
+        if not many or len(lines) <= _STATUS_LINES:
+            break
+    return lines
+
+
+def _status(result: Mapping[str, Any], width: int, room: Room | None, paint: Paint) -> list[str]:
     unreadable = result.get("unreadable") or {}
     blocks = [
-        _cluster(result, unreadable, width, everything, paint),
-        _quotas(result["quotas"], unreadable, width, everything),
-        jobs_block(result["jobs"], width, everything=everything, paint=paint),
+        _cluster(result, unreadable, width, room, paint),
+        _quotas(result["quotas"], unreadable, width, room),
+        jobs_block(result["jobs"], width, room=room, paint=paint),
         table_lines(result["pods"], _POD_COLUMNS, width, paint) if result["pods"] else [],
-        reasons_block(result["jobs"], width, everything=everything),
+        reasons_block(result["jobs"], width, room=room),
     ]
     return _joined(blocks)
 
@@ -158,7 +184,7 @@ def _joined(blocks: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _cluster(
-    result: Mapping[str, Any], unreadable: Mapping[str, str], width: int, everything: bool, paint: Paint
+    result: Mapping[str, Any], unreadable: Mapping[str, str], width: int, room: Room | None, paint: Paint
 ) -> list[str]:
     if "nodes" in unreadable:
         return wrapped(f"Pools and nodes are not shown: {unreadable['nodes']}", width)
@@ -166,9 +192,9 @@ def _cluster(
     gpus = {use: sum(node[f"gpu_{use}"] or 0 for node in nodes) for use in ("total", "used", "free")}
     used = f": {gpus['used']} used, {gpus['free']} free" if "usage" not in unreadable else ""
     lines = [f"{number_of(len(nodes), 'node')}: {_counts(nodes)}; {gpus['total']} GPUs{used}"]
-    odd = nodes if everything else [node for node in nodes if node["status"] != "active"][:_ODD_NODES]
+    odd = [node for node in nodes if node["status"] != "active"][: max(room.rows - 2, 1)] if room else nodes
     lines += [*table_lines([_with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
-    shown = pools if everything or _fits(pools) else _fullest(pools)
+    shown = _fullest(pools, room.rows) if room and _exceeds(room, pools) else pools
     lines += table_lines([_with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
     lines += _rest(len(pools) - len(shown), "pool")
     return lines + [line for what in _NOT_KNOWN if what in unreadable for line in wrapped(_NOT_KNOWN[what], width)]
@@ -188,27 +214,27 @@ def _with_unknown(row: Row) -> Row:
     return {**row, **unknown}
 
 
-def _fits(rows: Sequence[Row]) -> bool:
+def _exceeds(room: Room, rows: Sequence[Row]) -> bool:
     """A line that counts one more row takes the place of that row."""
-    return len(rows) <= _SMALL_TABLE + 1
+    return len(rows) > room.rows + 1
 
 
-def _fullest(pools: Sequence[Row]) -> list[Row]:
+def _fullest(pools: Sequence[Row], number: int) -> list[Row]:
     """Those that have no GPUs come last."""
 
     def place(pool: Row) -> tuple[bool, bool, int]:
         return pool["status"] == "active", not pool["gpu_total"], pool["gpu_free"] or 0
 
-    return sorted(pools, key=place)[:_SMALL_TABLE]
+    return sorted(pools, key=place)[:number]
 
 
-def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, everything: bool) -> list[str]:
+def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, room: Room | None) -> list[str]:
     if "quotas" in unreadable:
         return wrapped(f"Quotas are not shown: {unreadable['quotas']}", width)
     if not quotas:
         return []
     most_used = sorted(quotas, key=_percent, reverse=True)
-    shown = quotas if everything or _fits(quotas) else most_used[:_SMALL_TABLE]
+    shown = most_used[: room.rows] if room and _exceeds(room, quotas) else quotas
     rows = [{**row, **{f"shown_{key}": _use(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
     return table_lines(rows, _QUOTA_COLUMNS, width) + _rest(len(quotas) - len(shown), "quota")
 
@@ -224,12 +250,12 @@ def _use(use: Mapping[str, Any] | None) -> str:
     return f"{_UNKNOWN if use['used'] is None else use['used']} of {use['hard']}"
 
 
-def jobs_block(jobs: Sequence[Row], width: int, *, everything: bool, paint: Paint) -> list[str]:
-    """A summary and a row for each job; trainings of one sweep share a row."""
+def jobs_block(jobs: Sequence[Row], width: int, *, room: Room | None, paint: Paint) -> list[str]:
+    """A summary and a row for each job, of many those that fit the room; trainings of one sweep share a row."""
     if not jobs:
         return ["No jobs."]
     rows = sorted(_folded(jobs), key=lambda row: _ORDER.index(row["status"]) if row["status"] in _ORDER else 0)
-    shown = rows if everything or len(rows) <= _ROWS else rows[:_FIRST_ROWS]
+    shown = rows[: room.rows] if room and len(rows) > _ROWS else rows
     lines = [f"{number_of(len(jobs), 'job')}: {_counts(jobs)}", *table_lines(shown, _JOB_COLUMNS, width, paint)]
     rest = rows[len(shown) :]
     return lines + _counted_rest(rest, "status", width)
@@ -280,19 +306,19 @@ def _sweep(jobs: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def reasons_block(rows: Sequence[Row], width: int, *, everything: bool) -> list[str]:
+def reasons_block(rows: Sequence[Row], width: int, *, room: Room | None) -> list[str]:
     """The reasons, each once with the jobs that share it, those of the most jobs first."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row.get("reason"):
             groups[row.get("status") or "", _without_pod(row["reason"])].append(row)
     by_size = sorted(groups.items(), key=lambda group: -len(group[1]))
-    shown = by_size if everything else by_size[:_REASONS]
-    lines = [line for (status, _key), own in shown for line in _reason(status, own, width, everything)]
+    shown = by_size[: room.reasons] if room else by_size
+    lines = [line for (status, _key), own in shown for line in _reason(status, own, width, everything=room is None)]
     return lines + _rest(len(by_size) - len(shown), "reason")
 
 
-def _reason(status: str, rows: Sequence[Row], width: int, everything: bool) -> list[str]:
+def _reason(status: str, rows: Sequence[Row], width: int, *, everything: bool) -> list[str]:
     reason = rows[0]["reason"] if len(rows) == 1 else _without_pod(rows[0]["reason"])
     names = [_place(row) for row in rows]
     listed = names if everything else names[:_NAMES]
@@ -364,6 +390,7 @@ def changes_screen(
     rows: Sequence[Row], summary: str | None, width: int, *, everything: bool, paint: Paint
 ) -> list[str]:
     """What a task did to each of its jobs, pools, quotas or nodes; what failed and what changed come first."""
+    room = None if everything else Room()
     rows = [{**row, "action": "failed"} if _is_refused(row) else row for row in rows]
     by_interest = sorted(rows, key=lambda row: (not row.get("error"), row.get("action") == _NO_CHANGE))
     shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
@@ -374,8 +401,8 @@ def changes_screen(
     waiting = [row for row in rows if not row.get("error")]
     blocks = [
         [*table, *_counted_rest(rest, "action", width)],
-        reasons_block(errors, width, everything=everything),
-        reasons_block(waiting, width, everything=everything),
+        reasons_block(errors, width, room=room),
+        reasons_block(waiting, width, room=room),
         *(_last_lines(row) for row in [row for row in rows if row.get("log")][: None if everything else _LOGS]),
         wrapped(summary, width) if summary else [],
     ]
@@ -415,14 +442,29 @@ def fitting(text: str, width: int) -> str:
 
 
 def error_screen(message: str, width: int, *, everything: bool) -> list[str]:
-    """A message of several errors, one a line: as many of them as fit on the screen."""
-    errors = [wrapped(error, width, indent="  ") for error in message.splitlines()]
+    """A message of several errors, one a line: as many of them as fit on the screen, and what came of it."""
+    lines = message.splitlines()
+    end = lines[-1:] if lines[-1:] == [_NO_EFFECT] else []
+    errors = [_error(line, width) for line in lines[: len(lines) - len(end)]]
     shown: list[str] = []
     for number, error in enumerate(errors):
         if shown and not everything and len(shown) + len(error) > _ROWS:
-            return shown + _rest(len(errors) - number, "line")
+            return [*shown, *_rest(len(errors) - number, "line"), *end]
         shown += error
-    return shown
+    return shown + end
+
+
+_NO_EFFECT = "Nothing was changed."
+
+
+def _error(line: str, width: int) -> list[str]:
+    """The line broken between words, but not where it quotes a manifest: a mark below points to a column of that."""
+    if text_width(line) <= width:
+        return [line]
+    return [cut(line, width)] if _QUOTED.match(line) else wrapped(line, width, indent="  ")
+
+
+_QUOTED = re.compile(r" *\d* \| ")
 
 
 def next_commands(rows: Sequence[Row]) -> list[str]:

@@ -86,7 +86,7 @@ def test_a_namespace_that_the_task_may_not_act_in_is_not_suggested(ansible: Ansi
     (warning,) = warnings(result)
     assert warning.endswith(f"namespace not found: {missing}. Check its name.")
     log = ansible.module("gpuctl_job_log", name="web", namespace="default", allowed_namespaces=["default"])
-    assert log.message.startswith("job web not found in namespace default. gpuctl_job_info lists the jobs.")
+    assert log.message.startswith("job web not found in namespace default. To list the jobs, use gpuctl_job_info.")
 
 
 def test_a_misspelled_job_is_not_deleted_silently(ansible: Ansible, namespace: str, recorder: Recorder):

@@ -338,7 +338,7 @@ def test_a_message_names_what_the_user_can_set(ansible: Ansible, namespace: str,
     refused = run(ansible, "submit", src="jobs", namespace=namespace, wait_timeout=-1)
     assert refused.tasks[-1].message == "gpuctl_wait_timeout: -1 is negative. Give 0 or more."
     missing = run(ansible, "logs", name="nobody", namespace=namespace)
-    assert "the playbook runwhere.gpuctl.status lists the jobs." in missing.tasks[-1].message
+    assert "To list the jobs, use the playbook runwhere.gpuctl.status." in missing.tasks[-1].message
 
     src = str(ansible.directory / "jobs")
     role = {"jobs_src": src, "jobs_namespace": namespace, "jobs_wait_timeout": -1}

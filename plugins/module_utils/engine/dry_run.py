@@ -19,7 +19,7 @@ from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
 from .guarded_write import guarded_apply
-from .plan import Action, Plan, Step, describe, recreated, with_hint
+from .plan import Action, Plan, Step, describe, describe_alike, recreated, with_hint
 
 
 class PlansRejected(KubeError):
@@ -84,7 +84,11 @@ def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool
     for plan, text in blockers:
         found[plan.namespace, plan.name].append(text)
     if found and not keep_going:
-        lines = [f"{describe(plan)}: {text}" for plan in plans for text in found[plan.namespace, plan.name]]
+        alike: dict[tuple[str, str], list[Plan]] = defaultdict(list)
+        for plan in plans:
+            for text in found[plan.namespace, plan.name]:
+                alike[plan.namespace, text].append(plan)
+        lines = [f"{who}: {text}" for (_namespace, text), own in alike.items() for who in describe_alike(own)]
         raise PlansRejected("\n".join([*lines, "Nothing was changed."]), found)
     return [plan.blocked_by(" ".join(texts)) if (texts := found[plan.namespace, plan.name]) else plan for plan in plans]
 

@@ -7,7 +7,7 @@ on the server's version and the object's state, so a dry run decides (see dry_ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -15,8 +15,11 @@ from typing import Any
 from ..cluster.status import is_terminating, stay_paused
 from ..kube.errors import ApiError
 from ..labels import FIELD_MANAGER
+from ..manifest.problems import abridged
 from .fields import Change, changes
 from .later_defaults import LaterDefaults, as_formerly_built, marked
+
+_NAMED = 3  # jobs with the same problem
 
 
 class Action(str, Enum):
@@ -327,6 +330,17 @@ def describe(plan: Plan) -> str:
     """How messages name the subject of a plan."""
     where = f" in namespace {plan.namespace}" if plan.namespace else ""
     return f"{plan.kind or 'job'} {plan.name}{where}"
+
+
+def describe_alike(plans: Sequence[Plan]) -> list[str]:
+    """How messages name jobs of one namespace that have the same problem: each, or many of them together."""
+    if len(plans) <= _NAMED:
+        return [describe(plan) for plan in plans]
+    return [several_jobs(plans[0].namespace, [plan.name for plan in plans])]
+
+
+def several_jobs(namespace: str, names: Sequence[str]) -> str:
+    return f"{len(names)} jobs, {abridged(names, _NAMED)} in namespace {namespace}"
 
 
 def with_hint(error: ApiError, plan: Plan) -> str:

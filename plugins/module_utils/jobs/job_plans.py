@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 Transition = Callable[[LiveJob, "JobOptions"], Plan]
 CopyFinder = Callable[[Iterable[JobId]], Mapping[JobId, RestartCopy]]
 
-_LISTED = "M(gpuctl_job_info) lists the jobs, and O(state=present) with a manifest creates one."
+_LISTED = "To list the jobs, use M(gpuctl_job_info); to create one, O(state=present) with a manifest."
 
 
 class NamedByPod(Exception):

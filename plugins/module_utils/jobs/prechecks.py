@@ -17,20 +17,17 @@ from ..cluster.nodes import Node, slim_node
 from ..cluster.prediction import missing, needed_names, refused, unschedulable
 from ..cluster.read import JobId
 from ..cluster.reason import PendingReason
-from ..engine.plan import Plan, starts_pods
+from ..engine.plan import Plan, several_jobs, starts_pods
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError
 from ..kube.resources import NODE, RESOURCE_QUOTA, Resource
 from ..labels import DEFAULT_POOL, JOB_TYPE, POOL
-from ..manifest.problems import abridged
 from .select import SelectedJob
 
 R = TypeVar("R")
 Object = Mapping[str, Any]
 Planned = tuple[SelectedJob, Plan]
-
-_NAMED = 3  # jobs with the same problem
 
 
 def precheck(
@@ -60,8 +57,7 @@ def grouped(problems: Mapping[JobId, Sequence[PendingReason]]) -> list[str]:
         for reason in reasons:
             jobs[namespace, reason.sentence].append(name)
     return [
-        f"{'job' if len(names) == 1 else f'{len(names)} jobs,'} {abridged(names, _NAMED)} in namespace {namespace}: "
-        f"{text}"
+        f"{several_jobs(namespace, names) if len(names) > 1 else f'job {names[0]} in namespace {namespace}'}: {text}"
         for (namespace, text), names in jobs.items()
     ]
 

@@ -58,7 +58,10 @@ def _no_job_message(client: Client, job: JobId, allowed: Collection[str] | None)
         return f"{message}. It exists in {' and '.join(namespaces)}: set O(namespace)."
     if hint := job_hint(client, job, allowed):
         return f"{message}. {hint}"
-    return f"{message}. M(gpuctl_job_info) lists the jobs. A finished training is removed after a day, with its logs."
+    return (
+        f"{message}. To list the jobs, use M(gpuctl_job_info). A finished training is removed after a day, with its "
+        f"logs."
+    )
 
 
 def _namespaces_with(client: Client, name: str, allowed: Collection[str] | None) -> list[str]:

@@ -268,7 +268,11 @@ class _Reader:
         default_entry = default_entry_of(model)
         meant = nearest(name.text, [*known, *([default_entry[0]] if default_entry else [])])
         problem = "unknown key"
-        if others:
+        if others and meant is not None and meant in known:
+            problem = f"unknown key for {kind}"
+            hint = f"Did you mean {_same_style(known[meant], name.text)}?"
+            self._parsed.meant.add((*loc, known[meant].field))
+        elif others:
             problem = f"unknown key for {kind}"
             hint = f"Only {enumerated(others, 'and')} {'has' if len(others) == 1 else 'have'} it. Remove it"
         elif homes:

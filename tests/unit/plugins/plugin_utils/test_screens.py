@@ -14,6 +14,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.shapes import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import with_restarts
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
+    Room,
     changes_screen,
     doctor_screen,
     error_screen,
@@ -214,6 +215,20 @@ def test_many_jobs_fit_a_screen(name: str, most: int) -> None:
     assert len(status_screen(SCREENS_OF_STATUS[name], 80, everything=False, paint=plain)) <= most
 
 
+def test_many_of_everything_fits_a_screen() -> None:
+    jobs = [job(number, reason=f"{'x ' * 30 * (number % 9)}reason {number % 9}") for number in range(60)]
+    few = status([])
+    result = status(
+        jobs,
+        nodes=[{**node, "status": "faulty"} for node in few["nodes"]],
+        pools=[{**few["pools"][0], "name": f"pool-{number}"} for number in range(12)],
+        quotas=[{**few["quotas"][0], "namespace": f"team-{number}"} for number in range(12)],
+    )
+    lines = status_screen(result, 80, everything=False, paint=plain)
+    assert len(lines) <= 28
+    assert [sum("Add -e gpuctl_all=true" in line for line in lines)] == [4]  # pools, quotas, jobs, reasons
+
+
 def test_all_jobs_on_request() -> None:
     lines = status_screen(SCREENS_OF_STATUS["status-510"], 200, everything=True, paint=plain)
     assert {f"train-{number}" for number in range(510)} <= {line.split()[0] for line in lines if line}
@@ -273,7 +288,7 @@ def test_what_is_in_no_namespace_may_fail() -> None:
 def test_a_workload_that_cannot_be_read_has_a_row() -> None:
     odd = odd_job_row(OddObject("Job", "team-a", "odd", "spec is no object"))
     rows = with_restarts([odd, job(1)], [], datetime.now(timezone.utc))
-    lines = jobs_block(rows, 80, everything=False, paint=plain)
+    lines = jobs_block(rows, 80, room=Room(), paint=plain)
     assert lines[0] == "2 jobs: 1 Unknown, 1 Running"
     assert lines[2].split() == ["odd", "team-a", "-", "-", "-", "Unknown", "-", "-"]
 
@@ -290,6 +305,19 @@ def test_errors_of_manifests_fit_a_screen() -> None:
     assert len(lines) == 21
     assert lines[-1] == "… and 80 more lines. Add -e gpuctl_all=true to list all."
     assert len(error_screen(message, 80, everything=True)) == 100
+
+
+def test_that_nothing_was_changed_is_not_cut_off() -> None:
+    message = "\n".join([*(f"training t-{number}: no." for number in range(30)), "Nothing was changed."])
+    lines = error_screen(message, 80, everything=False)
+    assert lines[-2:] == ["… and 10 more lines. Add -e gpuctl_all=true to list all.", "Nothing was changed."]
+
+
+def test_a_mark_points_to_its_column() -> None:
+    quoted = ["/work/sft.yaml, line 7: tab used for indentation.", "7 | →name: sft", "  | ^"]
+    assert error_screen("\n".join(quoted), 80, everything=False) == quoted
+    long = [f"7 |   command: {'x' * 90}", "  |            ^"]
+    assert error_screen("\n".join(long), 80, everything=False) == [f"{long[0][:79]}…", long[1]]
 
 
 # As gpuctl_job_log returns it.
