@@ -40,7 +40,7 @@ def profiles() -> dict[str, dict[str, Any]]:
 def module() -> str:
     """The text of the module."""
     text = pprint.pformat(profiles(), width=118, compact=True, sort_dicts=False)
-    return f"{HEAD}PROFILES: dict[str, dict[str, Any]] = {text}\n"
+    return f"{HEAD}PROFILES: dict[str, dict[str, Any]] = \\\n{text}\n"
 
 
 if __name__ == "__main__":

@@ -266,7 +266,8 @@ class Profile:
 
         shared = f"shared {self.singular}"
         memory = resource("memory", MEMORY, f"{shared} memory")
-        assert memory is not None, f"shares.{name} of {self.name} has no memory"
+        if memory is None:
+            raise AssertionError(f"shares.{name} of {self.name} has no memory")
         return ShareBackend(
             name,
             memory,
@@ -340,6 +341,11 @@ class Catalog:
             words = [each for each in profiles if has_word(image, each.part("images").get("words", ()))]
             self._images[image] = (certain or words, bool(certain))
         return self._images[image]
+
+    @cached_property
+    def marked(self) -> tuple[Profile, ...]:
+        """The profiles whose devices can be partitions or shares."""
+        return tuple(profile for profile in self.profiles.values() if profile.marks)
 
     @cached_property
     def product_labels(self) -> frozenset[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The examples of modules and filters do what they say, as they stand, on a simulated cluster that has what they name.
 
-Those of the info modules run on any cluster: test_info_examples.py. Those of the guides: test_documents.py.
+Those of the info modules: test_info_examples.py. Those of the guides: test_documents.py.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(
     path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py") if not path.stem.endswith("_info")
 )
+NPUS = {"nvidia.com/gpu": None, "huawei.com/Ascend910": "8"}
 NODES = [*(f"gpu-node-{number}" for number in range(1, 7)), "node-1", "node-2"]
 
 # Programs that the containers of the simulated cluster run: one that ends well at once, one that never does.
@@ -46,6 +47,7 @@ FILES: dict[str, list[dict[str, Any]]] = {
 }
 # What a task of an example expects of the tasks that a user has written before it.
 VARIABLES = {
+    "registry_password": "t-0p5ecret",
     "nodes_of_the_new_rack": ["gpu-node-3", "gpu-node-4"],
     "submitted": {"results": [{"name": "qwen", "namespace": "team-a", "status": "Running", "action": "create"}]},
 }
@@ -60,6 +62,7 @@ def here(tmp_path: Path) -> Iterator[Ansible]:
         path.write_text(yaml.safe_dump_all(documents))
     with Cluster(nodes=0, exec_root=tmp_path / "containers").running() as cluster:
         cluster.call(lambda: cluster.add_nodes(NODES, labels={"runwhere.ai/gpu-type": "A100-100G"}))
+        cluster.call(lambda: cluster.add_nodes(["npu-node-1", "npu-node-2"], resources=NPUS))
         kubeconfig = tmp_path / "kubeconfig"
         cluster.kubeconfig(kubeconfig)
         api = Api(str(kubeconfig))
@@ -86,6 +89,9 @@ def test_the_examples_of_a_module(here: Ansible, module: str):
     if module in ("gpuctl_pool", "gpuctl_node_label"):
         pool = {"name": "training-pool", "nodes": ["gpu-node-5"]}
         assert not here.module("gpuctl_pool", **pool).failed
+    if module == "gpuctl_kubeconfig":
+        account = {"name": "alice", "level": "submit", "namespaces": ["team-a"]}
+        assert not here.module("gpuctl_rbac", **account).failed
     succeed(here, examples(f"modules.{module}"))
 
 
@@ -106,7 +112,7 @@ def test_the_examples_of_copies(here: Ansible):
 
 
 def test_the_examples_of_logs(here: Ansible):
-    jobs = [training("qwen2-7b-sft"), inference("qwen2-7b-chat", environment=CRASHING)]
+    jobs = [training("qwen2-7b-sft", environment=DONE), inference("qwen2-7b-chat", environment=CRASHING)]
     assert not here.job(definition=jobs, namespace="team-a").failed
     restarted = {"namespace": "team-a", "name": "qwen2-7b-chat", "previous": True}
     eventually(lambda: not any(row["error"] for row in logs(here, **restarted)))

@@ -1,32 +1,46 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The examples in the documentation of the info modules run as they stand, on any cluster."""
+"""The examples in the documentation of the info modules run as they stand, on a cluster that has what they name."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
+from kubesim import Cluster
 
 from .ansible import ROOT, Ansible
-from .manifests import training
+from .api import Api
+from .manifests import notebook, training
 
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins.modules"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*_info.py"))
+QUOTA = {"kind": "quota", "quota": {"name": "team"}, "users": {"sam-altman": {"cpu": 8, "memory": "64Gi", "gpu": 1}}}
 
 
-def test_the_info_modules_are_found() -> None:
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Ansible]:
+    with Cluster(nodes=2).running() as cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
+        Api(str(kubeconfig)).create("namespace", {"metadata": {"name": "team-a"}})
+        yield Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(kubeconfig)})
+
+
+def test_the_examples_run(here: Ansible):
+    """They find what they ask for: of a name that is not there, a warning would tell."""
     assert {"gpuctl_job_info", "gpuctl_node_info", "gpuctl_pool_info", "gpuctl_quota_info"} <= set(MODULES)
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_the_examples_run(ansible: Ansible, namespace: str, module: str):
-    ansible.job(definition=training(), namespace=namespace)
-    tasks = yaml.safe_load(importlib.import_module(f"{PLUGINS}.{module}").EXAMPLES)
-    assert any(f"runwhere.gpuctl.{module}" in task for task in tasks)
-    run = ansible.play(tasks)
-    assert run.status == 0, run.output
-    assert [(task.task, task.outcome, task.changed) for task in run.tasks] == [
-        (task["name"], "ok", False) for task in tasks
-    ], run.output
-    assert not any("[WARNING]" in line for line in run.output.splitlines()), run.output
+    jobs = [training("qwen2-7b-sft"), notebook("data-prep-notebook")]
+    assert not here.module("gpuctl_pool", name="training-pool", nodes=["node-2"]).failed
+    assert not here.module("gpuctl_quota", definition=QUOTA).failed
+    assert not here.job(definition=jobs, namespace="team-a").failed
+    for module in MODULES:
+        tasks = yaml.safe_load(importlib.import_module(f"{PLUGINS}.{module}").EXAMPLES)
+        assert any(f"runwhere.gpuctl.{module}" in task for task in tasks)
+        run = here.play(tasks)
+        assert run.status == 0, run.output
+        assert [(task.task, task.outcome, task.changed) for task in run.tasks] == [
+            (task["name"], "ok", False) for task in tasks
+        ], run.output
+        assert "[WARNING]" not in run.output

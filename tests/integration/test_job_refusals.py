@@ -68,7 +68,7 @@ CASES = {
     ),
     "a context that is not there": (
         {"definition": training(), "context": "nowhere"},
-        ["context not found in kubeconfig ", ": nowhere. Set context to one of: kubesim."],
+        ["context not found in kubeconfig ", ": nowhere. Set context to one of: "],
     ),
     "a server that is not there": (
         {"definition": training(), "host": "http://127.0.0.1:1", "api_key": "t-0p5ecret", "retries": 0},

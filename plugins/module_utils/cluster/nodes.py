@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..accelerators import DEFAULT_ACCELERATOR, DeviceResource, catalog, whole_devices
@@ -107,7 +108,7 @@ class Node:
         """Also true for shared GPUs, and for a node with a GPU type whose driver or device plugin is down."""
         return any(self.allocatable.get(row.resource) for row in self.devices) or self.gpu_type is not None
 
-    @property
+    @cached_property
     def devices(self) -> list[DeviceResource]:
         """The accelerators that the node lists or its pods request, whole or in parts."""
         known = catalog()
@@ -198,14 +199,17 @@ def counted_requests(pod: Mapping[str, Any]) -> Amounts:
 
 
 def devices_of(pod: Mapping[str, Any]) -> Amounts:
-    """The same with the accelerators that a pod of ours claims, as its annotation has them."""
-    return {**counted_requests(pod), **claimed_devices(pod["metadata"].get("annotations") or {})}
+    """The same and the accelerators that a pod of ours claims, as its annotation has them."""
+    amounts = counted_requests(pod)
+    for resource, claimed in claimed_devices(pod["metadata"].get("annotations") or {}).items():
+        amounts[resource] = amounts.get(resource, 0) + claimed
+    return amounts
 
 
 def claimed_devices(annotations: Mapping[str, str]) -> Amounts:
     """Nothing for an annotation that is not as we write it."""
     found = (_CLAIMED.fullmatch(part) for part in annotations.get(CLAIMED_DEVICES, "").split(","))
-    return {one["resource"]: int(one["amount"]) for one in found if one and _counts(one["resource"])}
+    return {one["resource"]: int(one["amount"]) for one in found if one and catalog().row(one["resource"])}
 
 
 _CLAIMED = re.compile(r"(?P<resource>[^=]+)=(?P<amount>[0-9]{1,4})")
@@ -214,7 +218,7 @@ _CLAIMED = re.compile(r"(?P<resource>[^=]+)=(?P<amount>[0-9]{1,4})")
 def _counted_as(metadata: Mapping[str, Any]) -> dict[str, str]:
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     found = {}
-    for profile in catalog().profiles.values():
+    for profile in catalog().marked:
         mark = next((mark for mark in profile.marks if mark.marks(labels, annotations)), None)
         if mark:
             found[profile.name] = mark.counts_as

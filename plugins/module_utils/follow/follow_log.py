@@ -119,6 +119,7 @@ class _Following:
         self._count = 0
         self._gone_since: float | None = None
         self._broken = False
+        self._warned_of_number = False
         self._progress_shown = time.monotonic()
         self._reason, self._reason_at = "", -RARELY
 
@@ -193,10 +194,12 @@ class _Following:
             elif known.pod is not pod:
                 known.pod = pod
                 known.changed.set()
-        left = _MOST_PODS - len(self._logs)
+        left = _MOST_PODS - sum(not log.over for log in self._logs.values())
         if len(new) > left:
-            self._task.warn(f"only {_MOST_PODS} pods are followed at once. Choose one with O(pod).")
-            new = new[: max(0, left)]
+            if not self._warned_of_number:
+                self._task.warn(f"only {_MOST_PODS} pods are followed at once. Choose one with O(pod).")
+                self._warned_of_number = True
+            new = new[:left]
         if not new:
             return
         client = self._task.client()

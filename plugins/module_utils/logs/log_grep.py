@@ -76,7 +76,7 @@ class Grep:
         try:
             process = subprocess.Popen([sys.executable, "-I", "-S", "-c", _SEARCH], **pipes)  # type: ignore[call-overload]
         except OSError as problem:
-            raise GrepFailed(f"grep: cannot start {sys.executable}: {problem.strerror}.") from None
+            raise GrepFailed(f"O(grep): cannot start {sys.executable}: {problem.strerror}.") from None
         self._send(process, self._expression)
         return process
 
@@ -92,4 +92,4 @@ class Grep:
                 f"O(grep): {cut(repr(self._expression), 100)} takes too long to search the log. Avoid repetitions "
                 f"within repetitions, such as (a+)+."
             )
-        return f"grep: the search ended with exit code {code}. Run the task again."
+        return f"O(grep): the search ended with exit code {code}. Run the task again."

@@ -27,11 +27,16 @@ def full_width(text: str, *, shown: bool = True) -> Problem | None:
     A text with Chinese words has its punctuation on purpose, unless it is a key with a colon. The corrected text is
     part of the hint if it may be ``shown``.
     """
-    if text.isascii():
-        return None
     if key := _KEY.match(text):
         hint = f"Write `{key['key']}: `, with an ASCII colon and a space"
         return f"{_name(text[key.end() - 1])} after {key['key']}", hint
+    return full_width_in_value(text, shown=shown)
+
+
+def full_width_in_value(text: str, *, shown: bool) -> Problem | None:
+    """The same for a text that begins with no key. Unless it may be ``shown``, no more of it than the character is."""
+    if text.isascii():
+        return None
     found = _ANY.search(text)
     if found is None or not in_ascii(text).isascii():
         return None

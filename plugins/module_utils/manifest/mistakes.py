@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..quantity import parse
 from ..redaction import secrets_among
-from .full_width import full_width, has_quotes_only
+from .full_width import full_width_in_value, has_quotes_only
 from .models import Compute, Inference, JobManifest, Manifest, Notebook, Quota
 from .ports import port_mistake
 from .reader import Loc, ParsedManifest
@@ -75,5 +75,5 @@ def _full_width_words(manifest: JobManifest) -> Iterator[tuple[Loc, str]]:
     ]
     texts += [(("environment", "env", number, "value"), each.value) for number, each in enumerate(environment.env)]
     for loc, text in texts:
-        if text and not has_quotes_only(text) and (problem := full_width(text, shown=False)):
+        if text and not has_quotes_only(text) and (problem := full_width_in_value(text, shown=False)):
             yield loc, f"{problem[0]}. {problem[1]}."

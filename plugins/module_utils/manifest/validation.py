@@ -11,7 +11,7 @@ from typing import Any
 
 from ..redaction import MASK
 from ._pydantic import ValidationError
-from .full_width import full_width
+from .full_width import full_width, full_width_in_value
 from .host_paths import HostPaths
 from .mistakes import warn_of_mistakes
 from .models import ADMINISTRATORS, KINDS, Inference, JobManifest, Manifest
@@ -126,7 +126,9 @@ def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
         problem, hint = "unsupported value", _choice(location.node, context["expected"])
     value = display_value(location.node, loc)
     if isinstance(location.node, ScalarNode):
-        problem, hint = full_width(location.node.text, shown=value != MASK) or (problem, hint)
+        text = location.node.text
+        wrong = full_width_in_value(text, shown=False) if value == MASK else full_width(text)
+        problem, hint = wrong or (problem, hint)
     return ManifestError.at(parsed.origin, location, problem, hint, value)
 
 

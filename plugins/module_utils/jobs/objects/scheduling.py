@@ -41,7 +41,7 @@ def _required_nodes(resources: Resources, equipment: Equipment) -> Object:
 
 
 def _near_each_other(manifest: JobManifest, equipment: Equipment) -> Object:
-    """Put the pods of a training on the same machine, or in the same place of a level of the topology.
+    """Put the pods of a training on one machine, in one place of a level of the topology, in one domain of NVLink.
 
     The first pod may go anywhere: a pod that a required term would match itself needs no other
     (pkg/scheduler/framework/plugins/interpodaffinity).
@@ -56,6 +56,9 @@ def _near_each_other(manifest: JobManifest, equipment: Equipment) -> Object:
             required.append(term)
         else:
             preferred.append({"weight": 100, "podAffinityTerm": term})
+    joined = isinstance(manifest, Training) and manifest.resources.node_count > 1
+    if joined and manifest.resources.interconnect == "nvlink-domain":
+        required.append(_beside(manifest, equipment.profile.part("labels")["domain"]))
     affinity = {
         "requiredDuringSchedulingIgnoredDuringExecution": required,
         "preferredDuringSchedulingIgnoredDuringExecution": preferred,

@@ -14,7 +14,11 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices im
     inventory_of,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, PodUse, slim_node, slim_pod
+<<<<<<< HEAD
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import CLAIMED_DEVICES
+=======
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import Surroundings, reason_for
+>>>>>>> main
 
 Object = dict[str, Any]
 D, CLASS = "gpu.nvidia.com", "gpu.nvidia.com"
@@ -393,3 +397,13 @@ def test_alternatives_of_which_none_can_be_had():
 def test_a_claim_that_has_its_devices_is_not_the_cause():
     held = claim("p", "n1/a", pods=("p",))
     assert device_shortage(pod("p"), [node("n1")], inventory_of(TWO, [held], [device_class()]), {}) is None
+
+
+def test_an_annotation_hides_nothing_of_what_a_pod_requests():
+    requests = {GPU: "8", "cpu": "4"}
+    pod = {
+        "metadata": {"namespace": "ml", "annotations": {CLAIMED_DEVICES: f"{GPU}=0,cpu=0"}},
+        "spec": {"nodeName": "a", "containers": [{"name": "main", "resources": {"requests": requests}}]},
+    }
+    use = slim_pod(pod)
+    assert (use.gpu, use.requests["cpu"]) == (8, 4000)

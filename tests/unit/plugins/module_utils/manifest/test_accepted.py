@@ -39,7 +39,7 @@ def test_an_example_of_the_source_documents_loads_verbatim(file: Any) -> None:
 
 BYTES = "64 is 64 bytes. Write 64Gi or 64Mi."
 TOKEN = "hf_" + "a" * 30
-COMMA, TWO = "\uff0c", "\uff12"
+COMMA, COLON, TWO = "\uff0c", "\uff1a", "\uff12"
 
 
 def port(published: int, option: str) -> str:
@@ -128,6 +128,11 @@ WARNINGS = [
             f"environment.command[0]: full-width comma ({COMMA}). Replace it with ','.",
             f"environment.env.LR: full-width digit two ({TWO}). Replace it with '2'.",
         ],
+    ),
+    (
+        "a full-width colon in what may be a secret",
+        {"set": {"environment": f"{{image: a, env: [{{name: PIN, value: 'hunter2{COLON}', secret: true}}]}}"}},
+        [f"environment.env[0].value: full-width colon ({COLON}). Replace it with ':'."],
     ),
     (
         "full-width punctuation in Chinese, and good quotation marks",

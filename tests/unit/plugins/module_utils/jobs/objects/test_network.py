@@ -121,6 +121,14 @@ def test_a_queue_places_by_the_topology_itself(
     assert "podAffinity" not in template["spec"]["affinity"]
 
 
+def test_a_training_over_nvlink_stays_in_one_domain(build_job: BuildJob) -> None:
+    nvlink = {"resources": {"gpu": 4, "interconnect": "nvlink-domain"}}
+    affinity = pod_of(build_job(nvlink, {"resources": {"node_count": 2}}))["affinity"]
+    (term,) = affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "nvidia.com/gpu.clique"
+    assert "podAffinity" not in pod_of(build_job(nvlink))["affinity"], "a node is in one domain"
+
+
 def test_machines_and_level_go_together(build_job: BuildJob) -> None:
     placement = {"machines": "pack", "within": "rack"}
     affinity = pod_of(two_nodes(build_job, {"distributed": {"placement": placement}}))["affinity"]["podAffinity"]
