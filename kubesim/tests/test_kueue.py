@@ -66,3 +66,41 @@ def test_a_job_in_no_queue_is_none_of_its_business():
     sim.create("Job", "train", {"template": {"spec": pod_spec(restartPolicy="Never")}})
     sim.advance(1)
     assert sim.registry.list("Workload", "default") == []
+
+
+def quota(name: str, nominal: str, **more: str) -> dict[str, Any]:
+    resources = [{"name": name, "nominalQuota": nominal, **more}]
+    return {"coveredResources": [name], "flavors": [{"name": "flavor", "resources": resources}]}
+
+
+def test_a_workload_is_admitted_as_a_whole_once_its_quota_has_room():
+    sim = Simulation(addons=("kueue",))
+    gpus = "nvidia.com/gpu"
+    sim.create("Cohort", "all", {"resourceGroups": [quota(gpus, "2")]}, namespace="")
+    for name, limits in (("a", {}), ("b", {"borrowingLimit": "1"})):
+        spec = {"cohortName": "all", "resourceGroups": [quota(gpus, "1", **limits)]}
+        sim.create("ClusterQueue", name, spec, namespace="")
+        sim.create("LocalQueue", name, {"clusterQueue": name})
+
+    def job(name: str, queue: str, pods: int) -> None:
+        container = {"name": "main", "image": "i", "resources": {"limits": {gpus: "1"}}}
+        template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+        labels = {"kueue.x-k8s.io/queue-name": queue}
+        sim.create("Job", name, {"parallelism": pods, "template": template}, metadata={"labels": labels})
+        sim.advance(1)
+
+    def suspended() -> set[str]:
+        return {one["metadata"]["name"] for one in sim.registry.list("Job", "default") if one["spec"]["suspend"]}
+
+    job("too-much", "b", 3)
+    assert suspended() == {"too-much"}, "it may borrow one, and has one"
+    job("most", "a", 3)
+    assert suspended() == {"too-much"}
+    assert len(sim.pods()) == 3
+    job("late", "b", 2)
+    assert suspended() == {"too-much", "late"}
+    (late,) = (one for one in sim.registry.list("Workload", "default") if "late" in one["metadata"]["name"])
+    assert late["status"]["conditions"][0]["message"].endswith("in flavor flavor, 1 more needed")
+    sim.registry.delete("Job", "default", "most", propagation="Background")
+    sim.advance(1)
+    assert suspended() == {"too-much"}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from ..cluster.status import is_terminating, status_of
+from ..cluster.status import is_terminating, pods_ready, status_of
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan, starts_pods
 from ..kube.client import Client
@@ -22,14 +22,21 @@ Object = dict[str, Any]
 def keep_queue(objects: tuple[Object, ...], live: Sequence[Object]) -> tuple[Object, ...]:
     """The objects of a job, the workload first, in the queue that it started in.
 
-    Kueue lets the queue of a Job change only while it is suspended (kueue pkg/controller/jobframework/validation.go).
+    Kueue lets the queue of a Job change only while it is suspended (kueue pkg/controller/jobframework/validation.go),
+    and that of a service while none of its pods is ready, but not go (pkg/controller/jobs/deployment, ValidateUpdate).
     What the manifest says itself is left as it is.
     """
-    former = next((obj for obj in live if obj["kind"] == "Job" and not is_terminating(obj)), None)
     workload = objects[0]
-    if former is None or workload["kind"] != "Job" or status_of(former) == "Paused":
+    former = next((obj for obj in live if obj["kind"] == workload["kind"] and not is_terminating(obj)), None)
+    if former is None:
         return objects
     wanted, found = _queue_of(workload), _queue_of(former)
+    if workload["kind"] == "Job":
+        may_change = status_of(former) == "Paused"
+    else:
+        may_change = wanted is not None and pods_ready(former) == 0
+    if may_change:
+        return objects
     if wanted == found or pool_queue_of(workload) not in (wanted, found):
         return objects
     kept = {key: value for key, value in workload["metadata"]["labels"].items() if key != KUEUE_QUEUE}

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from kubesim.kinds.pod_resources import pod_requests
+from kubesim.kinds.pod_resources import pod_limits, pod_requests
 from kubesim.quantity import Quantity
 
 from .base import Controller, Key, Object, key_of
@@ -161,10 +161,11 @@ def _order(workload: Object) -> tuple[int, str, str]:
 
 
 def _requests(workload: Object) -> dict[str, Any]:
+    """Limits count where requests are missing (pkg/workload/resources.go, UseLimitsAsMissingRequestsInPod)."""
     (pods,) = workload["spec"]["podSets"]
-    if "template" not in pods:
-        return {}
-    return {name: quantity.amount * pods["count"] for name, quantity in pod_requests(pods["template"]["spec"]).items()}
+    spec = pods.get("template", {}).get("spec", {})
+    amounts = {**pod_limits(spec), **pod_requests(spec)}
+    return {name: quantity.amount * pods["count"] for name, quantity in amounts.items()}
 
 
 def _quotas(queue: Object) -> dict[str, dict[str, Fraction]]:

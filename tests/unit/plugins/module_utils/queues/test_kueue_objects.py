@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Kueue is never told of more than there is: not of a pool, and not of a namespace."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, PoolQueue
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import parse
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.kueue_objects import (
+    Capacity,
+    Team,
+    queue_objects,
+    teams_in,
+)
+
+GPU = "nvidia.com/gpu"
+POOL = Declaration("big", nodes={"node-1": None}, queue=PoolQueue("kueue"))
+CAPACITY = Capacity({"cpu": Fraction("63.7"), "memory": Fraction(10**12 + 1), GPU: Fraction(7)}, 7)
+
+
+def amounts(obj: dict[str, Any], key: str = "nominalQuota") -> dict[str, Fraction]:
+    (group,) = obj["spec"]["resourceGroups"]
+    (flavor,) = group["flavors"]
+    return {each["name"]: parse(each[key]).value for each in flavor["resources"] if key in each}
+
+
+@pytest.mark.parametrize("shares", [(0, 0), (3, 4), (1, 1), (5, 9), (7000, 1)])
+def test_shares_add_up_to_the_pool_at_most(shares: tuple[int, int]):
+    teams = [Team(f"team-{number}", {"big": share}) for number, share in enumerate(shares)]
+    objects = [obj for obj in queue_objects(POOL, CAPACITY, teams) if "resourceGroups" in obj["spec"]]
+    assert [obj["kind"] for obj in objects] == ["Cohort", "ClusterQueue", "ClusterQueue"]
+    for resource, capacity in CAPACITY.amounts.items():
+        total = sum(amounts(obj)[resource] for obj in objects)
+        assert capacity - 4096 < total <= capacity if resource == "memory" else total == capacity
+
+
+def test_a_namespace_gets_no_more_than_its_quota():
+    team = Team("team", {"big": 4}, ({f"requests.{GPU}": "3", "limits.cpu": "10"}, {"requests.cpu": "8", "pods": "1"}))
+    queue = queue_objects(POOL, CAPACITY, [team])[-2]
+    own, more = amounts(queue), amounts(queue, "borrowingLimit")
+    assert own[GPU] == 3
+    assert own[GPU] + more[GPU] == 3
+    assert own["cpu"] + more["cpu"] == 8
+    assert "memory" not in more
+
+
+def test_a_text_that_somebody_has_edited_is_no_share():
+    def quota(text: str) -> dict[str, Any]:
+        labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl"}
+        return {
+            "metadata": {"namespace": "a", "labels": labels, "annotations": {"runwhere.ai/shares": text}},
+            "spec": {},
+        }
+
+    assert [teams_in([quota(text)])[0].shares for text in ('{"big": 2}', "{", "[]", '{"big": "x"}')] == [
+        {"big": 2},
+        {},
+        {},
+        {},
+    ]
+
+
+def test_a_namespace_without_a_quota_of_ours_is_no_team():
+    assert teams_in([{"metadata": {"namespace": "a", "labels": {}}, "spec": {}}]) == []
