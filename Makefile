@@ -50,16 +50,26 @@ check: lint-python $(VENV) ## Five minutes: style, types, unit tests, and the in
 	$(PY) $(PYTEST) -m 'not nightly' tests/unit $$($(PY) -m tools.affected) $(ARGS)
 
 .PHONY: test
-test: lint sanity docs kubesim-if-changed chaos-short ## Everything a pull request needs
+test: lint sanity docs kubesim-if-changed chaos-short torch ## Everything a pull request needs
 	$(PY) $(PYTEST) -m 'not nightly' $(ARGS)
 
 .PHONY: test-all
-test-all: lint sanity docs importer translation molecule kubesim integration-modules test-environments chaos-short ## The rest as well: other versions, Galaxy's importer, molecule, scale
+test-all: torch lint sanity docs importer translation molecule kubesim integration-modules test-environments chaos-short ## The rest as well: other versions, Galaxy's importer, molecule, scale
 	$(PY) $(PYTEST) $(ARGS)
 
 .PHONY: unit
 unit: $(VENV) ## Unit tests
 	$(PY) $(PYTEST) tests/unit $(ARGS)
+
+.PHONY: torch
+torch: .cache/torch/.made ## PyTorch for the tests that start real processes, half a minute the first time
+
+# Without it, these tests are skipped. Its index may be out of reach, and pip goes on with the others.
+.cache/torch/.made: tests/torch.txt $(VENV)
+	@echo 'Installing tests/torch.txt into .cache/torch'
+	@rm -rf .cache/torch
+	@if $(PY) -m pip install --quiet --disable-pip-version-check --retries 1 --target .cache/torch -r $<; then touch $@; \
+	else rm -rf .cache/torch; echo 'PyTorch cannot be installed; the tests that need it are skipped' >&2; fi
 
 .PHONY: integration
 integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)

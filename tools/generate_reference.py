@@ -16,6 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import (  # noqa: E402
+    Profile,
+    built_in_catalog,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest import rules  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (  # noqa: E402
     KINDS,
@@ -36,6 +40,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validatio
 from tools.playbook_pages import pages  # noqa: E402
 
 GUIDE = ROOT / "docs" / "docsite" / "rst" / "guide_manifests.rst"
+ACCELERATORS = GUIDE.with_name("guide_accelerators.rst")
+ACCELERATORS_MARK = ".. Everything below is generated from accelerators/*.yml by tools/generate_reference.py\n"
 MARK = ".. Everything below is generated from the models by tools/generate_reference.py\n"
 
 
@@ -133,9 +139,52 @@ def _heading(words: str) -> str:
     return f"{words}\n{'-' * len(words)}\n"
 
 
+def accelerators() -> str:
+    """The table of built-in profiles, in reStructuredText."""
+    rows = [_accelerator(profile) for profile in built_in_catalog().profiles.values()]
+    head = ("Accelerator", "Resources", "Shares", "Labels of nodes", "Library", "Metrics", "Frameworks")
+    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 14 22 20 22 8 14 20", ""]
+    for cells in [head, *rows]:
+        lines += [f"   {'*' if number == 0 else ' '} - {cell}".rstrip() for number, cell in enumerate(cells)]
+    notes = [
+        f"- ``{profile.name}``: {', '.join(f'``{field}``' for field in profile.data['unconfirmed'])}"
+        for profile in built_in_catalog().profiles.values()
+        if profile.data.get("unconfirmed")
+    ]
+    unconfirmed = "These fields come from third parties, or no source confirms them. Check them on your nodes:"
+    return "\n".join([*lines, "", unconfirmed, "", *notes, ""])
+
+
+def _accelerator(profile: Profile) -> tuple[str, ...]:
+    data, labels, metrics = profile.data, profile.part("labels"), profile.part("metrics")
+    memory = (labels.get("memory") or {}).get("label")
+    parts = [data["resource"], profile.part("partitions").get("resource"), data.get("slices")]
+    shares = [
+        f"{name}: {', '.join(f'``{row.resource}``' for row in backend.resources)}"
+        for name, backend in profile.backends.items()
+    ]
+    known = [labels.get("product"), memory, labels.get("domain")]
+    names = (metrics.get(name) for name in ("utilization", "memory_used", "temperature"))
+    return (
+        f"``{profile.name}`` ({data['vendor']}): {data['accelerator']['description']}",
+        _code(parts),
+        "; ".join(shares),
+        _code(known),
+        profile.part("library").get("name", ""),
+        _code(names),
+        ", ".join(data.get("frameworks", ())),
+    )
+
+
+def _code(words: Iterable[str | None]) -> str:
+    return ", ".join(f"``{word}``" for word in words if word)
+
+
 def main() -> None:
     written, _mark, _old = GUIDE.read_text(encoding="utf-8").partition(MARK)
     GUIDE.write_text(f"{written}{MARK}\n{reference()}", encoding="utf-8")
+    written, _mark, _old = ACCELERATORS.read_text(encoding="utf-8").partition(ACCELERATORS_MARK)
+    ACCELERATORS.write_text(f"{written}{ACCELERATORS_MARK}\n{accelerators()}", encoding="utf-8")
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
 

@@ -166,6 +166,26 @@ def test_each_index_has_its_own_limit() -> None:
     assert conditions(sim) == [("FailureTarget", "FailedIndexes"), ("Failed", "FailedIndexes")]
 
 
+@pytest.mark.parametrize(
+    ("rule", "succeeding", "met"),
+    [
+        ({"succeededIndexes": "0"}, "0", True),
+        ({"succeededIndexes": "0"}, "1", False),
+        ({"succeededIndexes": "0,1"}, "1", False),
+        ({"succeededIndexes": "0-2", "succeededCount": 1}, "2", True),
+        ({"succeededCount": 1}, "2", True),
+    ],
+)
+def test_a_success_policy_ends_the_job_and_the_pods_that_still_run(rule: Object, succeeding: str, met: bool) -> None:
+    sim = Simulation()
+    sim.create("Job", "j", indexed(3, successPolicy={"rules": [rule]}))
+    sim.advance(1)
+    sim.kubelet.behave(labels={INDEX: succeeding}, run_seconds=1)
+    sim.advance(60)
+    assert conditions(sim) == ([("SuccessCriteriaMet", "SuccessPolicy"), ("Complete", "SuccessPolicy")] if met else [])
+    assert len([pod for pod in sim.pods() if pod["status"]["phase"] == "Running"]) == (0 if met else 2)
+
+
 def test_too_many_failed_indexes_end_the_job() -> None:
     sim = Simulation()
     sim.create("Job", "j", indexed(4, backoffLimitPerIndex=0, maxFailedIndexes=1))

@@ -286,6 +286,7 @@ class Catalog:
         self._own = profiles
         self.profiles = {name: Profile(name, _complete(name, profiles)) for name in profiles}
         self._rows: dict[str, DeviceResource | None] = {}
+        self._images: dict[str, tuple[list[Profile], bool]] = {}
         self._devices: dict[str, set[str]] = {}  # memory or cores -> the devices that they are of
         for profile in self.profiles.values():
             for row in profile.resources():
@@ -330,6 +331,15 @@ class Catalog:
         if row is None:
             raise UnfitHardware(f"accelerators.{name}", f"{profile.noun} have no such part: {part}", "Correct it")
         return row
+
+    def made_for(self, image: str) -> tuple[list[Profile], bool]:
+        """The accelerators that the name of an image tells of, and whether its repository does, which is certain."""
+        if image not in self._images:  # The jobs of a task mostly have the same.
+            profiles = self.profiles.values()
+            certain = [each for each in profiles if each.has_repository(image)]
+            words = [each for each in profiles if has_word(image, each.part("images").get("words", ()))]
+            self._images[image] = (certain or words, bool(certain))
+        return self._images[image]
 
     @cached_property
     def product_labels(self) -> frozenset[str]:
@@ -416,8 +426,9 @@ def use_catalog(found: Catalog | None) -> None:
 class PoolHardware:
     """What a pool declares of its hardware, beside its nodes.
 
-    ``type_aliases`` are further names of GPU types, ``topology`` are levels (rack), the widest first, with the labels
-    of nodes that have them. ``types`` are the GPU types of its nodes. With a ``device_class``, its devices are claimed.
+    ``type_aliases`` are further names of GPU types, ``rdma_env`` are variables for jobs that use RDMA, ``topology`` are
+    levels (rack), the widest first, with the labels of nodes that have them. ``types`` are the GPU types of its nodes.
+    With a ``device_class``, its devices are claimed.
     """
 
     accelerator: str | None = None
@@ -425,6 +436,7 @@ class PoolHardware:
     device_class: str | None = None
     type_aliases: Mapping[str, str] = field(default_factory=dict)
     rdma_resource: str | None = None
+    rdma_env: Mapping[str, str] = field(default_factory=dict)
     topology: Mapping[str, str] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
 
@@ -441,7 +453,8 @@ class Equipment:
     """The accelerators of each pod of a job, ``requests`` empty without any, and what its nodes must have for them.
 
     ``others`` are further resources of the container. ``node_labels`` are labels with their values, ``expressions``
-    those of a node selector term. Where ``devices`` are claimed, the container requests no resource for them.
+    those of a node selector term. Where ``devices`` are claimed, the container requests no resource for them. ``pool``
+    is what the pool declares.
     """
 
     profile: Profile
@@ -451,6 +464,7 @@ class Equipment:
     expressions: tuple[Mapping[str, Any], ...] = ()
     scheduler: str | None = None
     devices: DeviceRequest | None = None
+    pool: PoolHardware = field(default_factory=PoolHardware)
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -494,6 +508,7 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
         _type_labels(resources, profile, pool),
         tuple(_expressions(resources, profile)) if requests else (),
         scheduler=backend.scheduler if backend else None,
+        pool=pool,
     )
 
 
@@ -534,6 +549,7 @@ def _claimed(
         labels,
         tuple(_domain_expressions(resources, profile)),
         devices=DeviceRequest(device_class, sum(amount for _row, amount in requests), tuple(conditions)),
+        pool=pool,
     )
 
 
@@ -676,31 +692,35 @@ def software_warnings(environment: Any, gets: Equipment) -> Iterator[str]:
 
     A declared framework counts more than the name of the image.
     """
-    profile = gets.profile
-    known = profile.data.get("frameworks") or ()
-    if not gets.requests or (environment.framework and not known):
+    if not gets.requests:
         return
     if environment.framework:
-        if environment.framework not in known:
-            problem = f"{environment.framework} does not run on {profile.noun} ({profile.name})"
-            hint = f"There run {', '.join(known)}. Correct it, or set resources.pool to another pool"
-            raise UnfitHardware("environment.framework", problem, hint)
-        return
-    profiles = catalog().profiles.values()
-    by_repository = [each for each in profiles if each.has_repository(environment.image)]
-    found = by_repository or [
-        each for each in profiles if has_word(environment.image, each.part("images").get("words", ()))
-    ]
-    if not found and profile.name != DEFAULT_ACCELERATOR:
+        _require_framework(environment.framework, gets.profile)
+    else:
+        yield from _image_warnings(environment.image, gets.profile)
+
+
+def _require_framework(framework: str, profile: Profile) -> None:
+    known = profile.data.get("frameworks") or (framework,)
+    if framework not in known:
+        problem = f"{framework} does not run on {profile.noun} ({profile.name})"
+        hint = f"There run {', '.join(known)}. Correct it, or set resources.pool to another pool"
+        raise UnfitHardware("environment.framework", problem, hint)
+
+
+def _image_warnings(image: str, profile: Profile) -> Iterator[str]:
+    found, is_certain = catalog().made_for(image)
+    is_default = profile.name == DEFAULT_ACCELERATOR
+    if not found and not is_default:
         yield (
-            f"nothing tells whether the image is for {profile.noun}: {environment.image}. Set environment.framework to "
-            f"say what it is built for."
+            f"nothing tells whether the image is for {profile.noun}: {image}. Set environment.framework to say what "
+            f"it is built for."
         )
     if not found or any(each.device == profile.device or each.name == profile.name for each in found):
         return
-    problem = f"an image for {found[0].noun} ({found[0].name}) on {profile.noun} ({profile.name}): {environment.image}"
+    problem = f"an image for {found[0].noun} ({found[0].name}) on {profile.noun} ({profile.name}): {image}"
     hint = "Use another image or pool, or set environment.framework if the image runs there"
-    if by_repository or profile.name != DEFAULT_ACCELERATOR:
+    if is_certain or not is_default:
         raise UnfitHardware("environment.image", problem, hint)
     yield f"{problem}. {hint}."
 

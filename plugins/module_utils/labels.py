@@ -53,6 +53,7 @@ DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid 
 SECRET_ENV = f"{PREFIX}secret-env"  # an annotation: the variables that the manifest marks as secret, as a JSON list
 RESTART_OF = f"{PREFIX}restart-of"  # on a ControllerRevision: the job that is restarted
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
+SHARES = f"{PREFIX}shares"  # an annotation of ResourceQuotas: the shares of pools, as a JSON map
 PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read
 SUBMITTED_BY = f"{PREFIX}submitted-by"  # an annotation of workloads: who submitted the job (JSON)
 APP = "app"
@@ -93,6 +94,11 @@ def selector_text(labels: Mapping[str, str]) -> str:
 def pool_config_map_name(pool: str) -> str:
     """The ConfigMap in the system namespace that declares a pool."""
     return f"pool-{pool}"
+
+
+def pool_queue_name(pool: str) -> str:
+    """The LocalQueue of a pool in each namespace that has one, and its Cohort, which is the whole pool."""
+    return f"gpuctl-{pool}"
 
 
 def service_name(job: str) -> str:

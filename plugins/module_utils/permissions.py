@@ -28,6 +28,12 @@ _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 _OFFERED_DEVICES = "deviceclasses.resource.k8s.io resourceslices.resource.k8s.io"
 _CLAIMS = "resourceclaims.resource.k8s.io"
 
+# What pools with a queue are made of (queues/kueue_objects.py).
+_QUEUES = (
+    "clusterqueues.kueue.x-k8s.io cohorts.kueue.x-k8s.io localqueues.kueue.x-k8s.io resourceflavors.kueue.x-k8s.io "
+    "topologies.kueue.x-k8s.io"
+)
+
 # gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info, gpuctl_status
 _READ_PERMISSIONS: Permissions = (
     ("get list", _WORKLOADS),
@@ -37,6 +43,7 @@ _READ_PERMISSIONS: Permissions = (
     # gpuctl_doctor
     ("list", "clusterroles.rbac.authorization.k8s.io leases.coordination.k8s.io priorityclasses.scheduling.k8s.io"),
     ("list", "runtimeclasses.node.k8s.io storageclasses.storage.k8s.io"),
+    ("list", "workloads.kueue.x-k8s.io"),  # What jobs in queues wait for.
 )
 
 # gpuctl_job_log
@@ -58,6 +65,7 @@ _SUBMIT_PERMISSIONS: Permissions = (
     ("list", "resourcequotas"),
     ("list", "persistentvolumeclaims serviceaccounts"),  # jobs/prechecks.py: whether what a job refers to exists.
     ("get list patch", "workloads.kueue.x-k8s.io"),
+    ("list", "localqueues.kueue.x-k8s.io"),
 )
 
 # Node addresses for URLs, and whether the PriorityClasses of jobs are as they should be.
@@ -74,6 +82,7 @@ _ADMINISTER_PERMISSIONS: Permissions = (
     ("get list create patch delete", "namespaces"),
     ("get patch", "nodes"),
     ("list", "persistentvolumeclaims"),
+    ("get list create patch delete", _QUEUES),
     ("get create patch delete", "resourcequotas"),
     (
         "get list create patch delete",
@@ -176,8 +185,8 @@ _ACCOUNT = re.compile(r"system:serviceaccount:([-a-z0-9]+):([-.a-z0-9]+)")
 
 # apiserver, endpoints/handlers/responsewriters/errors.go, ``forbiddenMessage``
 _REFUSAL = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<plural>[^"]+)" in API group "(?P<group>[^"]*)"'
-    r'(?: in the namespace "(?P<namespace>[^"]+)"| at the cluster scope)'
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<plural>[-./\w]+)" in API group "(?P<group>[-.\w]*)"'
+    r'(?: in the namespace "(?P<namespace>[-a-z0-9]+)"| at the cluster scope)'
 )
 
 

@@ -27,7 +27,14 @@ value, ``state=paused`` what sets it to this value, ``gpuctl_job_info`` what is 
 
 def worded(text: str, names: Callable[[], Names] = dict) -> str:
     """The text with the names; they are only asked for if the text has a mark."""
-    return _MARK.sub(lambda mark: _name(mark[1], mark[2], names()), text)
+
+    def name(mark: re.Match[str]) -> str:
+        found = _name(mark[1], mark[2], names())
+        # A phrase begins a sentence with a capital; a name is written as it is everywhere.
+        begins = found.startswith("the ") and text[: mark.start()].endswith((". ", "? ", ".\n"))
+        return f"T{found[1:]}" if begins else found
+
+    return _MARK.sub(name, text)
 
 
 def _name(name: str, value: str | None, names: Names) -> str:

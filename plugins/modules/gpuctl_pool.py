@@ -95,6 +95,13 @@ options:
       - Requires O(name).
     type: str
     version_added: 1.1.0
+  rdma_env:
+    description:
+      - Environment variables of jobs with C(resources.interconnect=rdma), such as C(NCCL_IB_HCA). What a manifest sets
+        itself wins.
+      - Requires O(name).
+    type: dict
+    version_added: 1.1.0
   topology:
     description:
       - Levels of the network, the widest first, with the labels of nodes that name their place in each.
@@ -161,6 +168,7 @@ EXAMPLES = r"""
     accelerator: ascend
     type_aliases: {910B: 910B3}
     rdma_resource: rdma/hca_shared_devices_a
+    rdma_env: {HCCL_SOCKET_IFNAME: bond0}
     topology: {block: example.com/block, rack: example.com/rack}
 
 - name: Add two nodes to a pool
@@ -215,7 +223,7 @@ results:
     hardware:
       description:
         - What the pool declares of its hardware, by the options O(accelerator), O(share_backend), O(device_class),
-          O(type_aliases), O(rdma_resource) and O(topology). Empty if it declares nothing.
+          O(type_aliases), O(rdma_resource), O(rdma_env) and O(topology). Empty if it declares nothing.
       type: dict
       sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
       version_added: 1.1.0

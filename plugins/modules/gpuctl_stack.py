@@ -37,7 +37,8 @@ options:
     elements: dict
   node_labels:
     description:
-      - Labels by node, such as C({node-1: {nvidia.com/mig.config: all-1g.10gb}}). The value V(null) removes a label. Labels with the
+      - >-
+        Labels by node, such as C({node-1: {nvidia.com/mig.config: all-1g.10gb}}). The value V(null) removes a label. Labels with the
         prefixes C(kubernetes.io/), C(k8s.io/) and C(runwhere.ai/) are an error.
       - They are set whatever O(state) is.
     type: dict

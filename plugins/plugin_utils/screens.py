@@ -242,6 +242,12 @@ def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
     return [_job(own[0]) if len(own) == 1 else _sweep(own) for own in sweeps.values()]
 
 
+def _partitions(job: Row) -> str:
+    """``2x 1g.10gb``"""
+    parts = (each for each in job.get("accelerators") or () if each["partition"])
+    return ", ".join(f"{each['amount']}x {each['partition']}" for each in parts)
+
+
 def _job(job: Row) -> dict[str, Any]:
     """The cells of a job. One that cannot be read has neither pods nor GPUs."""
     wanted = job["pods_wanted"] or 0
@@ -249,7 +255,7 @@ def _job(job: Row) -> dict[str, Any]:
         **job,
         "gpus": f"{wanted}x{job['gpu']}"
         if wanted > 1 and job["gpu"]
-        else str(job["gpu"] or job.get("gpu_share") or "-"),
+        else str(job["gpu"] or job.get("gpu_share") or _partitions(job) or "-"),
         "shown_status": job["status"],
         "shown_age": job.get("running_for") or job["age"],
         "url": _first_url(job),

@@ -79,13 +79,15 @@ def _gpu(index: int, product: str, memory: str) -> dict[str, Any]:
 @pytest.fixture
 def devices(api: Api, ansible: Ansible, field: Field) -> Iterator[Devices]:
     found = Devices(api, field)
-    found.publish()
     options = {"name": found.pool, "nodes": list(found.nodes), "device_class": found.device_class}
-    declared = ansible.module("gpuctl_pool", **options)
-    assert declared.changed, declared.message
-    assert not ansible.module("gpuctl_pool", **options).changed
-    yield found
-    found.withdraw()
+    try:
+        found.publish()
+        declared = ansible.module("gpuctl_pool", **options)
+        assert declared.changed, declared.message
+        assert not ansible.module("gpuctl_pool", **options).changed
+        yield found
+    finally:
+        found.withdraw()
 
 
 @pytest.fixture

@@ -183,7 +183,7 @@ def test_what_is_cached_costs_no_request_and_holds_for_the_same_question_only(
         return len(recorder.requests)
 
     full = asked()
-    assert full == 2
+    assert full == 3
     assert asked() == 0
     assert asked(compose={"x": "1"}) == 0, "what is made of the answer is no part of the question"
     assert asked(pool=f"{pool}-other") == full + 1  # whether it is declared: no node is in it
@@ -247,7 +247,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown status": ({"status": "broken"}, "active, maintaining, faulty"),
     "a kubeconfig that is not there": (
         {"kubeconfig": "/nowhere/kubeconfig"},
-        "cannot load kubeconfig /nowhere/kubeconfig",
+        "kubeconfig not found: /nowhere/kubeconfig. Set kubeconfig (or K8S_AUTH_KUBECONFIG) to the file",
     ),
     "a server that does not answer": (
         {"host": "https://127.0.0.1:1", "api_key": "x", "retries": 0},

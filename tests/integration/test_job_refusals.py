@@ -66,7 +66,10 @@ CASES = {
         {"definition": training(), "kubeconfig": "/nowhere/kubeconfig"},
         ["/nowhere/kubeconfig", "K8S_AUTH_KUBECONFIG"],
     ),
-    "a context that is not there": ({"definition": training(), "context": "nowhere"}, ["context nowhere"]),
+    "a context that is not there": (
+        {"definition": training(), "context": "nowhere"},
+        ["context not found in kubeconfig ", ": nowhere. Set context to one of: kubesim."],
+    ),
     "a server that is not there": (
         {"definition": training(), "host": "http://127.0.0.1:1", "api_key": "t-0p5ecret", "retries": 0},
         ["cannot reach the API server http://127.0.0.1:1", "refused"],

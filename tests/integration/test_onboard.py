@@ -199,6 +199,14 @@ def test_a_new_account_of_the_same_name_gets_a_new_token(ansible: Ansible, api: 
     assert colleague.token != former
 
 
+def test_the_token_of_an_account_is_not_passed_on_to_another_user(ansible: Ansible, colleague: Colleague):
+    assert run(ansible, "onboard", **colleague.variables()).status == 0
+    result = ansible.module("gpuctl_kubeconfig", kind="user", name="bob", dest=str(colleague.file))
+    assert result.changed
+    (user,) = yaml.safe_load(colleague.file.read_text())["users"]
+    assert user == {"name": "bob", "user": {}}
+
+
 def test_a_shorter_life_is_granted_at_once(ansible: Ansible, colleague: Colleague):
     assert run(ansible, "onboard", **colleague.variables(token_days=90)).status == 0
     former = colleague.token

@@ -91,10 +91,22 @@ def test_an_empty_answer_of_a_survey_counts_as_not_given(
     ansible: Ansible, recorder: Recorder, field: Field, namespace: str, role: str
 ):
     defaults = yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text())
-    empty = dict.fromkeys(defaults, "")
+    empty = dict.fromkeys((name for name in defaults if not name.endswith("_allowed_namespaces")), "")
     assert changed(play(ansible, role, **empty)) == []
     assert recorder.requests == []
     assert len(changed(play(ansible, role, **{**empty, **each_role(field, namespace)[role]}))) == 1
+
+
+@pytest.mark.parametrize("role", ["jobs", "quotas"])
+def test_a_bound_that_was_answered_with_nothing_is_a_mistake(
+    ansible: Ansible, recorder: Recorder, field: Field, namespace: str, role: str
+):
+    """It must not be taken for no bound at all."""
+    variable = f"{role}_allowed_namespaces"
+    done = play(ansible, role, **each_role(field, namespace)[role], **{variable: ""})
+    assert done.status != 0
+    assert f"{variable}: empty. Name at least one namespace, or leave it out." in done.output
+    assert recorder.requests == []
 
 
 def test_texts_of_a_survey_mean_what_they_say(ansible: Ansible, api: Api, field: Field, namespace: str):

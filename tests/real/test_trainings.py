@@ -39,6 +39,18 @@ dist.destroy_process_group()
 END
 exec torchrun /tmp/train.py
 """
+GROUP = """
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank()])
+dist.all_reduce(total)
+line = f"rank {dist.get_rank()} of {dist.get_world_size()}: node {os.environ['GROUP_RANK']}, sum {total.item()}"
+os.write(1, f"{line}\\n".encode())
+dist.destroy_process_group()
+"""
 # Counts to 60, saves where it is when it is told to end, slowly, and continues from there.
 COUNTER = """
 import os, pathlib, signal, sys, time
@@ -74,6 +86,23 @@ def test_torchrun_on_two_nodes(ansible: Ansible, api: Api, namespace: str):
     assert sorted(lines) == [f"node {rank}, rank {rank} of 2, same weights: True" for rank in range(2)]
     if len(api.list("node")) > 1:
         assert len({pod["spec"]["nodeName"] for pod in pods(api, namespace, "dist")}) == 2, "they are spread"
+
+
+@pytest.mark.timeout(400)
+def test_a_python_script_on_two_nodes_is_a_group_with_a_process_for_each_gpu(
+    ansible: Ansible, api: Api, namespace: str
+):
+    """The manifest names no launcher, and torchrun starts the module."""
+    if not has_gpus(api):
+        pytest.skip("no node of the cluster has GPUs")
+    resources = {"gpu": 2, "node_count": 2, "cpu": "500m", "memory": "1Gi"}
+    # The image has no training script: this module of the standard library runs what it is given.
+    words = ["python3", "-m", "timeit", "-n", "1", "-r", "1", GROUP]
+    manifest = command("training", "dist", words, resources=resources, environment={"env": {"OMP_NUM_THREADS": "1"}})
+    result = ansible.job(definition=manifest, namespace=namespace, wait=True, wait_for="complete", wait_timeout=280)
+    assert not result.failed, result.message
+    lines = [line for line in logged(ansible, namespace, "dist") if line.startswith("rank ")]
+    assert sorted(lines) == [f"rank {rank} of 4: node {rank // 2}, sum 6" for rank in range(4)]
 
 
 def test_the_launcher_finds_a_process_for_each_gpu(ansible: Ansible, api: Api, namespace: str):

@@ -35,7 +35,7 @@ JOB = b'{"metadata":{"name":"a","namespace":"n","labels":{"app":"a","runwhere.ai
 INFO: tuple[str, dict[str, Any]] = ("jobs.job_info", {})
 PRESENT: tuple[str, dict[str, Any]] = ("jobs.job", {"definition": training(), "namespace": "ml"})
 ABSENT: tuple[str, dict[str, Any]] = ("jobs.job", {**PRESENT[1], "state": "absent"})
-LOG: tuple[str, dict[str, Any]] = ("logs.job_log", {"name": "train", "namespace": "ml"})
+LOG: tuple[str, dict[str, Any]] = ("follow.follow_log", {"name": "train", "namespace": "ml"})
 COPY: tuple[str, dict[str, Any]] = (
     "copy.copy",
     {"name": "train", "namespace": "ml", "local_path": "/tmp", "remote_path": "/x", "state": "from_pod"},

@@ -30,6 +30,13 @@ def test_the_fields_of_manifests_are_those_of_the_models() -> None:
     assert fields == f"\n{generator.reference()}", "run: make schemas"
 
 
+def test_the_table_of_accelerators_is_that_of_the_profiles() -> None:
+    generator = imported(ROOT / "tools" / "generate_reference.py")
+    _text, mark, table = GUIDES["guide_accelerators"].partition(generator.ACCELERATORS_MARK)
+    assert mark
+    assert table == f"\n{generator.accelerators()}", "run: make schemas"
+
+
 def test_the_pages_of_the_playbooks_are_generated() -> None:
     pages = imported(ROOT / "tools" / "generate_reference.py").pages()
     assert {path: path.read_text(encoding="utf-8") for path in pages} == pages, "run: make schemas"

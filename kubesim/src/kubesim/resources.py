@@ -181,6 +181,14 @@ ADDED: tuple[Resource, ...] = (
              addon="kueue"),
     # Only in discovery, as gpuctl and kubectl look there for it.
     Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, verbs=("get",), addon="metrics"),
+    Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", False, short_names=("cq",),
+             subresources=(STATUS,), addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", False, subresources=(STATUS,), addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", short_names=("lq",), subresources=(STATUS,),
+             addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", False, short_names=("rf",),
+             addon="kueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "topologies", "Topology", False, addon="kueue"),
 )  # fmt: skip
 
 _ALL_RESOURCES = (*RESOURCES, *ADDED)

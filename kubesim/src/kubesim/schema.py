@@ -464,18 +464,57 @@ def short_name(definition: str) -> str:
 # --- compiling the definitions ----------------------------------------------------------------------------------------
 
 
-#: Custom resources; of what is below spec and status nothing is checked.
-_ADDED = {
-    "io.x-k8s.kueue.v1beta2.Workload": {
+def _custom(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a custom resource of Kueue."""
+    return {
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"$ref": f"#/$defs/{_META}ObjectMeta"},
-            "spec": {"type": "object"},
+            "spec": spec,
             "status": {"type": "object"},
         },
-        "x-kubernetes-group-version-kind": [{"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}],
+        "x-kubernetes-group-version-kind": [{"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": kind}],
     }
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def _list(items: dict[str, Any], *keys: str) -> dict[str, Any]:
+    by_key = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [*keys]} if keys else {}
+    return {"type": "array", "items": items, **by_key}
+
+
+_STRING: dict[str, Any] = {"type": "string"}
+_STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
+_AMOUNT = {"$ref": "#/$defs/io.k8s.apimachinery.pkg.api.resource.Quantity"}
+_RESOURCE = _object(name=_STRING, nominalQuota=_AMOUNT, borrowingLimit=_AMOUNT, lendingLimit=_AMOUNT)
+_GROUPS = _list(
+    _object(
+        coveredResources=_list(_STRING),
+        flavors=_list(_object(name=_STRING, resources=_list(_RESOURCE, "name")), "name"),
+    )
+)
+
+#: Custom resources. Of a Workload, nothing below spec is checked; of status, nothing of any of them. The others have
+#: the fields that gpuctl writes (kubernetes-sigs/kueue config/components/crd/bases).
+_ADDED = {
+    f"io.x-k8s.kueue.v1beta2.{kind}": _custom(kind, spec)
+    for kind, spec in {
+        "Workload": {"type": "object"},
+        "ClusterQueue": _object(
+            cohortName=_STRING,
+            namespaceSelector=_object(matchLabels=_STRINGS),
+            preemption=_object(reclaimWithinCohort=_STRING, withinClusterQueue=_STRING),
+            resourceGroups=_GROUPS,
+        ),
+        "Cohort": _object(parentName=_STRING, resourceGroups=_GROUPS),
+        "LocalQueue": _object(clusterQueue=_STRING),
+        "ResourceFlavor": _object(nodeLabels=_STRINGS, topologyName=_STRING),
+        "Topology": _object(levels=_list(_object(nodeLabel=_STRING))),
+    }.items()
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -85,11 +87,8 @@ def _host_file(dest: str) -> HostFile:
 
 def _read(file: HostFile, dest: str) -> str | None:
     """The file as an earlier task has written it. Raises TaskFailed for a file of somebody else's."""
-    try:
+    with _file_errors("read", dest):
         content = file.read()
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise TaskFailed(f"dest: cannot read {dest}: {reason}. Nothing was changed.") from None
     if content is None:
         return None
     text = content.decode("utf-8", "replace")
@@ -105,7 +104,8 @@ def _remove(task: Task[KubeconfigOptions]) -> dict[str, Any]:
         file = _host_file(dest)
         former = _read(file, dest)
         if former is not None and not task.check_mode:
-            file.remove()
+            with _file_errors("delete", dest):
+                file.remove()
     action = Action.UNCHANGED if former is None else Action.DELETE
     return _result(task, action, _shown(former), {})
 
@@ -113,25 +113,27 @@ def _remove(task: Task[KubeconfigOptions]) -> dict[str, Any]:
 def _write(task: Task[KubeconfigOptions], file: HostFile, former: str | None) -> dict[str, Any]:
     options, connection = task.options, task.client().connection
     _warn_of_server(task, options.server or connection.server)
-    credentials = _credentials(task, written_credentials(former) if former else {})
     user = options.subject.user or options.name
+    credentials = _credentials(task, written_credentials(former, user) if former else {})
     if credentials is None:  # In check mode: the token is yet to be issued.
         text = kubeconfig_text(connection, options.server, user, options.job_namespace, {})
         changed, expires = True, None
     else:
         text = kubeconfig_text(connection, options.server, user, options.job_namespace, credentials.fields)
-        changed = _replace(task, file, text)
+        with _file_errors("write", options.dest):
+            changed = file.replace([(text.encode(), BytesIO())], check_mode=task.check_mode)
         expires = credentials.claims.expiry if credentials.claims else None
     action = Action.CREATE if former is None else Action.UPDATE if changed else Action.UNCHANGED
     return _result(task, action, _shown(former), {**_shown(text), "expires": expires})
 
 
-def _replace(task: Task[KubeconfigOptions], file: HostFile, text: str) -> bool:
+@contextmanager
+def _file_errors(verb: str, dest: str) -> Iterator[None]:
     try:
-        return file.replace([(text.encode(), BytesIO())], check_mode=task.check_mode)
+        yield
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
-        raise TaskFailed(f"dest: cannot write {task.options.dest}: {reason}. Nothing was changed.") from None
+        raise TaskFailed(f"dest: cannot {verb} {dest}: {reason}. Nothing was changed.") from None
 
 
 def _credentials(task: Task[KubeconfigOptions], former: dict[str, Any]) -> _Credentials | None:

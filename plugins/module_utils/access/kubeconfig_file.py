@@ -37,13 +37,13 @@ def is_ours(text: str) -> bool:
     return text.startswith(HEADER)
 
 
-def written_credentials(text: str) -> dict[str, Any]:
-    """The credentials in a kubeconfig of ours; empty if there are none, or if it cannot be read."""
+def written_credentials(text: str, name: str) -> dict[str, Any]:
+    """The credentials of that user in a kubeconfig of ours; empty if it has none, or cannot be read."""
     import yaml
 
     try:
         (user,) = yaml.safe_load(text)["users"]
-        return dict(user["user"])
+        return dict(user["user"]) if user["name"] == name else {}
     except (yaml.YAMLError, ValueError, LookupError, TypeError, RecursionError):
         return {}
 

@@ -34,6 +34,16 @@ from ..manifest.problems import abridged, number_of
 
 
 @dataclass(frozen=True)
+class PoolQueue:
+    """How the jobs of a pool wait for it; see the manifest of a pool."""
+
+    backend: str
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+    preemption: str = "reclaim"
+
+
+@dataclass(frozen=True)
 class Declaration:
     """A declared pool: node name -> GPU type, None if undeclared. Nodes that cannot be read are missing."""
 
@@ -42,10 +52,11 @@ class Declaration:
     nodes: Mapping[str, str | None] = field(default_factory=dict)
     problem: str | None = None  # what of the ConfigMap cannot be read
     hardware: PoolHardware = field(default_factory=PoolHardware)  # without the types, which are those of the nodes
+    queue: PoolQueue | None = None
 
 
 def pool_config_map(declaration: Declaration) -> dict[str, Any]:
-    """The ConfigMap of a pool: ``nodes`` are YAML, one line ``<node>: <gpu type>`` each, ``hardware`` is JSON."""
+    """The ConfigMap of a pool: ``nodes`` are YAML, one line ``<node>: <gpu type>`` each, the others are JSON."""
     annotations = {"annotations": {DESCRIPTION: declaration.description}} if declaration.description else {}
     return {
         "apiVersion": "v1",
@@ -56,7 +67,11 @@ def pool_config_map(declaration: Declaration) -> dict[str, Any]:
             "labels": {MANAGED_BY: FIELD_MANAGER, POOL: declaration.name},
             **annotations,
         },
-        "data": {"nodes": _format_nodes(declaration.nodes), **_format_hardware(declaration.hardware)},
+        "data": {
+            "nodes": _format_nodes(declaration.nodes),
+            **_format_hardware(declaration.hardware),
+            **_format_queue(declaration.queue),
+        },
     }
 
 
@@ -71,10 +86,11 @@ def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Decla
             data = config_map.get("data") or {}
             nodes, odd = _parse_nodes(data.get("nodes") or "")
             hardware = _parse_hardware(data.get(HARDWARE) or "{}")
+            queue, is_odd = _parse_queue(data.get(QUEUE))
             problem = _problem(pool, odd) if odd else None
-            if hardware is None:
-                problem = problem or _hardware_problem(pool)
-            found[pool] = Declaration(pool, description, nodes, problem, hardware or PoolHardware())
+            if hardware is None or is_odd:
+                problem = problem or _unread_problem(pool, HARDWARE if hardware is None else QUEUE)
+            found[pool] = Declaration(pool, description, nodes, problem, hardware or PoolHardware(), queue)
     return found
 
 
@@ -109,7 +125,7 @@ def _problem(pool: str, odd: list[int]) -> str:
 
 HARDWARE = "hardware"
 _TEXTS = ("accelerator", "share_backend", "device_class", "rdma_resource")
-_MAPS = ("type_aliases", "topology")
+_MAPS = ("type_aliases", "rdma_env", "topology")
 
 
 def hardware_fields(hardware: PoolHardware) -> dict[str, Any]:
@@ -140,10 +156,40 @@ def _parse_hardware(text: str) -> PoolHardware | None:
     return PoolHardware(**known) if all(isinstance(value, str) for value in texts) else None
 
 
-def _hardware_problem(pool: str) -> str:
+QUEUE = "queue"
+_LIMITS = ("borrowing_limit", "lending_limit")
+
+
+def queue_fields(queue: PoolQueue | None) -> dict[str, Any]:
+    """How the jobs of a pool wait for it, by the keys of its manifest; without what it does not declare."""
+    return {name: value for name, value in asdict(queue).items() if value is not None} if queue else {}
+
+
+def _format_queue(queue: PoolQueue | None) -> dict[str, str]:
+    return {QUEUE: json.dumps(queue_fields(queue), indent=2)} if queue else {}
+
+
+def _parse_queue(text: str | None) -> tuple[PoolQueue | None, bool]:
+    """What the text declares, and whether it cannot be read: a person may have edited it."""
+    if text is None:
+        return None, False
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, True
+    if not isinstance(fields, dict) or fields.get("backend") != "kueue":
+        return None, True
+    limits = {name: fields[name] for name in _LIMITS if name in fields}
+    preemption = fields.get("preemption", PoolQueue.preemption)
+    if not all(isinstance(limit, int) for limit in limits.values()) or not isinstance(preemption, str):
+        return None, True
+    return PoolQueue("kueue", preemption=preemption, **limits), False
+
+
+def _unread_problem(pool: str, what: str) -> str:
     name = pool_config_map_name(pool)
     return (
-        f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {HARDWARE} cannot be read. Declare the pool again with "
+        f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {what} cannot be read. Declare the pool again with "
         f"M(gpuctl_pool)."
     )
 

@@ -7,6 +7,7 @@ import base64
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, product
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from ..kube.resources import (
     EVENT,
     HORIZONTAL_POD_AUTOSCALER,
     JOB,
+    KUEUE_WORKLOAD,
     NAMESPACE,
     NODE,
     POD,
@@ -32,7 +34,8 @@ from ..kube.resources import (
     Resource,
 )
 from ..kube.shapes import OddObject, UnreadableObject
-from ..labels import APP, MANAGED, job_name_of, pod_security_of
+from ..labels import APP, KUEUE_QUEUE, MANAGED, job_name_of, pod_security_of
+from .admission import waiting_in_queue
 from .declared import Declared
 from .device_shortage import claims_devices
 from .devices import Inventory, count_devices, inventory_of
@@ -40,8 +43,8 @@ from .endpoints import SecretKey
 from .node_loss import nodes_in_doubt
 from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
 from .preemption import PREEMPTED, last_preemption, may_be_preempted, preemption_text
-from .reason import Surroundings, reason_for
-from .status import status_of
+from .reason import PendingReason, Surroundings, reason_for
+from .status import is_admitted_by_kueue, status_of
 
 Object = Mapping[str, Any]
 JobId = tuple[str, str]  # namespace, name
@@ -215,6 +218,7 @@ def reasons_of(
     names = {use.uid: f"job {use.job} in namespace {use.namespace}" for use in uses or () if use.job}
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
     preemptions = _preemptions(client, active, pods, uses)
+    queued = read_queued(client, workloads)
     here: dict[str, list[Object]] = defaultdict(list)
     for event in events:
         here[event["metadata"]["namespace"]].append(event)
@@ -223,11 +227,37 @@ def reasons_of(
             workload,
             pods.get(job, ()),
             here[workload["metadata"]["namespace"]],
-            Surroundings(nodes, pod_nodes, preemptions.get(job, ""), devices, names),
+            Surroundings(nodes, pod_nodes, preemptions.get(job, ""), devices, names, queued.get(job)),
         )
         for job, workload in workloads.items()
     }
     return {job: reason for job, reason in found.items() if reason}
+
+
+def read_queued(client: Client, workloads: Mapping[K, Object]) -> dict[K, PendingReason]:
+    """What jobs that are suspended in queues of Kueue wait for: nothing is asked without any.
+
+    Kueue's Workloads in each of their namespaces; none where they cannot be read.
+    """
+    waiting = {
+        job: workload
+        for job, workload in workloads.items()
+        if is_admitted_by_kueue(workload) and status_of(workload) == "Paused"
+    }
+    version = client.preferred_version(KUEUE_WORKLOAD.api_version.partition("/")[0]) if waiting else None
+    if version is None:
+        return {}
+    resource = replace(KUEUE_WORKLOAD, api_version=version)
+    found = {}
+    for namespace in sorted({workload["metadata"]["namespace"] for workload in waiting.values()}):
+        none: list[dict[str, Any]] = []
+        here = if_allowed(partial(client.list_objects, resource, namespace), none)
+        for job, workload in waiting.items():
+            if workload["metadata"]["namespace"] == namespace:
+                queue = workload["metadata"]["labels"][KUEUE_QUEUE]
+                if reason := waiting_in_queue(workload, queue, here):
+                    found[job] = reason
+    return found
 
 
 def read_devices(client: Client, namespaces: Iterable[str]) -> Inventory | None:

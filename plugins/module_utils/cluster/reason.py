@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..kube.times import read_time
 from ..labels import KUEUE_QUEUE
 from ..manifest.problems import number_of
 from ..quantity import parse
@@ -69,6 +70,7 @@ class Surroundings:
     ``nodes``: all of them, with their usage to show how much is missing; None where they were not read.
     ``pod_nodes``: those that pods which are not ready are on. ``preemption``: who preempted the job, in words.
     ``devices``: those that claims can have; None where they were not read. ``jobs``: the jobs of pods, by uid.
+    ``queued``: what a job in a queue of Kueue waits for, where its Workload was read.
     """
 
     nodes: Sequence[Node] | None = None
@@ -76,6 +78,7 @@ class Surroundings:
     preemption: str = ""
     devices: Inventory | None = None
     jobs: Mapping[str, str] = field(default_factory=dict)
+    queued: PendingReason | None = None
 
 
 def reason_for(
@@ -101,7 +104,7 @@ def pending_reasons(
         yield _being_deleted(_Pods.of(workload, pods, around), around)
         return
     if status_of(workload) == "Paused":
-        yield _paused(workload)
+        yield around.queued or _paused(workload)
         return
     events = list(events)
     found = _Pods.of(workload, pods, around)
@@ -392,13 +395,24 @@ def _unclaimed(workload: Object, pod: Object, events: Sequence[Object]) -> Pendi
         if quota_refusal(message):
             return _refused(message, workload)
         template = _NO_TEMPLATE.search(message)
+        if template and _is_early(event, pod):
+            return PendingReason(f"pod {name} is waiting for its ResourceClaimTemplate {template[1]}")
         what = f"ResourceClaimTemplate {template[1]} not found" if template else _short(message)
-        hint = "Apply its manifest again with state=present" if template else ""
+        hint = "Apply its manifest again with O(state=present)" if template else ""
         return PendingReason(f"pod {name} gets no devices: {what}", hint, needs_user=True)
     if claim := next((one["resourceClaimName"] for one in missing if "resourceClaimName" in one), None):
-        return PendingReason(f"pod {name} is waiting for ResourceClaim {claim}, which is missing or being deleted")
+        text = f"pod {name} is not scheduled as long as its ResourceClaim {claim} is missing or being deleted"
+        return PendingReason(text)
     return None
 
+
+def _is_early(event: Object, pod: Object) -> bool:
+    """The workload is applied before the template, so that the first attempt to make a claim may fail."""
+    seen = event.get("lastTimestamp") or pod["metadata"]["creationTimestamp"]
+    return (read_time(seen) - read_time(pod["metadata"]["creationTimestamp"])).total_seconds() < _TEMPLATE_FOLLOWS
+
+
+_TEMPLATE_FOLLOWS = 5  # seconds
 
 # pkg/controller/resourceclaim, syncPod and handleClaim
 _CLAIM_OF_POD = re.compile(r"^PodResourceClaim [-a-z0-9]+: (create ResourceClaim : )?")

@@ -44,6 +44,7 @@ from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
 from ..namespaces import allowed_namespaces
 from ..task import Task
 from .interruption import refusal, with_interruptions
+from .job_queues import keep_queue, missing_queues
 from .ledger_store import LedgerStore
 from .objects.former_versions import LATER_DEFAULTS
 from .objects.pod_levels import RESTRICTED, violations
@@ -105,6 +106,8 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
             task.warn(problem)
     blockers = [] if task.options.recreate else [(plan, refusal(plan)) for plan in plans if plan.stops]
     blockers += _warn_of_mistakes(task, jobs, plans)
+    judged = [plan for job, plan in zip(jobs, plans, strict=True) if not (task.check_mode and job.declared)]
+    blockers += missing_queues(client, judged)
     for plan in plans if task.options.recreate else ():
         if plan.stops:
             task.warn(f"{describe(plan)}: recreating it stops {plan.stops}.")
@@ -135,7 +138,7 @@ def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: li
 def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:
     """What is live of the jobs, and what administrators declare, if that matters to one of them."""
     client, ids = task.client(), [job.id for job in jobs]
-    if not any(job.asks_for_hardware for job in jobs):
+    if not any(job.reads_declared for job in jobs):
         return read_jobs(client, ids), Declared()
     reads: tuple[Callable[[], Any], ...] = (
         lambda: read_jobs(client, ids),
@@ -160,7 +163,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
                 job.name,
                 job.namespace,
                 job.kind or "",
-                keep_submitter(form, live[job.id]),
+                keep_queue(keep_submitter(form, live[job.id]), live[job.id]),
                 live[job.id],
                 LATER_DEFAULTS,
             )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..accelerators import DEFAULT_ACCELERATOR, UnfitHardware
 from ..cluster.declared import Declared
-from ..labels import DEFAULT_POOL
+from ..labels import DEFAULT_POOL, pool_queue_name
 from ..manifest.digest import digest_of, former_digests_of
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem
@@ -54,8 +54,19 @@ class SelectedJob:
     @property
     def asks_for_hardware(self) -> bool:
         """Whether it matters to the job what its pool declares."""
-        resources = self.model.resources if self.model else None
-        return resources is not None and any(getattr(resources, name) for name in _HARDWARE)
+        if self.model is None:
+            return False
+        resources, distributed = self.model.resources, getattr(self.model, "distributed", None)
+        return (
+            any(getattr(resources, name) for name in _HARDWARE)
+            or resources.interconnect != "none"
+            or (distributed is not None and distributed.placement.within is not None)
+        )
+
+    @property
+    def reads_declared(self) -> bool:
+        """Whether the job is built otherwise for what its pool declares: of its hardware, or of a queue."""
+        return self.asks_for_hardware or (self.model is not None and self.model.resources.pool != DEFAULT_POOL)
 
     @property
     def claims_devices(self) -> bool:
@@ -63,9 +74,14 @@ class SelectedJob:
 
     def built(self, declared: Declared) -> SelectedJob:
         """The job with its objects. Raises UnfitHardware."""
+        from ..manifest.models import Queue
         from .objects.job_objects import build
 
         model = cast("Training | Inference | Notebook | Compute", self.model)
+        pool = declared.pools.get(model.resources.pool)
+        if pool and pool.queue and model.queue.backend == "none":
+            queue = Queue(backend="kueue", name=pool_queue_name(pool.name))
+            model = model.model_copy(update={"queue": queue})
         built = build(model, self.namespace, declared.hardware(model.resources.pool))
         warnings = [*built.warnings, *self._unknown_pool(declared)]
         return replace(

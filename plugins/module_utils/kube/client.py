@@ -187,6 +187,11 @@ class Client:
 
         return self._transport.send("GET", "/version", read)
 
+    def serves(self, api_version: str) -> bool:
+        """Whether the server has an API group in a version, such as ``group/version``."""
+        groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
+        return any(one["groupVersion"] == api_version for group in groups for one in group.get("versions") or ())
+
     def user_name(self) -> str | None:
         """The user that the server takes this client for. Servers before Kubernetes 1.28 do not say: None."""
         if self._user_name is None:

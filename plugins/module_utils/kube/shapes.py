@@ -441,7 +441,17 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
         {"spec": _fields({"template": _TEMPLATE}, replicas=_number, updateStrategy=_fields(type=_text))},
         {"status": _fields(**_LONG_RUNNING, currentRevision=_text, updateRevision=_text)},
     ),
-    "Workload": ({}, {"spec": _fields(active=_flag)}),  # Kueue's
+    "Workload": (  # Kueue's
+        {},
+        {
+            "spec": _fields(active=_flag, queueName=_text, priority=_number),
+            "status": _fields(
+                conditions=_each(
+                    _fields({"type": _text, "status": _text}, reason=_text, message=_text, lastTransitionTime=_time)
+                )
+            ),
+        },
+    ),
 }
 # The kinds whose age and identity are read.
 _DATED = frozenset({"Deployment", "Event", "Job", "Node", "Pod", "StatefulSet"})

@@ -334,19 +334,56 @@ class Storage(Block):
         return self
 
 
+class Placement(Block):
+    """Where the nodes of a training are placed."""
+
+    machines: Literal["spread", "pack", "any"] = Field(
+        default="spread",
+        description="Whether the nodes of the training should run on different machines (spread), on the same one "
+        "(pack), or wherever the scheduler puts them (any). A preference: it delays nothing.",
+    )
+    within: rules.DnsLabel | None = Field(
+        default=None,
+        description="Level of the pool's topology, such as rack: the nodes should have the same one.",
+        examples=["rack"],
+    )
+    required: rules.Boolean = Field(
+        default=False, description="Whether the training waits until it fits into one place of that level."
+    )
+
+    @model_validator(mode="after")
+    def _required_level(self) -> Placement:
+        if self.required and self.within is None:
+            raise rules.section_error("required without a level", "Add the level as within", "required")
+        return self
+
+
 class Distributed(Block):
     """The settings of a distributed training."""
 
-    backend: Literal["torchrun", "deepspeed"] = Field(default="torchrun", description="Launcher that the command uses.")
+    backend: Literal["torchrun", "deepspeed"] = Field(
+        default="torchrun", description="Launcher of a Python script on several nodes if launcher names none."
+    )
+    launcher: Literal["torchrun", "deepspeed", "accelerate", "mpi", "msrun", "jax", "ray", "none"] | None = Field(
+        default=None,
+        description="Program that starts the command as a group of processes, one for each GPU. By default, backend "
+        "or the launcher of the framework starts a Python script on several nodes. Commands that begin with a launcher "
+        "keep theirs.",
+        examples=["torchrun"],
+    )
     master_port: rules.Port = Field(default=29500, description="Port on the first node for the rendezvous.")
     socket_ifname: rules.InterfaceName = Field(
         default="eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
     )
     deepspeed: Literal["zero2", "zero3"] | None = Field(default=None, description="DeepSpeed configuration to mount.")
-    placement: Literal["spread", "pack", "any"] = Field(
-        default="spread",
-        description="Whether the nodes of the training should run on different machines (spread), on the same one "
-        "(pack), or wherever the scheduler puts them (any). A preference: it delays nothing.",
+    placement: Annotated[Placement, rules.ShortForm("machines")] = Field(
+        default_factory=Placement,
+        description="Where the nodes are placed.",
+        examples=["pack", {"within": "rack", "required": True}],
+    )
+    rank_table: rules.Boolean = Field(
+        default=False,
+        description="Whether to wait for the rank table of HCCL, which the operator of Ascend writes, and to mount it.",
     )
 
 
@@ -532,6 +569,27 @@ class PoolNode(Block):
     )
 
 
+class PoolQueue(Block):
+    """How the jobs of a pool wait for it. Amounts are numbers of GPUs."""
+
+    backend: Literal["kueue"] = Field(description="Queueing system, which is installed in the cluster.")
+    borrowing_limit: rules.Count | None = Field(
+        default=None,
+        description="What a team may use at most beyond its share. By default, all that is free.",
+        examples=[8],
+    )
+    lending_limit: rules.Count | None = Field(
+        default=None,
+        description="How much of its share others may use at most while a team does not. By default, all of it.",
+        examples=[4],
+    )
+    preemption: Literal["never", "reclaim", "priority"] = Field(
+        default="reclaim",
+        description="What may stop a running job: nothing (never), a team that needs its share back (reclaim), or also "
+        "a job of the same team with a higher priority (priority).",
+    )
+
+
 class Pool(VersionedManifest):
     """A set of nodes."""
 
@@ -568,6 +626,17 @@ class Pool(VersionedManifest):
         default=None,
         description="Resource of the nodes' RDMA devices.",
         examples=["rdma/hca_shared_devices_a"],
+    )
+    rdma_env: dict[rules.EnvName, rules.ShortText] = Field(
+        default_factory=dict,
+        description="Environment variables of jobs that use RDMA, such as those of NCCL.",
+        examples=[{"NCCL_IB_HCA": "mlx5", "NCCL_IB_GID_INDEX": "3"}],
+    )
+    queue: Annotated[PoolQueue | None, rules.ShortForm("backend")] = Field(
+        default=None,
+        description="Queue of the pool, where the jobs of all teams wait until it has room for all of their pods. By "
+        "default, pods are scheduled one by one.",
+        examples=["kueue", {"backend": "kueue", "preemption": "never"}],
     )
     topology: dict[rules.DnsLabel, rules.LabelKey] = Field(
         default_factory=dict,
@@ -612,6 +681,11 @@ class Limits(Block):
         default_factory=dict,
         description="Numbers of devices that are claimed, by DeviceClass.",
         examples=[{"gpu.nvidia.com": 8}],
+    )
+    shares: dict[rules.DnsLabel, rules.Count] = Field(
+        default_factory=dict,
+        description="GPUs of pools with a queue that are the team's own, by pool. The rest of a pool is everybody's.",
+        examples=[{"training-pool": 8}],
     )
     pods: rules.Count | None = Field(default=None, description="Number of pods.", examples=[20])
 
@@ -814,6 +888,11 @@ class CommunicationLibrary(Block):
     name: rules.ShortText = Field(description="Name of the library.", examples=["NCCL"])
     torch_backend: rules.ShortText | None = Field(
         default=None, description="Backend of torch.distributed.", examples=["nccl"]
+    )
+    socket_variable: rules.EnvName | None = Field(
+        default=None,
+        description="Environment variable with the network interface. By default, NCCL_SOCKET_IFNAME.",
+        examples=["HCCL_SOCKET_IFNAME"],
     )
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ..accelerators import PoolHardware
-from ..cluster.declared import Declaration
+from ..cluster.declared import Declaration, PoolQueue
 from ..engine.node_writer import unknown_nodes
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, pool_config_map_name
 
@@ -27,7 +27,7 @@ class PoolRequest:
 
     With ``purge`` the pool has exactly ``nodes`` (name -> GPU type), otherwise at least these. ``nodes`` None changes
     nothing but ``remove``, ``description`` None keeps the live one. ``hardware`` are the fields of PoolHardware that
-    change.
+    change. ``queue`` only counts if ``sets_queue``.
     """
 
     name: str
@@ -37,6 +37,8 @@ class PoolRequest:
     remove: frozenset[str] = frozenset()
     purge: bool = True
     hardware: Mapping[str, Any] = field(default_factory=dict)
+    queue: PoolQueue | None = None
+    sets_queue: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class PoolChange:
     changed_types: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     taken_from: Mapping[str, str] = field(default_factory=dict)
     hardware: PoolHardware = field(default_factory=PoolHardware)
+    queue: PoolQueue | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,10 @@ def _declarations(targets: Mapping[str, _Target], live: LivePools) -> dict[str, 
         if description is None:
             description = before.description if before else ""
         hardware = replace(before.hardware if before else PoolHardware(), **target.request.hardware)
-        after = Declaration(name, description, target.nodes, hardware=hardware) if target.request.present else None
+        queue = target.request.queue if target.request.sets_queue or not before else before.queue
+        after = None
+        if target.request.present:
+            after = Declaration(name, description, target.nodes, hardware=hardware, queue=queue)
         if after != before:
             found[name] = after
     return found
@@ -227,4 +233,5 @@ def _pool_change(
         },
         taken_from=dict(sorted(target.taken.items())),
         hardware=after.hardware if after and present else PoolHardware(),
+        queue=after.queue if after and present else None,
     )

@@ -6,8 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.declared import PoolQueue
 from ..jobs.priority_classes import provide_priority_classes
 from ..options import ConcurrencyOptions, option
+from ..queues.provide_queues import QueueChanges, provide_queues, queued_pools
 from ..task import ModuleSpec, Task, TaskFailed
 from .guarded import apply_under_lease, permission_hint
 from .lease import PoolLease
@@ -31,18 +33,20 @@ class PoolOptions(ConcurrencyOptions):
     device_class: str | None = option("str")
     type_aliases: dict[str, Any] | None = option("dict")
     rdma_resource: str | None = option("str")
+    rdma_env: dict[str, Any] | None = option("dict")
     topology: dict[str, Any] | None = option("dict")
+    queue: Any = option("raw")
     remove_nodes: list[str] | None = option("list", elements="str")
     purge: bool = option("bool", default=True)
     force: bool = option("bool", default=False)
     ignore_jobs: list[str] | None = option("list", elements="str")
 
 
-_HARDWARE = ("accelerator", "share_backend", "device_class", "type_aliases", "rdma_resource", "topology")
+_HARDWARE = ("accelerator", "share_backend", "device_class", "type_aliases", "rdma_resource", "rdma_env", "topology")
 POOL_CONSTRAINTS: dict[str, Any] = {
     "mutually_exclusive": [("src", "definition", "name")],
     "required_one_of": [("src", "definition", "name")],
-    "required_by": dict.fromkeys(("description", "nodes", "remove_nodes", *_HARDWARE), "name"),
+    "required_by": dict.fromkeys(("description", "nodes", "remove_nodes", "queue", *_HARDWARE), "name"),
 }
 
 
@@ -76,12 +80,26 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     for warning in plans.warnings:
         task.warn(warning)
     diff = task.diff(lambda: pool_diffs(plans))
+    queues = _provide_queues(task, plans)
+    diff += queues.diff
     if plans.changed and task.options.state == "present":
         diff += provide_priority_classes(task)
-    return {**pool_results(plans), "diff": diff}
+    result = pool_results(plans)
+    return {**result, "changed": result["changed"] or queues.changed, "diff": diff}
 
 
 MODULE = ModuleSpec(PoolOptions, run, POOL_CONSTRAINTS)
+
+
+def _provide_queues(task: Task[PoolOptions], plans: PoolPlans) -> QueueChanges:
+    """The queues of all pools, if there are any, or were before the task."""
+    queued = queued_pools(plans.declarations)
+    if not queued and not queued_pools(plans.live.declarations):
+        return QueueChanges()
+    try:
+        return provide_queues(task, queued)
+    except TaskFailed as failure:
+        raise TaskFailed(str(failure), **{**pool_results(plans), **failure.result}) from failure
 
 
 def _select(options: PoolOptions) -> list[PoolRequest]:
@@ -111,6 +129,8 @@ def _select(options: PoolOptions) -> list[PoolRequest]:
                 hardware={
                     name: getattr(model, name) for name in _HARDWARE if complete or getattr(options, name) is not None
                 },
+                queue=PoolQueue(**model.queue.model_dump()) if model.queue else None,
+                sets_queue=complete or options.queue is not None,
             )
         )
     if not requests and not options.allow_empty:
@@ -125,7 +145,7 @@ def _manifest(options: PoolOptions) -> dict[str, Any]:
     if options.description is not None:
         manifest["pool"]["description"] = options.description
     # An empty text or map removes what the pool declares.
-    manifest |= {name: value for name in _HARDWARE if (value := getattr(options, name))}
+    manifest |= {name: value for name in (*_HARDWARE, "queue") if (value := getattr(options, name))}
     nodes = options.nodes
     if nodes is not None:
         # On the command line (ansible -a 'nodes=node-1,node-2') a list is a string.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.declared import Declared, hardware_fields, read_declared
+from ..cluster.declared import Declared, hardware_fields, queue_fields, read_declared
 from ..cluster.lookup import not_found
 from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse, accelerator_rows
 from ..cluster.read import read_nodes_with_usage
@@ -50,8 +50,16 @@ def read_pool_rows(
     problems |= {odd.name.removeprefix(prefix): odd.sentence for odd in odd_maps}
     descriptions = {pool: pools[pool].description if pool in pools else None for pool in problems}
     hardware = {pool: hardware_fields(declaration.hardware) for pool, declaration in pools.items()}
-    rows = pool_rows(descriptions, nodes, uses)
-    return [{**row, "hardware": hardware.get(row["name"], {}), "problem": problems.get(row["name"])} for row in rows]
+    queues = {pool: queue_fields(declaration.queue) for pool, declaration in pools.items()}
+    return [
+        {
+            **row,
+            "hardware": hardware.get(row["name"], {}),
+            "queue": queues.get(row["name"], {}),
+            "problem": problems.get(row["name"]),
+        }
+        for row in pool_rows(descriptions, nodes, uses)
+    ]
 
 
 def pool_rows(

@@ -16,6 +16,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
+from ..queues.provide_queues import kueue_problem, queued_pools
 from ..task import TaskFailed
 from .declaration import plan_config_maps
 from .lease import Versions, versions_of
@@ -36,6 +37,11 @@ class PoolPlans:
     @property
     def changed(self) -> bool:
         return bool(self.config_maps or self.label_changes)
+
+    @property
+    def declarations(self) -> dict[str, Declaration | None]:
+        """All pools as they will be; None are those that are deleted."""
+        return {**self.live.declarations, **self.membership.declarations}
 
     @property
     def decisions(self) -> Membership:
@@ -61,7 +67,7 @@ def plan_pools(
     membership = plan_membership(requests, live, force=force)
     in_use = _deleted_pools_in_use(client, membership, ignored_jobs, force=force)
     unfit = _unfit_hardware(requests, declared.profiles)
-    blockers = [*membership.blockers, *unfit, *(() if force else in_use)]
+    blockers = [*membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
     if blockers:
         raise TaskFailed("\n".join([*blockers, "Nothing was changed."]))
     keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL)
@@ -89,6 +95,19 @@ def _unfit_hardware(requests: Iterable[PoolRequest], known: Catalog) -> Iterator
         elif backend and backend not in known.profiles[accelerator].backends:
             names = ", ".join(known.profiles[accelerator].backends) or "none"
             yield f"pool {request.name}: {accelerator} has no share_backend {backend}. It has: {names}."
+
+
+def _unfit_queues(client: Client, membership: Membership) -> Iterator[str]:
+    """Why pools that change cannot have the queues that they declare."""
+    queued = queued_pools(membership.declarations)
+    for name, pool in queued.items():
+        if pool.hardware.device_class:
+            yield (
+                f"pool {name}: queue and device_class exclude each other, because Kueue counts the resources that "
+                f"nodes list. Remove one of them."
+            )
+    if queued and (problem := kueue_problem(client, queued)):
+        yield problem
 
 
 def _unread_lines(requests: Iterable[PoolRequest], declarations: Mapping[str, Declaration]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..cluster.declared import Declaration, hardware_fields
+from ..cluster.declared import Declaration, hardware_fields, queue_fields
 from ..engine.node_writer import label_diff
 from ..engine.results import action_summary, map_diff
 from ..labels import SYSTEM_NAMESPACE
@@ -44,6 +44,7 @@ def _result(pool: PoolChange) -> dict[str, Any]:
         },
         "taken_from": dict(pool.taken_from),
         "hardware": hardware_fields(pool.hardware),
+        "queue": queue_fields(pool.queue),
     }
 
 
@@ -52,7 +53,11 @@ def _fields(declaration: Declaration | None) -> dict[str, str]:
         return {}
     nodes = {f"nodes.{node}": declaration.nodes[node] or "no GPU type" for node in sorted(declaration.nodes)}
     description = {"description": declaration.description} if declaration.description else {}
-    return {"name": declaration.name, **description, **_hardware(declaration), **nodes}
+    return {"name": declaration.name, **description, **_hardware(declaration), **_queue(declaration), **nodes}
+
+
+def _queue(declaration: Declaration) -> dict[str, str]:
+    return {f"queue.{name}": str(value) for name, value in queue_fields(declaration.queue).items()}
 
 
 def _hardware(declaration: Declaration) -> dict[str, str]:

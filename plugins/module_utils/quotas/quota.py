@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.declared import read_declared
+from ..engine.apply import ApplyResult
+from ..engine.plan import Action
 from ..jobs.priority_classes import provide_priority_classes
+from ..kube.resources import RESOURCE_QUOTA
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import ConcurrencyOptions, option
+from ..queues.provide_queues import provide_queues, queued_pools
 from ..rbac.new_namespaces import grant_in_new_namespaces
 from ..task import ModuleSpec, Task, TaskFailed
 from .live_quotas import LiveQuotas, contents_lost, read_live_quotas
@@ -89,12 +94,46 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
         task.warn(warning)
     applied = dry_runs if task.check_mode else apply_quotas(task, planned, plan)
     result = quota_results(task, applied, planned)
+    _provide_queues(task, quotas, applied, result)
     if result["changed"] and options.state == "present":
         for mistake in mistakes:
             task.warn(mistake)
         result["diff"] += grant_in_new_namespaces(task, created_namespaces(each.plan for each in applied))
         result["diff"] += provide_priority_classes(task)
     return result
+
+
+def _provide_queues(
+    task: Task[QuotaOptions], quotas: Iterable[Quota], applied: Sequence[ApplyResult], result: dict[str, Any]
+) -> None:
+    """Bring the queues of pools to the quotas that were written, and add what was done to the result."""
+    queued = queued_pools(read_declared(task.client(), task.warn).pools)
+    shared = {pool for quota in quotas for limits in quota.namespaces.values() for pool in limits.shares}
+    if result["changed"]:
+        for pool in sorted(shared - queued.keys()):
+            task.warn(f"shares of pool {pool} have no effect: it declares no queue. Add queue: kueue to the pool.")
+    if not queued:
+        return
+
+    def as_planned(live: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """In check mode, nothing is written."""
+        after = {(obj["metadata"]["namespace"], obj["metadata"]["name"]): obj for obj in live}
+        for each in applied if task.check_mode else ():
+            for step in each.plan.steps:
+                if step.kind == RESOURCE_QUOTA.kind:
+                    place = each.plan.namespace, step.name
+                    after.pop(place, None)
+                    if step.action is not Action.DELETE:
+                        after[place] = step.desired
+        gone = set(deleted_namespaces(each.plan for each in applied))
+        return [obj for (namespace, _name), obj in after.items() if namespace not in gone]
+
+    try:
+        queues = provide_queues(task, queued, as_planned)
+    except TaskFailed as failure:
+        raise TaskFailed(str(failure), **{**result, **failure.result}) from failure
+    result["changed"] = result["changed"] or queues.changed
+    result["diff"] += queues.diff
 
 
 MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ def resource_quota(quota: Quota, name: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": _metadata(quota, name),
+        "metadata": _with_shares(_metadata(quota, name), limits),
         "spec": sparse({"hard": hard}),
     }
 
@@ -87,6 +88,14 @@ def _default(limit: str, most: Fraction, unit: Fraction, suffix: str) -> str:
     # Not 0 for a limit of 0: containers that request nothing would pass that quota.
     amount = min(most, parse(limit).value / _SHARE) or most
     return canonical(f"{max(amount // unit, 1)}{suffix}")
+
+
+def _with_shares(metadata: Object, limits: Limits) -> Object:
+    """Shares are no limits of Kubernetes': gpuctl makes queues of them."""
+    if not limits.shares:
+        return metadata
+    shares = json.dumps(limits.shares, sort_keys=True)
+    return {**metadata, "annotations": {**metadata.get("annotations", {}), labels.SHARES: shares}}
 
 
 def _metadata(quota: Quota, name: str) -> Object:

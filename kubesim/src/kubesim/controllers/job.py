@@ -221,7 +221,7 @@ class JobController(Controller):
             if met["type"] in ("SuccessCriteriaMet", "FailureTarget") and met["status"] == "True":
                 sync.finished = met
                 return
-        sync.finished = self._failure(key, sync)
+        sync.finished = self._failure(key, sync) or self._success(sync)
 
     def _failure(self, key: Key, sync: Sync) -> Object | None:
         spec = sync.spec
@@ -246,6 +246,16 @@ class JobController(Controller):
                 return self._condition("FailureTarget", "MaxFailedIndexesExceeded", message)
             if len(sync.failed_indexes) + len(sync.succeeded_indexes) >= (sync.completions or 0):
                 return self._condition("FailureTarget", "FailedIndexes", "Job has failed indexes")
+        return None
+
+    def _success(self, sync: Sync) -> Object | None:
+        """By the successPolicy (success_policy.go, matchSuccessPolicy)."""
+        completions = sync.completions or 0
+        for number, rule in enumerate((sync.spec.get("successPolicy") or {}).get("rules") or ()):
+            named = indexes.parse(rule["succeededIndexes"], completions) if "succeededIndexes" in rule else None
+            done = sync.succeeded_indexes if named is None else sync.succeeded_indexes & named
+            if len(done) >= rule.get("succeededCount", completions if named is None else len(named)):
+                return self._condition("SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {number}")
         return None
 
     def _complete(self, sync: Sync) -> bool:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""kueue.x-k8s.io/v1beta2 Workload, as far as other programs than Kueue look at it: see controllers/kueue.py.
+"""kueue.x-k8s.io/v1beta2, as far as other programs than Kueue look at it: see controllers/kueue.py.
 
-Source: kubernetes-sigs/kueue apis/kueue/v1beta2/workload_types.go.
+Source: kubernetes-sigs/kueue apis/kueue/v1beta2, the rules of the fields that do not change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from kubesim import field
+from kubesim.field import FieldError
 from kubesim.kinds.strategy import Object, Strategy
 
 
@@ -16,3 +20,47 @@ class WorkloadStrategy(Strategy):
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {}).setdefault("active", True)
+
+
+class ClusterQueueStrategy(Strategy):
+    kind = "ClusterQueue"
+    namespaced = False
+    generation_of = "spec"
+    has_status = True
+
+
+class CohortStrategy(Strategy):
+    kind = "Cohort"
+    namespaced = False
+    generation_of = "spec"
+    has_status = True
+
+
+class LocalQueueStrategy(Strategy):
+    kind = "LocalQueue"
+    generation_of = "spec"
+    has_status = True
+
+    def validate_changes(self, obj: Object, old: Object) -> Iterator[FieldError]:
+        yield from super().validate_changes(obj, old)
+        queue = obj["spec"].get("clusterQueue")
+        if queue != old["spec"].get("clusterQueue"):
+            yield field.invalid("spec.clusterQueue", queue, "field is immutable")
+
+
+class ResourceFlavorStrategy(Strategy):
+    kind = "ResourceFlavor"
+    namespaced = False
+    generation_of = "spec"
+
+    def validate_changes(self, obj: Object, old: Object) -> Iterator[FieldError]:
+        yield from super().validate_changes(obj, old)
+        before = old.get("spec", {}).get("topologyName")
+        if before and obj.get("spec", {}).get("topologyName") != before:
+            yield field.invalid("spec", "object", "topologyName is immutable when topologyName is set")
+
+
+class TopologyStrategy(Strategy):
+    kind = "Topology"
+    namespaced = False
+    generation_of = "spec"

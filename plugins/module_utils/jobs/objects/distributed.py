@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from ... import labels
 from ...accelerators import Equipment
 from ...manifest.models import Training
 from . import metadata
 from .job_objects import Object
+from .launchers import HOSTFILE, RANK, host_of, processes_per_node, rank_table_directory
 from .pod import Provided
 from .volumes import Volume, config_map_files
-
-# The launcher's own default (deepspeed/launcher/runner.py, DLTS_HOSTFILE).
-HOSTFILE = "/job/hostfile"
 
 
 def is_distributed(manifest: Training) -> bool:
@@ -29,25 +26,34 @@ def rendezvous(manifest: Training, equipment: Equipment) -> Provided:
     set, as they are per process and not per node: a script that finds them believes that a launcher has started it, and
     hangs.
     """
-    rank: Object = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.COMPLETION_INDEX}']"}}
     block: dict[str, str | Object] = {
-        "MASTER_ADDR": _host(manifest, 0),
+        "MASTER_ADDR": host_of(manifest, 0),
         "MASTER_PORT": str(manifest.distributed.master_port),
         "NNODES": str(manifest.resources.node_count),
-        "NODE_RANK": rank,
-        "NPROC_PER_NODE": str(_processes(equipment)),
+        "NODE_RANK": RANK,
+        "NPROC_PER_NODE": str(processes_per_node(equipment)),
     }
     return {
         **block,
         **{f"PET_{name}": value for name, value in block.items()},
-        "NCCL_SOCKET_IFNAME": manifest.distributed.socket_ifname,
+        **_interface(manifest, equipment),
     }
+
+
+def _interface(manifest: Training, equipment: Equipment) -> Provided:
+    """The network interface of the communication library: the manifest's, or the one of the pool's RDMA devices."""
+    library = equipment.profile.part("library") if equipment.requests else {}
+    variable = library.get("socket_variable") or "NCCL_SOCKET_IFNAME"
+    default = manifest.distributed.socket_ifname
+    if manifest.resources.interconnect != "rdma" or "socket_ifname" in manifest.distributed.model_fields_set:
+        return {variable: default}
+    return {variable: equipment.pool.rdma_env.get(variable, default)}
 
 
 def hostfile(manifest: Training, namespace: str, equipment: Equipment) -> Object:
     """DeepSpeed's hostfile: a line per node, with a slot per GPU."""
-    slots = _processes(equipment)
-    lines = [f"{_host(manifest, index)} slots={slots}\n" for index in range(manifest.resources.node_count)]
+    slots = processes_per_node(equipment)
+    lines = [f"{host_of(manifest, index)} slots={slots}\n" for index in range(manifest.resources.node_count)]
     path = PurePosixPath(HOSTFILE)
     return metadata.config_map(manifest, namespace, _hostfile_name(manifest), {path.name: "".join(lines)})
 
@@ -57,43 +63,10 @@ def hostfile_volume(manifest: Training) -> Volume:
     return config_map_files("hostfile", _hostfile_name(manifest), str(PurePosixPath(HOSTFILE).parent))
 
 
-def launch(manifest: Training) -> tuple[list[str], list[str]]:
-    """The command for each node, and warnings.
-
-    The ``deepspeed`` launcher starts other nodes by ssh. Here Kubernetes starts it on every node, so it gets --no_ssh
-    and its node rank (DeepSpeed #5510); Kubernetes fills in $(NAME). The user's options are kept.
-    """
-    command = manifest.environment.command
-    program = PurePosixPath(command[0]).name if command else ""
-    if not is_distributed(manifest) or program != "deepspeed" or "--no_ssh" in command:
-        return command, []
-    if manifest.distributed.backend != "deepspeed":
-        return command, [
-            "The deepspeed launcher starts the other nodes by ssh, which the containers do not offer. "
-            "With distributed.backend deepspeed it is started on every node instead."
-        ]
-    options = {
-        "--hostfile": HOSTFILE,
-        "--node_rank": "$(NODE_RANK)",
-        "--master_addr": "$(MASTER_ADDR)",
-        "--master_port": "$(MASTER_PORT)",
-    }
-    missing = [word for name, value in options.items() if not _has_option(command, name) for word in (name, value)]
-    return [command[0], "--no_ssh", *missing, *command[1:]], []
-
-
-def _has_option(command: list[str], option: str) -> bool:
-    return any(word == option or word.startswith(f"{option}=") for word in command)
-
-
-def _host(manifest: Training, index: int) -> str:
-    """The name of a pod of an Indexed Job below its headless Service."""
-    return f"{manifest.job.name}-{index}.{labels.service_name(manifest.job.name)}"
-
-
-def _processes(equipment: Equipment) -> int:
-    """One process per GPU; without whole GPUs one per node."""
-    return max(equipment.whole_devices, 1)
+def rank_table_volume(manifest: Training) -> Volume:
+    """The mount of the ConfigMap into which Ascend's operator writes the rank table, maybe after the pods' start."""
+    config_map = {"name": f"rings-config-{manifest.job.name}", "optional": True}
+    return Volume("rank-table", {"configMap": config_map}, rank_table_directory(), read_only=True)
 
 
 def _hostfile_name(manifest: Training) -> str:

@@ -10,7 +10,7 @@ from ... import labels
 from ...accelerators import Equipment
 from ...manifest.models import JobManifest, Training
 from ...manifest.secrets import marked_in
-from . import queue
+from . import queue, scheduling
 from .job_objects import Object, sparse
 
 
@@ -48,7 +48,7 @@ def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int)
 
 def template_metadata(manifest: JobManifest, namespace: str, equipment: Equipment) -> Object:
     """``metadata`` of the pod template."""
-    queued = queue.on_pods(manifest.queue)
+    queued = queue.on_pods(manifest.queue, scheduling.topology_level(manifest, equipment.pool))
     needed = equipment.needs("labels") or {}
     return sparse(
         {

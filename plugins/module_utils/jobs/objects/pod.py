@@ -46,7 +46,8 @@ def pod_template(
     """The pod template of a job, and warnings about what the user overrides."""
     shm = [volumes.shared_memory(manifest.storage.shm)] if manifest.storage.shm else []
     mounted, mount_warnings = volumes.without_collisions([*shm, *additions.volumes], volumes.workdirs(manifest.storage))
-    provided = {**(equipment.needs("env") or {}), **additions.env}
+    rdma = equipment.pool.rdma_env if manifest.resources.interconnect == "rdma" else {}
+    provided = {**(equipment.needs("env") or {}), **rdma, **additions.env}
     env, env_warnings = _environment(provided, manifest.environment.env)
     container = _container(manifest, equipment, additions, env, mounted)
     spec = {
@@ -113,7 +114,7 @@ def _container(
             "env": env,
             "resources": _container_resources(manifest.resources, equipment, _claims(manifest, equipment)),
             "volumeMounts": [volume.as_mount for volume in mounted],
-            **security.container_fields(environment),
+            **security.container_fields(environment, manifest.resources),
             **additions.container,
         }
     )

@@ -39,10 +39,12 @@ def violations(workload: Mapping[str, Any], level: str) -> Iterator[tuple[str, s
         if "hostPath" in volume:
             place = f"storage.workdirs[{volume['name'].rpartition('-')[2]}]"
             yield place, f"paths of nodes: {volume['hostPath']['path']}", "Mount a PersistentVolumeClaim (claim)"
+    (main,) = [container for container in pod["containers"] if container["name"] == MAIN_CONTAINER]
+    for capability in main["securityContext"].get("capabilities", {}).get("add", ()):
+        yield "resources.interconnect", f"the capability {capability}, which RDMA needs", "Use another namespace"
     if level != RESTRICTED:
         return
     if pod["securityContext"].get("runAsUser") == 0:
         yield "environment.run_as", "the user root: 0", "Use the number of another user of the image"
-    (main,) = [container for container in pod["containers"] if container["name"] == MAIN_CONTAINER]
     if main["securityContext"]["allowPrivilegeEscalation"]:
         yield "environment.allow_sudo", "programs that gain privileges: true", "Remove it"

@@ -6,11 +6,15 @@ kueue    label kueue.x-k8s.io/queue-name on the workload. Kueue admits a Job as 
 volcano  pkg/controllers/podgroup: the queue from the pod's annotation, the size of the gang from its owner's.
 kai      podgrouper: the queue from labels of owner and pod, the size of the gang from the Job's annotation (a plain Job
          counts as a gang of 1 without it).
+
+Kueue and Volcano also place a gang by the topology, as annotations of its pods say. Kueue goes by labels of nodes;
+Volcano counts the tiers of its HyperNodes from 1, the narrowest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ...labels import KUEUE_QUEUE
 from ...manifest.models import Queue
@@ -19,7 +23,18 @@ _VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 _VOLCANO_GANG = "scheduling.volcano.sh/group-min-member"
 _KAI_QUEUE = "kai.scheduler/queue"
 _KAI_GANG = "kai.scheduler/batch-min-member"
+_KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
+_VOLCANO_TOPOLOGY = "volcano.sh/network-topology-mode"
+_VOLCANO_TIER = "volcano.sh/network-topology-highest-tier"
 _SCHEDULERS = {"volcano": "volcano", "kai": "kai-scheduler"}
+
+
+class TopologyLevel(NamedTuple):
+    """A level of the topology that the pods of a gang share: the label of nodes, and its number from the narrowest."""
+
+    label: str
+    tier: int
+    required: bool
 
 
 @dataclass(frozen=True)
@@ -41,13 +56,25 @@ def on_workload(queue: Queue, pods_together: int) -> Marks:
     return Marks(labels, {gang: str(pods_together)} if gang and pods_together > 1 else {})
 
 
-def on_pods(queue: Queue) -> Marks:
-    """Marks for the pod template."""
-    if queue.backend == "volcano" and queue.name:
-        return Marks(annotations={_VOLCANO_QUEUE: queue.name})
+def on_pods(queue: Queue, level: TopologyLevel | None = None) -> Marks:
+    """Marks for the pod template, whose pods go to one place of a level."""
+    if queue.backend == "volcano":
+        named = {_VOLCANO_QUEUE: queue.name} if queue.name else {}
+        return Marks(annotations={**named, **(_volcano_topology(level) if level else {})})
+    if queue.backend == "kueue" and level:
+        return Marks(annotations={_KUEUE_TOPOLOGY.format("required" if level.required else "preferred"): level.label})
     if queue.backend == "kai" and queue.name:
         return Marks(labels={_KAI_QUEUE: queue.name})
     return Marks()
+
+
+def places_by_topology(queue: Queue) -> bool:
+    """Whether the queue places a gang by the topology, so that affinity of its pods would only be in the way."""
+    return queue.backend in ("kueue", "volcano")
+
+
+def _volcano_topology(level: TopologyLevel) -> dict[str, str]:
+    return {_VOLCANO_TOPOLOGY: "hard" if level.required else "soft", _VOLCANO_TIER: str(level.tier)}
 
 
 def scheduler(queue: Queue) -> str | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ... import labels
-from ...accelerators import Equipment
+from ...accelerators import Equipment, PoolHardware, UnfitHardware
 from ...manifest.models import JobManifest, Notebook, Resources, Training
 from . import queue
 from .job_objects import Object, sparse
@@ -15,7 +15,7 @@ def placement(manifest: JobManifest, equipment: Equipment) -> Object:
     return sparse(
         {
             "nodeSelector": _node_selector(manifest.resources, equipment),
-            "affinity": {**_required_nodes(manifest.resources, equipment), **_near_each_other(manifest)},
+            "affinity": {**_required_nodes(manifest.resources, equipment), **_near_each_other(manifest, equipment)},
             "topologySpreadConstraints": _over_machines(manifest),
             "tolerations": _tolerations(equipment),
             "priorityClassName": labels.priority_class_name(manifest.job.priority),
@@ -40,13 +40,48 @@ def _required_nodes(resources: Resources, equipment: Equipment) -> Object:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
-def _near_each_other(manifest: JobManifest) -> Object:
-    """Put the pods of a training on the same machine where possible."""
-    if _wanted_placement(manifest) != "pack":
-        return {}
-    beside = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": labels.pod_selector(manifest.job.name)}}
-    preferred = [{"weight": 100, "podAffinityTerm": beside}]
-    return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+def _near_each_other(manifest: JobManifest, equipment: Equipment) -> Object:
+    """Put the pods of a training on the same machine, or in the same place of a level of the topology.
+
+    The first pod may go anywhere: a pod that a required term would match itself needs no other
+    (pkg/scheduler/framework/plugins/interpodaffinity).
+    """
+    level = topology_level(manifest, equipment.pool)
+    required, preferred = [], []
+    if _wanted_placement(manifest) == "pack":
+        preferred.append({"weight": 100, "podAffinityTerm": _beside(manifest, labels.HOSTNAME)})
+    if level and not queue.places_by_topology(manifest.queue):
+        term = _beside(manifest, level.label)
+        if level.required:
+            required.append(term)
+        else:
+            preferred.append({"weight": 100, "podAffinityTerm": term})
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": required,
+        "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+    }
+    return sparse({"podAffinity": sparse(affinity)})
+
+
+def _beside(manifest: JobManifest, topology_key: str) -> Object:
+    selector = {"matchLabels": labels.pod_selector(manifest.job.name)}
+    return {"topologyKey": topology_key, "labelSelector": selector}
+
+
+def topology_level(manifest: JobManifest, pool: PoolHardware) -> queue.TopologyLevel | None:
+    """The level of the pool's topology within which the pods of a training go. Raises UnfitHardware."""
+    if not isinstance(manifest, Training) or manifest.resources.node_count == 1:
+        return None
+    wanted = manifest.distributed.placement
+    if wanted.within is None:
+        return None
+    if wanted.within not in pool.topology:
+        known = f"It declares {', '.join(pool.topology)}" if pool.topology else "It declares none"
+        problem = f"a level that pool {manifest.resources.pool} does not declare: {wanted.within}"
+        hint = f"{known}. Declare topology of the pool with M(gpuctl_pool), or correct it"
+        raise UnfitHardware("distributed.placement.within", problem, hint)
+    tier = len(pool.topology) - list(pool.topology).index(wanted.within)
+    return queue.TopologyLevel(pool.topology[wanted.within], tier, wanted.required)
 
 
 def _over_machines(manifest: JobManifest) -> list[Object]:
@@ -66,7 +101,7 @@ def _over_machines(manifest: JobManifest) -> list[Object]:
 def _wanted_placement(manifest: JobManifest) -> str | None:
     """None for a single pod."""
     if isinstance(manifest, Training):
-        return manifest.distributed.placement if manifest.resources.node_count > 1 else None
+        return manifest.distributed.placement.machines if manifest.resources.node_count > 1 else None
     return None if isinstance(manifest, Notebook) else "spread"
 
 

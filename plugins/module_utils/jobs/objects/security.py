@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from ...manifest.models import Environment
+from ...manifest.models import Environment, Resources
 from .job_objects import Object, sparse
+
+LOCK_MEMORY = "IPC_LOCK"
 
 
 def pod_fields(environment: Environment) -> Object:
@@ -20,6 +22,7 @@ def pod_fields(environment: Environment) -> Object:
     }
 
 
-def container_fields(environment: Environment) -> Object:
-    """The fields of a container."""
-    return {"securityContext": {"allowPrivilegeEscalation": environment.allow_sudo}}
+def container_fields(environment: Environment, resources: Resources) -> Object:
+    """The fields of a container. RDMA locks the memory that it registers (Mellanox/k8s-rdma-shared-dev-plugin)."""
+    capabilities = {"capabilities": {"add": [LOCK_MEMORY]}} if resources.interconnect == "rdma" else {}
+    return {"securityContext": {"allowPrivilegeEscalation": environment.allow_sudo, **capabilities}}

@@ -10,12 +10,15 @@ from ...accelerators import Equipment
 from ...manifest.models import Training
 from . import deepspeed, distributed, metadata, queue, service, volumes
 from .job_objects import Built, Object
+from .launchers import launch
 from .pod import Additions, Provided, pod_template
 from .priority import priority_class
 
 _RETRIES_PER_NODE = 3  # A crash of one rank fails them all.
 _KEEP_FINISHED_SECONDS = 86_400
 _CHECKPOINT_SECONDS = 300  # From SIGTERM (pause, preemption, drain) until the training is killed.
+# The others wait for what the first one tells them, and are deleted once it has succeeded.
+_SUCCESS_OF_THE_FIRST = {"successPolicy": {"rules": [{"succeededIndexes": "0"}]}}
 _LLAMA_FACTORY = {"llamafactory-cli", "llama-factory-cli"}
 
 
@@ -23,7 +26,8 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
     """The Job of a training, and what its pods need to find each other and their configuration."""
     nodes = manifest.resources.node_count
     several = distributed.is_distributed(manifest)
-    command, launch_warnings = distributed.launch(manifest)
+    started = launch(manifest, equipment)
+    command = started.command
     config = deepspeed.use_templates(manifest, [*command, *manifest.environment.args])
 
     template, overrides = pod_template(
@@ -34,12 +38,14 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
             pod=_pod_fields(manifest, several),
             env={
                 **(distributed.rendezvous(manifest, equipment) if several else {}),
+                **started.env,
                 **_launcher_env(manifest, equipment),
                 **config.provided,
             },
             volumes=(
                 *_default_shared_memory(manifest, equipment),
                 *([distributed.hostfile_volume(manifest)] if several else []),
+                *([distributed.rank_table_volume(manifest)] if manifest.distributed.rank_table else []),
                 *([deepspeed.volume(manifest)] if config.names else []),
             ),
             command=config.words[: len(command)],
@@ -57,11 +63,16 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": metadata.workload_metadata(manifest, namespace, pods_together=nodes),
-            "spec": {**_indexed(nodes), **_failure_handling(nodes), "template": template},
+            "spec": {
+                **_indexed(nodes),
+                **(_SUCCESS_OF_THE_FIRST if several and started.is_by_first_node else {}),
+                **_failure_handling(nodes),
+                "template": template,
+            },
         },
         dependents=dependents,
         priority_class=priority_class(manifest.job.priority),
-        warnings=[*queue.gang_warnings(manifest.queue, nodes), *launch_warnings, *config.warnings, *overrides],
+        warnings=[*queue.gang_warnings(manifest.queue, nodes), *started.warnings, *config.warnings, *overrides],
     )
 
 
@@ -115,6 +126,6 @@ def _launcher_env(manifest: Training, equipment: Equipment) -> Provided:
 
 def _default_shared_memory(manifest: Training, equipment: Equipment) -> list[volumes.Volume]:
     """Data loader workers and NCCL exchange data through /dev/shm; the runtime's 64 MiB kills them with a bus error."""
-    if manifest.storage.shm or equipment.whole_devices == 0:
+    if manifest.storage.shm or (equipment.whole_devices == 0 and manifest.resources.interconnect != "rdma"):
         return []
     return [volumes.shared_memory(volumes.half_the_memory(manifest.resources))]

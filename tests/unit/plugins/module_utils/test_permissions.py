@@ -35,7 +35,7 @@ CLUSTER, TEAM = "at the cluster scope", 'in the namespace "team-a"'
         (("get", "pods/log", "", TEAM), "read", "level=read namespaces=team-a"),
         (("watch", "pods", "", TEAM), "submit", "level=submit namespaces=team-a"),
         (("patch", "jobs", "batch", TEAM), "submit", "level=submit namespaces=team-a"),
-        (("list", "priorityclasses", "scheduling.k8s.io", CLUSTER), "submit", "level=submit namespaces=ITS_NAMESPACES"),
+        (("list", "priorityclasses", "scheduling.k8s.io", CLUSTER), "read", "level=read"),
         (("patch", "priorityclasses", "scheduling.k8s.io", CLUSTER), "administer", "level=administer"),
         (("patch", "nodes", "", CLUSTER), "administer", "level=administer"),
         (("get", "configmaps", "", 'in the namespace "gpuctl-system"'), "administer", "level=administer"),
@@ -92,6 +92,8 @@ def test_the_roles_that_commands_name_exist() -> None:
         'pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1',
         'jobs.batch "j" is forbidden: ',
         'forbidden: User "u" cannot get path "/apis"',
+        # The command to copy is for a shell.
+        'forbidden: User "u" cannot create resource "jobs" in API group "batch" in the namespace "a; reboot"',
     ],
 )
 def test_other_messages_stay_as_they_are(message: str) -> None:

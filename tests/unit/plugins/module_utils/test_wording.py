@@ -34,6 +34,11 @@ CASES = {
         "Use gpuctl_pool or gpuctl_quota.",
         "Use the playbook provision.",
     ),
+    "modules at the beginning of a sentence": (
+        "Not found. M(gpuctl_pool) lists them. O(takeover) is a name.",
+        "Not found. gpuctl_pool lists them. takeover is a name.",
+        "Not found. The playbook provision lists them. gpuctl_takeover is a name.",
+    ),
     "what others wrote": ("O(n log n), NO(takeover)", "O(n log n), NO(takeover)", "O(n log n), NO(takeover)"),
 }
 

@@ -48,10 +48,15 @@ def test_none_of_the_credentials_of_the_connection_are_passed_on():
 def test_what_was_written_is_read_back():
     text = kubeconfig_text(Connection(server=SERVER), None, "oidc:王@example.com", None, {"exec": {"command": "login"}})
     assert is_ours(text)
-    assert written_credentials(text) == {"exec": {"command": "login"}}
+    assert written_credentials(text, "oidc:王@example.com") == {"exec": {"command": "login"}}
+
+
+def test_credentials_of_one_user_are_not_those_of_another():
+    text = kubeconfig_text(Connection(server=SERVER), None, "alice", None, {"token": "hers"})
+    assert written_credentials(text, "bob") == {}
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "users: 3", "users: [{user: null}]", "[]", "users: []"])
 def test_a_damaged_file_has_no_credentials(text: str):
-    assert written_credentials(text) == {}
+    assert written_credentials(text, "alice") == {}
     assert not is_ours(text)

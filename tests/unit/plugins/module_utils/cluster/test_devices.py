@@ -14,6 +14,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices im
     inventory_of,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, PodUse, slim_node, slim_pod
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import Surroundings, reason_for
 
 Object = dict[str, Any]
 D, CLASS = "gpu.nvidia.com", "gpu.nvidia.com"
@@ -282,6 +283,91 @@ def test_why_a_claim_gets_no_devices(slices: list[Object], claims: list[Object],
     )
     assert found is not None
     assert found.text == text
+
+
+# -- reasons of whole jobs ---------------------------------------------------------------------------------------------
+
+JOB: Object = {
+    "kind": "Job",
+    "apiVersion": "batch/v1",
+    "metadata": {"name": "x", "namespace": "team", "uid": "uid-x", "creationTimestamp": "2026-01-01T00:00:00Z"},
+    "spec": {"template": {"spec": {"containers": [{"name": "main"}]}}},
+    "status": {"active": 1},
+}
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def waiting_pod(message: str = "", **claims: str) -> Object:
+    owner = {"kind": "Job", "name": "x", "uid": "uid-x", "controller": True}
+    obj = pod("x-1", creationTimestamp=CREATED, ownerReferences=[owner])
+    obj["spec"]["resourceClaims"] = [{"name": "accelerators", **(claims or {"resourceClaimTemplateName": "x-0a"})}]
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    obj["status"] = {"phase": "Pending", "conditions": [refused]} if message else {"phase": "Pending"}
+    return obj
+
+
+def claim_event(message: str, at: str = CREATED) -> Object:
+    about = {"kind": "Pod", "namespace": "team", "name": "x-1"}
+    return {
+        "metadata": {"name": "e", "namespace": "team"},
+        "type": "Warning",
+        "reason": "FailedResourceClaimCreation",
+        "message": f"PodResourceClaim accelerators: {message}",
+        "involvedObject": about,
+        "lastTimestamp": at,
+    }
+
+
+NO_TEMPLATE = 'resource claim template "x-0a": resourceclaimtemplate.resource.k8s.io "x-0a" not found'
+KEY = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+EXCEEDED = (
+    f'create ResourceClaim : resourceclaims.resource.k8s.io "x-1-b" is forbidden: exceeded quota: q, requested: '
+    f"{KEY}=3, used: {KEY}=2, limited: {KEY}=4"
+)
+FAILS = 'running "DynamicResources" filter plugin: claim team/x-1-b: selector #0: CEL runtime error: no such key: model'
+REASONS: dict[str, tuple[Object, list[Object], str]] = {
+    "the template is about to come": (
+        waiting_pod(),
+        [claim_event(NO_TEMPLATE)],
+        "pod x-1 is waiting for its ResourceClaimTemplate x-0a.",
+    ),
+    "the template does not come": (
+        waiting_pod(),
+        [claim_event(NO_TEMPLATE, "2026-01-01T00:01:00Z")],
+        "pod x-1 gets no devices: ResourceClaimTemplate x-0a not found. Apply its manifest again with "
+        "O(state=present).",
+    ),
+    "a quota": (
+        waiting_pod(),
+        [claim_event(EXCEEDED)],
+        f"quota q of the namespace is exhausted ({KEY}: 3 requested, 2 of 4 used). Delete a job, request less, or have "
+        "the quota raised.",
+    ),
+    "a claim of somebody else": (
+        waiting_pod(resourceClaimName="shared"),
+        [],
+        "pod x-1 is not scheduled as long as its ResourceClaim shared is missing or being deleted.",
+    ),
+    "a selector that fails": (
+        waiting_pod(FAILS),
+        [],
+        "pod x-1 cannot be scheduled: selector #0 of its claim fails on a device: no such key: model. Correct the "
+        "selector: not every device has what it names.",
+    ),
+    "devices that nobody can read": (
+        waiting_pod(
+            "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are "
+            "available: 2 Preemption is not helpful for scheduling."
+        ),
+        [],
+        "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 cannot allocate all claims.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("waits", "events", "sentence"), REASONS.values(), ids=REASONS)
+def test_why_a_job_gets_no_devices(waits: Object, events: list[Object], sentence: str):
+    assert reason_for(JOB, [waits], events, Surroundings([node("n1")])) == sentence
 
 
 def test_a_resource_that_stands_for_a_class():

@@ -100,6 +100,8 @@ def _pods() -> list[Object]:
         ),
     ]
     found[1]["metadata"]["labels"] |= index
+    found[0]["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "train-1"}]
+    found[0]["status"]["resourceClaimStatuses"] = [{"name": "gpus", "resourceClaimName": "train-gpus"}]
     return found
 
 
@@ -174,7 +176,53 @@ def _node(name: str, **fields: Any) -> Object:
     return {**obj, "metadata": {**obj["metadata"], "uid": f"uid-{name}"}}
 
 
+DRIVER = "gpu.nvidia.com"
+
+
+def _slice(name: str, node: str, **spec: Any) -> Object:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 2}
+    return {"metadata": {"name": name}, "spec": {"driver": DRIVER, "nodeName": node, "pool": pool, **spec}}
+
+
+def _device(name: str) -> Object:
+    slices = {"counterSet": "c0", "counters": {"slices": {"value": "1"}}}
+    return {
+        "name": name,
+        "attributes": {"type": {"string": "gpu"}, "index": {"int": 1}, "healthy": {"bool": True}},
+        "capacity": {"memory": {"value": "80Gi"}},
+        "taints": [{"key": "example.com/sick", "value": "ecc", "effect": "NoSchedule"}],
+        "consumesCounters": [slices],
+    }
+
+
+def _claim(name: str, pods: list[Object], *devices: str) -> Object:
+    selectors = [{"cel": {"expression": f"device.attributes['{DRIVER}'].type == 'gpu'"}}]
+    tolerations = [{"key": "example.com/sick", "operator": "Exists"}]
+    exactly = {"deviceClassName": DRIVER, "count": 1, "allocationMode": "ExactCount", "selectors": selectors}
+    request = {"name": "r", "exactly": {**exactly, "tolerations": tolerations}}
+    results = [{"driver": DRIVER, "pool": "n1", "device": device, "request": "r"} for device in devices]
+    return {
+        "metadata": {"name": name, "namespace": "ml", "annotations": {"a": "b"}},
+        "spec": {"devices": {"requests": [request]}},
+        "status": {"allocation": {"devices": {"results": results}}, "reservedFor": pods},
+    }
+
+
 WORLD: World = {
+    "resourceslices": [
+        _slice("s1", "n1", devices=[_device("gpu-0"), _device("gpu-1")]),
+        _slice("s2", "n1", sharedCounters=[{"name": "c0", "counters": {"slices": {"value": "2"}}}]),
+    ],
+    "resourceclaims": [
+        _claim("train-gpus", []),
+        _claim("lab-gpus", [{"resource": "pods", "name": "lab-0", "uid": "uid-lab-0"}], "gpu-0"),
+    ],
+    "deviceclasses": [
+        {
+            "metadata": {"name": DRIVER},
+            "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+        }
+    ],
     "jobs": [_job("train"), _job("big", active=2, ready=1, succeeded=1, uncountedTerminatedPods={"succeeded": ["u"]})],
     "deployments": [_service_workload("Deployment", "serve", "inference")],
     "statefulsets": [_service_workload("StatefulSet", "lab", "notebook")],
@@ -313,7 +361,9 @@ def _as_of(job: str, obj: Object) -> Object:
 
 # What a module is, which kinds it reads, the name of a row, and what of a row may depend on other objects.
 _USE = ("gpu_used", "gpu_free", "cpu_used", "memory_used")
-_WORKLOADS = "jobs deployments statefulsets pods events nodes"
+_TOTAL = ("gpu_total", "accelerators")
+_DEVICES = "resourceslices resourceclaims deviceclasses"
+_WORKLOADS = f"jobs deployments statefulsets pods events nodes {_DEVICES}"
 Reader = Callable[[World], tuple[Object, list[str]]]
 READERS: dict[str, tuple[Reader, str, str, tuple[str, ...]]] = {
     "job_info": (
@@ -324,10 +374,20 @@ READERS: dict[str, tuple[Reader, str, str, tuple[str, ...]]] = {
     ),
     "job_log": (_log, "pods events jobs", "pod", ()),
     "wait": (_wait, f"{_WORKLOADS} resourcequotas", "name", ("reason",)),
-    "node_info": (lambda world: _run(node_info.MODULE, world, full=True), "nodes pods", "node_name", _USE),
-    "pool_info": (lambda world: _run(pool_info.MODULE, world), "nodes pods configmaps", "name", ()),
+    "node_info": (
+        lambda world: _run(node_info.MODULE, world, full=True),
+        f"nodes pods {_DEVICES}",
+        "node_name",
+        (*_USE, *_TOTAL),
+    ),
+    "pool_info": (lambda world: _run(pool_info.MODULE, world), f"nodes pods configmaps {_DEVICES}", "name", ()),
     "quota_info": (lambda world: _run(quota_info.MODULE, world), "resourcequotas", "name", ()),
-    "inventory": (_inventory, "nodes pods", "node_name", tuple(f"gpuctl_{name}" for name in _USE)),
+    "inventory": (
+        _inventory,
+        f"nodes pods {_DEVICES}",
+        "node_name",
+        tuple(f"gpuctl_{name}" for name in (*_USE, *_TOTAL)),
+    ),
 }
 
 

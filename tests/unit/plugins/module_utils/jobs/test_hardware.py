@@ -199,6 +199,8 @@ def test_options_of_a_pool_change_only_what_they_name(cluster: Cluster) -> None:
     assert hardware(rdma_resource="rdma/hca") == {**everything, "rdma_resource": "rdma/hca"}
     assert hardware(accelerator="", type_aliases={}, rdma_resource="") == {"topology": everything["topology"]}
     assert hardware(description="x") == {"topology": everything["topology"]}
+    assert hardware(topology={}) == {}
+    assert hardware(description="y") == {}, "the ConfigMap has none of it"
     manifest = {"kind": "pool", "pool": {"name": "npu"}, "nodes": ["npu-1"], "accelerator": "amd"}
     assert session.run(POOL, definition=manifest)["results"][0]["hardware"] == {"accelerator": "amd"}
     assert not session.run(POOL, definition=manifest)["changed"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import Built, build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 
@@ -22,14 +23,14 @@ SMALLEST: dict[str, Any] = {
 
 @pytest.fixture
 def build_job() -> Callable[..., Built]:
-    """Build the smallest training, changed by the given sections one after the other."""
+    """Build the smallest training, changed by the given sections one after the other, in a pool."""
 
-    def built(*changes: Mapping[str, Any]) -> Built:
+    def built(*changes: Mapping[str, Any], pool: PoolHardware | None = None) -> Built:
         manifest: Any = SMALLEST
         for change in changes:
             manifest = _merged(manifest, change)
         (document,) = load(definition=manifest)
-        return build(document.model, NAMESPACE)
+        return build(document.model, NAMESPACE, pool)
 
     return built
 

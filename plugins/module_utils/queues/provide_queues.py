@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Bring the objects of Kueue to what pools and quotas declare. gpuctl_pool and gpuctl_quota both do, after they have
+written their own: whichever of two concurrent tasks reads last has read what both of them wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..cluster.declared import Declaration
+from ..engine.apply import Executor
+from ..engine.plan import Action, Plan, Step, step_for
+from ..engine.results import diffs_of
+from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
+from ..kube.errors import KubeError, as_sentence
+from ..kube.resources import KUEUE_VERSION, NODE, RESOURCE_QUOTA
+from ..labels import MANAGED, POOL
+from ..task import Task, TaskFailed
+from .kueue_objects import QUEUE_KINDS, Object, capacity_of, queue_objects, share_problems, teams_in
+
+
+@dataclass(frozen=True)
+class QueueChanges:
+    """What was written of queues, or would be in check mode."""
+
+    changed: bool = False
+    diff: list[dict[str, str]] = field(default_factory=list)
+
+
+def queued_pools(pools: Mapping[str, Declaration | None]) -> dict[str, Declaration]:
+    """Those that have a queue."""
+    return {name: pool for name, pool in pools.items() if pool and pool.queue}
+
+
+def kueue_problem(client: Client, pools: Iterable[str]) -> str | None:
+    """Why pools cannot have queues in this cluster; None if they can."""
+    if client.serves(KUEUE_VERSION):
+        return None
+    return (
+        f"pool {', '.join(sorted(pools))}: queue kueue, but the cluster does not serve {KUEUE_VERSION}. Install Kueue "
+        f"0.15 or later (https://kueue.sigs.k8s.io/docs/installation), or remove queue."
+    )
+
+
+def provide_queues(
+    task: Task[Any],
+    pools: Mapping[str, Declaration],
+    quotas_after: Callable[[Sequence[Object]], Sequence[Object]] = lambda live: live,
+) -> QueueChanges:
+    """Write what differs for ``pools``, which are all that have queues, and delete what is left of others.
+
+    ``quotas_after`` are the ResourceQuotas as the task leaves them, from the live ones. Raises TaskFailed.
+    """
+    client = task.client()
+    try:
+        if not pools and not client.serves(KUEUE_VERSION):
+            return QueueChanges()
+        return _provide(task, pools, quotas_after)
+    except KubeError as problem:
+        raise TaskFailed(
+            f"{as_sentence(str(problem))} Pools and quotas are written, their queues are not, or in part. Run the task "
+            f"again.",
+            changed=True,
+        ) from problem
+
+
+def _provide(
+    task: Task[Any], pools: Mapping[str, Declaration], quotas_after: Callable[[Sequence[Object]], Sequence[Object]]
+) -> QueueChanges:
+    client = task.client()
+    nodes, quotas, *live = run_concurrently(
+        lambda kind: client.list_objects(kind, labels=MANAGED if kind in QUEUE_KINDS else ""),
+        (NODE, RESOURCE_QUOTA, *QUEUE_KINDS),
+        client.concurrency,
+    )
+    teams = teams_in(quotas_after(quotas))
+    desired: list[Object] = []
+    for pool in pools.values():
+        capacity = capacity_of(pool, nodes)
+        desired += queue_objects(pool, capacity, teams)
+        for problem in share_problems(pool, capacity, teams):
+            task.warn(problem)
+    plans = plan_queues(desired, [obj for objects in live for obj in objects])
+    executor = Executor(client, check_mode=task.check_mode, gone_timeout=0, warn=task.warn, progress=task.progress)
+    for plan in plans:
+        executor.apply_plan(plan)
+    return QueueChanges(bool(plans), task.diff(lambda: [diff for plan in plans for diff in diffs_of(plan)]))
+
+
+def plan_queues(desired: Iterable[Object], live: Iterable[Object]) -> list[Plan]:
+    """A plan for each pool whose objects differ: what is no longer desired is deleted last, users first. Pure."""
+    left = {_identity(obj): obj for obj in live}
+    steps: dict[str, list[Step]] = {}
+    for obj in desired:
+        steps.setdefault(_pool_of(obj), []).append(step_for(obj, left.pop(_identity(obj), None)))
+    order = [kind.kind for kind in QUEUE_KINDS]
+    for obj in sorted(left.values(), key=lambda obj: order.index(obj["kind"]), reverse=True):
+        if "deletionTimestamp" not in obj["metadata"]:
+            steps.setdefault(_pool_of(obj), []).append(Step(Action.DELETE, {}, obj))
+    changed = {pool: [step for step in found if step.action is not Action.UNCHANGED] for pool, found in steps.items()}
+    return [Plan(pool, "", "queue of pool", tuple(found)) for pool, found in changed.items() if found]
+
+
+def _pool_of(obj: Object) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(POOL, ""))
+
+
+def _identity(obj: Object) -> tuple[str, str, str]:
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace", ""), metadata["name"]
