@@ -195,11 +195,9 @@ def _device_plugin(snapshot: Snapshot) -> Iterator[Finding]:
             continue
         for profile in catalog().profiles.values():
             evidence = _evidence(each, profile, declared)
-            if (
-                not evidence
-                or node.counted_as.get(profile.name) == "broken"
-                or any(each.capacity.get(name) for name in _resources_of(each, profile))
-            ):
+            is_listed = any(each.capacity.get(name) for name in _resources_of(each, profile))
+            is_broken = node.counted_as.get(profile.name) == "broken"  # which another check says
+            if not evidence or is_listed or is_broken:
                 continue
             problem = f"{evidence}, but Kubernetes lists no {profile.device.resource} there"
             remedy = (
