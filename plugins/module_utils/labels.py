@@ -41,6 +41,7 @@ PRIORITY = f"{PREFIX}priority"
 POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
 NAMESPACE = f"{PREFIX}namespace"
+STACK = f"{PREFIX}stack"  # on the objects of a vendor's software: which installation they are of
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
 # The type of a node's GPUs: what users set, what a pool sets as well.
 GPU_TYPE = f"{PREFIX}gpu-type"

@@ -147,6 +147,12 @@ def in_queue() -> Row:
     return managed("Job", "sft", "default", metadata={"labels": labels}, spec=spec)
 
 
+def pool_with_queue() -> Row:
+    data = {"nodes": "", "queue": json.dumps({"backend": "kueue"})}
+    labels = {**OURS, "runwhere.ai/pool": "training"}
+    return managed("ConfigMap", "pool-training", "gpuctl-system", metadata={"labels": labels}, data=data)
+
+
 def outdated_role() -> Row:
     return {**cluster_roles(READ)[0], "rules": cluster_roles(READ)[0]["rules"][1:]}
 
@@ -229,6 +235,12 @@ DEFECTS: dict[str, tuple[Callable[[Cluster], None], str, str, str]] = {
         "queues",
         "error",
         "jobs in namespace default: kueue is not installed",
+    ),
+    "a pool with a queue of Kueue, which is missing": (
+        load(pool_with_queue),
+        "queues",
+        "error",
+        "pool training: kueue is not installed",
     ),
     "no Prometheus": (
         delete("Service", "prometheus-operated", "kube-system"),

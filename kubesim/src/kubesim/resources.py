@@ -135,6 +135,7 @@ RESOURCES: tuple[Resource, ...] = (
         field_labels={"spec.clusterIP": "spec.clusterIP", "spec.type": "spec.type"},
     ),
     Resource("apps", "v1", "controllerrevisions", "ControllerRevision"),
+    Resource("apps", "v1", "daemonsets", "DaemonSet", short_names=("ds",), categories=_ALL, subresources=(STATUS,)),
     Resource("apps", "v1", "deployments", "Deployment", short_names=("deploy",), categories=_ALL,
              subresources=(SCALE, STATUS)),
     Resource("apps", "v1", "replicasets", "ReplicaSet", short_names=("rs",), categories=_ALL,

@@ -195,7 +195,9 @@ def _device_plugin(snapshot: Snapshot) -> Iterator[Finding]:
             continue
         for profile in catalog().profiles.values():
             evidence = _evidence(each, profile, declared)
-            if not evidence or any(each.capacity.get(name) for name in _resources_of(each, profile)):
+            is_listed = any(each.capacity.get(name) for name in _resources_of(each, profile))
+            is_broken = node.counted_as.get(profile.name) == "broken"  # which another check says
+            if not evidence or is_listed or is_broken:
                 continue
             problem = f"{evidence}, but Kubernetes lists no {profile.device.resource} there"
             remedy = (
@@ -335,6 +337,8 @@ def _queues(snapshot: Snapshot) -> Iterator[Finding]:
 def _wanted_queues(snapshot: Snapshot) -> dict[str, set[str]]:
     wanted: dict[str, set[str]] = defaultdict(set)
     for pool in snapshot.declared.pools.values():
+        if pool.queue and pool.queue.backend in _QUEUES:
+            wanted[pool.queue.backend].add(f"pool {pool.name}")
         for profile in catalog().profiles.values():
             backend = profile.backends.get(pool.hardware.share_backend or "")
             if backend and backend.scheduler in _QUEUES:
