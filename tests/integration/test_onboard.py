@@ -147,6 +147,17 @@ def test_what_belongs_to_a_colleague_goes_only_if_asked(ansible: Ansible, api: A
     eventually(lambda: api.get("namespace", colleague.name) is None, 120)
 
 
+def test_nothing_is_revoked_if_the_namespace_may_not_be_deleted(ansible: Ansible, api: Api, colleague: Colleague):
+    assert run(ansible, "onboard", **colleague.variables(storage="1Gi")).status == 0
+    refused = run(ansible, "offboard", **colleague.variables(delete_namespaces=True))
+    assert refused.status != 0
+    assert "its deletion would also delete claims data" in refused.output
+    assert changed(refused) == 0
+    again = run(ansible, "onboard", **colleague.variables(storage="1Gi"))
+    assert changed(again) == 0, "the colleague still has access"
+    assert api.get("namespace", colleague.name)
+
+
 def test_the_jobs_of_a_colleague_are_paused_on_request(direct: Ansible, api: Api, colleague: Colleague):
     assert run(direct, "onboard", **colleague.variables()).status == 0
     own = Ansible(direct.directory, {"K8S_AUTH_KUBECONFIG": str(colleague.file)})
