@@ -57,6 +57,7 @@ def test_pools_are_declared_and_a_second_run_only_reads(ansible: Ansible, field:
         "changed_types": {},
         "taken_from": {},
         "hardware": {},
+        "queue": {},
     }
     assert first.message == "2 pools: 2 create"
     assert field.labels(one) == {

@@ -275,9 +275,15 @@ def plan_transition(
 
 
 def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
-    """Raises NamedByPod if the option ``name`` is no job's, but a pod's."""
-    for namespace, name in live if task.options.name else ():
-        if not live[namespace, name] and (job := job_of_pod(task.client(), name, [namespace])):
+    """Raises NamedByPod if the option ``name`` is no job's, but a pod's.
+
+    The job that a pod names is not looked for as a pod again: labels of pods are what their creator wrote.
+    """
+    for namespace, name in live:
+        if name != task.options.name or live[namespace, name]:
+            continue
+        job = job_of_pod(task.client(), name, [namespace])
+        if job and job != (namespace, name):
             raise NamedByPod(job)
 
 

@@ -18,14 +18,15 @@ from kubesim import Cluster
 from .sessions import Session
 
 EXAMPLES = Path(__file__).resolve().parents[5] / "examples" / "mixed"
-JOBS = list(yaml.safe_load_all((EXAMPLES / "jobs.yaml").read_text(encoding="utf-8")))
+POOLS = sorted(EXAMPLES.glob("pool-*.yaml"))
+JOBS = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(set(EXAMPLES.glob("*.yaml")) - {*POOLS})]
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
     with Cluster(nodes=0, mixed_nodes=True).running() as cluster:
         found = Session(cluster)
-        declared = found.run(POOL, src=[str(EXAMPLES / "pools.yaml")])
+        declared = found.run(POOL, src=[str(file) for file in POOLS])
         assert declared["msg"] == "8 pools: 8 create", declared
         done = found.run(JOB, definition=JOBS, wait=True, wait_for="scheduled", wait_timeout=60)
         assert "failed" not in done, done["msg"]
