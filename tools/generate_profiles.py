@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pprint
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def profiles() -> dict[str, dict[str, Any]]:
 
 def module() -> str:
     """The text of the module."""
-    text = pprint.pformat(profiles(), width=118, compact=True, sort_dicts=False)
+    text = textwrap.indent(pprint.pformat(profiles(), width=114, compact=True, sort_dicts=False), "    ")
     return f"{HEAD}PROFILES: dict[str, dict[str, Any]] = \\\n{text}\n"
 
 

@@ -111,7 +111,7 @@ options:
       - Broken connections, restarts of containers and of the API server, and renewed tokens neither lose nor repeat a line.
         What the kubelet has removed before it could be read is reported where that can be seen. The kubelet keeps a log of 10 MiB,
         so a connection that stays broken for long, or more than one restart meanwhile, may lose lines.
-      - Colours are kept on a terminal, unless E(NO_COLOR) is set. Of a progress bar, a terminal shows the state that changes, and
+      - Colours are kept on a terminal, unless C(NO_COLOR) is set. Of a progress bar, a terminal shows the state that changes, and
         everything else a state every 30 seconds.
       - The task succeeds if the job has failed, because the logs were read; RV(job_status) says how it has ended. To fail then,
         wait for the job with O(runwhere.gpuctl.gpuctl_job#module:wait_for=complete).
