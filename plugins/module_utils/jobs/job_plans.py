@@ -41,6 +41,7 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
+from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..task import Task
 from .interruption import refusal, with_interruptions
@@ -123,7 +124,8 @@ def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: li
     options = task.options
     changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
     found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
-    warnings = [text for job, _plan in changed for text in (*job.warnings, *(() if options.strict else job.mistakes))]
+    warnings = _advice(job for job, _plan in changed)
+    warnings += [text for job, _plan in changed for text in (() if options.strict else job.mistakes)]
     doubtful = {job: [reason for reason in reasons if not reason.refused] for job, reasons in found.items()}
     for text in (*warnings, *(() if options.strict else grouped(doubtful))):
         task.warn(text)
@@ -133,6 +135,15 @@ def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: li
         reasons = found.get(job.id, ())
         blockers += [(plan, reason.sentence) for reason in reasons if options.strict or reason.refused]
     return blockers
+
+
+def _advice(jobs: Iterable[SelectedJob]) -> list[str]:
+    """What the builders say of the manifests; the same of several is one sentence with their places."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for job in jobs:
+        for text in job.warnings:
+            places[text].append(job.origin)
+    return [f"{abridged(origins, 2)}: {text}" for text, origins in places.items()]
 
 
 def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:

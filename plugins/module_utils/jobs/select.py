@@ -83,12 +83,11 @@ class SelectedJob:
             queue = Queue(backend="kueue", name=pool_queue_name(pool.name))
             model = model.model_copy(update={"queue": queue})
         built = build(model, self.namespace, declared.hardware(model.resources.pool))
-        warnings = [*built.warnings, *self._unknown_pool(declared)]
         return replace(
             self,
             objects=tuple(built.objects),
             priority_class=built.priority_class,
-            warnings=tuple(f"{self.origin}: {text}" for text in warnings),
+            warnings=(*built.warnings, *self._unknown_pool(declared)),
         )
 
     def _unknown_pool(self, declared: Declared) -> Iterator[str]:

@@ -87,3 +87,11 @@ def test_processes_that_nobody_starts_are_warned_of_when_the_training_is_submitt
     assert any("one process on each node" in text for text in session.warnings)
     session.run(JOB, definition=alone)
     assert not session.warnings
+
+
+def test_advice_about_several_manifests_is_said_once(cluster: Cluster) -> None:
+    session = Session(cluster)
+    jobs = [script(job={"name": f"t{number}"}, distributed={"launcher": "none"}) for number in range(5)]
+    session.run(JOB, definition=jobs)
+    (said,) = [text for text in session.warnings if "one process on each node" in text]
+    assert said.startswith("definition, document 1, definition, document 2 and 3 more: ")
