@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
     error_screen,
@@ -49,7 +50,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         elif rows:
             summary = None if failed else message
             lines = changes_screen(rows, summary, terminal_width(), everything=everything, paint=colored)
-            if options["next_commands"] and not self._task.check_mode:
+            # A command line is no next step for the user of AWX.
+            if options["next_commands"] and not self._task.check_mode and not is_awx_job(task_vars or {}):
                 lines += ["", *next_commands(rows)]
         elif failed:
             lines = error_screen(message, terminal_width(), everything=everything) if "\n" in message else []

@@ -68,7 +68,7 @@ def launch(
         playbook=template["playbook"],
         # AWX always gives an inventory; localhost, on which the playbooks run, is implied.
         inventory={"all": {"hosts": {"gpu-node-1": None}}},
-        extravars={**template.get("extra_vars", {}), **accepted(template, answers)},
+        extravars={"awx_job_id": 17, **template.get("extra_vars", {}), **accepted(template, answers)},
         envvars={
             **environment,
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
