@@ -23,6 +23,8 @@ class Writes:
         self.registry = Registry(Store(), ManualClock(), STRATEGIES, admission)
         named = {key.replace("__", ".kubernetes.io/").replace("_", "-"): value for key, value in labels.items()}
         self.registry.create("Namespace", {"metadata": {"name": NAMESPACE, "labels": named}})
+        # Pods name it, and their admission looks it up before it looks at anything else.
+        self.registry.create("ServiceAccount", {"metadata": {"name": "bot", "namespace": NAMESPACE}})
         self.warnings: list[str] = []
 
     def create(self, kind: str, body: Object | None = None, **more: Any) -> Object:
