@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils import labels
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import UnfitHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, pool_config_map
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
@@ -64,7 +65,10 @@ def objects_of(manifest: Manifest, namespace: str) -> Iterator[dict[str, Any]]:
     else:
         if isinstance(manifest, Training):
             digest_of(manifest)
-        built = build(manifest, namespace)
+        try:
+            built = build(manifest, namespace)
+        except UnfitHardware:  # Refused before anything is sent, because the pool's hardware cannot do it.
+            return
         yield built.priority_class
         for obj in built.objects:
             yield _moved(obj, namespace)

@@ -410,7 +410,12 @@ QuotaKey = Annotated[
 ]
 
 
+_LONGEST_PATTERN = 1000
+
+
 def _check_pattern(value: str) -> str:
+    if len(value) > _LONGEST_PATTERN:
+        raise value_error(f"longer than {_LONGEST_PATTERN} characters", "Shorten it")
     try:
         re.compile(value)
     except (re.error, OverflowError, RecursionError):
@@ -421,7 +426,11 @@ def _check_pattern(value: str) -> str:
 Pattern = Annotated[
     str,
     Rule(
-        "regular expression", "a regular expression of Python", "[1-9]g\\.[0-9]+gb", {"maxLength": 1000}, _check_pattern
+        "regular expression",
+        "a regular expression of Python",
+        "[1-9]g\\.[0-9]+gb",
+        {"maxLength": _LONGEST_PATTERN, "format": "regex"},
+        _check_pattern,
     ),
 ]
 _PARTITION = r"[A-Za-z0-9](?:[-A-Za-z0-9_.+]*[A-Za-z0-9])?"
