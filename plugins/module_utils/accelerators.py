@@ -58,6 +58,17 @@ class DeviceResource:
         return _FIELDS.get(self.kind, "gpu")
 
     @property
+    def columns(self) -> dict[str, str | None]:
+        """What results say of it, beside an amount."""
+        return {
+            "accelerator": self.profile,
+            "resource": self.resource,
+            "counts": self.kind,
+            "partition": self.partition or None,
+            "unit": self.unit or None,
+        }
+
+    @property
     def quota_key(self) -> str:
         """The key of a ResourceQuota.
 

@@ -91,16 +91,6 @@ def uniform(text: str | int | float, *, of_bytes: bool = False) -> str:
     return _canonical(value, "binary" if of_bytes and value % 1024 == 0 else "decimal")
 
 
-def ceil_gib(text: str | int | float) -> int:
-    """Whole GiB that hold the quantity (bytes): 1Mi -> 1, 2Gi -> 2, 2.5Gi -> 3. Raises QuantityError."""
-    return math.ceil(parse(text).value / GIB)
-
-
-def floor_gib(text: str | int | float) -> int:
-    """Whole GiB in the quantity (bytes): 1Mi -> 0, 2Gi -> 2, 2.5Gi -> 2. Raises QuantityError."""
-    return math.floor(parse(text).value / GIB)
-
-
 def _scale(suffix: str) -> tuple[int, int, Format]:
     if suffix in _BINARY:
         return 1024, _BINARY[suffix], "binary"

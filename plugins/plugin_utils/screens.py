@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.terminal_text import terminal_text
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import abridged, number_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, cut, table_lines, text_width
 
@@ -146,7 +146,7 @@ _CHECK_COLUMNS = (
 def doctor_screen(result: Mapping[str, Any], width: int, *, everything: bool, paint: Paint) -> list[str]:
     """The result of gpuctl_doctor: the checks that found something, then what each found and what to do about it."""
     checks = [check for check in result["checks"] if everything or check["status"] != "ok"]
-    rows = [{**check, "where": _some([one["place"] for one in check["findings"]], _NAMES)} for check in checks]
+    rows = [{**check, "where": abridged([one["place"] for one in check["findings"]], _NAMES)} for check in checks]
     blocks = [
         wrapped(str(result["msg"]), width),
         table_lines(rows, _CHECK_COLUMNS, width, paint) if rows else [],
@@ -165,14 +165,9 @@ def _findings(check: Row, width: int, everything: bool) -> list[str]:
     shown = list(groups.items())[: None if everything else _ROWS]
     lines = []
     for (level, problem, remedy), places in shown:
-        where = _some(places, len(places) if everything else _NAMES)
+        where = abridged(places, len(places) if everything else _NAMES)
         lines += wrapped(f"{check['title']} ({level}): {where}: {problem}. {remedy}", width, indent="  ")
     return lines + _rest(len(groups) - len(shown), "finding")
-
-
-def _some(names: Sequence[str], most: int) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def _joined(blocks: Iterable[Sequence[str]]) -> list[str]:
@@ -321,9 +316,8 @@ def reasons_block(rows: Sequence[Row], width: int, *, room: Room | None) -> list
 def _reason(status: str, rows: Sequence[Row], width: int, *, everything: bool) -> list[str]:
     reason = rows[0]["reason"] if len(rows) == 1 else _without_pod(rows[0]["reason"])
     names = [_place(row) for row in rows]
-    listed = names if everything else names[:_NAMES]
-    more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
-    lines = wrapped(f"{', '.join(listed)}{more}{f' ({status})' if status else ''}: {reason}", width, indent="  ")
+    who = abridged(names, len(names) if everything else _NAMES)
+    lines = wrapped(f"{who}{f' ({status})' if status else ''}: {reason}", width, indent="  ")
     if everything or len(lines) <= _REASON_LINES:
         return lines
     return [*lines[: _REASON_LINES - 1], cut(lines[_REASON_LINES - 1] + " " + lines[_REASON_LINES].strip(), width)]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.status import is_terminating
 from ..engine.apply import ApplyFailed, ApplyResult, Executor
 from ..engine.plan import Action, Plan, Step, step_for
 from ..engine.results import diffs_of, resource_result
@@ -145,7 +146,7 @@ def _plan_present(task: Task[WorkspaceOptions], desired: list[Object]) -> Plan:
     client, name = task.client(), task.options.namespace
     present = client.get(NAMESPACE, None, name)
     prerequisite = step_for(namespace_object(name, managed=True), None) if present is None else None
-    if present is not None and "deletionTimestamp" in present["metadata"]:
+    if present is not None and is_terminating(present):
         raise TaskFailed(f"namespace {name} is being deleted. Run the task again once it is gone.")
     steps = []
     for obj in desired:
@@ -165,7 +166,7 @@ def _plan_absent(task: Task[WorkspaceOptions]) -> Plan:
     client, name = task.client(), task.options.namespace
     claim = (task.options.claim or {}).get("name", _CLAIM)
     found = (client.get(PERSISTENT_VOLUME_CLAIM, name, claim), client.get(SECRET, name, PULL_SECRET))
-    ours = [obj for obj in found if obj and is_managed(obj) and "deletionTimestamp" not in obj["metadata"]]
+    ours = [obj for obj in found if obj and is_managed(obj) and not is_terminating(obj)]
     return Plan(name, name, "workspace", tuple(Step(Action.DELETE, {}, obj) for obj in ours))
 
 

@@ -141,11 +141,8 @@ def _format_hardware(hardware: PoolHardware) -> dict[str, str]:
 
 def _parse_hardware(text: str) -> PoolHardware | None:
     """What the text declares; None if it cannot be read: a person may have edited it."""
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(fields, dict):
+    fields = _fields_in(text)
+    if fields is None:
         return None
     known = {name: fields[name] for name in (*_TEXTS, *_MAPS) if name in fields}
     texts = [value for name in _TEXTS if (value := known.get(name)) is not None]
@@ -173,17 +170,23 @@ def _parse_queue(text: str | None) -> tuple[PoolQueue | None, bool]:
     """What the text declares, and whether it cannot be read: a person may have edited it."""
     if text is None:
         return None, False
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        return None, True
-    if not isinstance(fields, dict) or fields.get("backend") != "kueue":
+    fields = _fields_in(text)
+    if fields is None or fields.get("backend") != "kueue":
         return None, True
     limits = {name: fields[name] for name in _LIMITS if name in fields}
     preemption = fields.get("preemption", PoolQueue.preemption)
     if not all(isinstance(limit, int) for limit in limits.values()) or not isinstance(preemption, str):
         return None, True
     return PoolQueue("kueue", preemption=preemption, **limits), False
+
+
+def _fields_in(text: str) -> dict[str, Any] | None:
+    """A JSON object; None for any other text."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
 
 
 def _unread_problem(pool: str, what: str) -> str:

@@ -274,16 +274,7 @@ def accelerator_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
 
 def _blank_row(row: DeviceResource) -> dict[str, Any]:
     none = 0 if row.listed else None
-    return {
-        "accelerator": row.profile,
-        "resource": row.resource,
-        "counts": row.kind,
-        "partition": row.partition or None,
-        "unit": row.unit or None,
-        "total": none,
-        "used": 0,
-        "free": none,
-    }
+    return {**row.columns, "total": none, "used": 0, "free": none}
 
 
 def node_row(node: Node, label_keys: Iterable[str] | None = None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..accelerators import PARTITIONS, Profile, catalog
 from ..cluster.nodes import ACTIVE, FAULTY
+from ..cluster.status import is_terminating
 from ..jobs.ledger import read_entries
 from ..jobs.objects.priority import PRIORITIES, priority_class_problem
 from ..kube.errors import as_sentence
@@ -26,6 +27,7 @@ from ..labels import (
     is_managed,
     priority_class_name,
 )
+from ..manifest.problems import abridged
 from ..permissions import LEVELS
 from ..rbac.levels import cluster_roles, role_name
 from .snapshot import ExaminedNode, Snapshot
@@ -37,6 +39,7 @@ _KUBELET_SKEW = 3  # minor versions (Kubernetes, version skew policy)
 _CLOCK_SKEW = timedelta(seconds=30)
 _LEASE_PERIOD = timedelta(seconds=10)  # of kubelets: nodeLeaseDurationSeconds 40 / 4
 _SETTLED = timedelta(minutes=10)  # what deletes and replaces things takes less
+_NAMED = 3  # of the things that share a problem
 
 
 class Finding(NamedTuple):
@@ -120,9 +123,8 @@ def _permissions(snapshot: Snapshot) -> Iterator[Finding]:
             continue
         missing = _allowed(wanted[name]) - _allowed(live[name])
         if missing:
-            some = ", ".join(f"{verb} {resource}" for verb, resource in sorted(missing)[:3])
-            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-            yield Finding(ERROR, f"ClusterRole {name}", f"missing permissions: {some}{more}", remedy)
+            some = abridged([f"{verb} {resource}" for verb, resource in sorted(missing)], _NAMED)
+            yield Finding(ERROR, f"ClusterRole {name}", f"missing permissions: {some}", remedy)
         elif _allowed(live[name]) - _allowed(wanted[name]):
             yield Finding(WARNING, f"ClusterRole {name}", "allows more than its level", remedy)
 
@@ -271,15 +273,12 @@ def _drivers(snapshot: Snapshot) -> Iterator[Finding]:
                     by_pool[each.node.pool][each.node.labels[label]].append(each.node.name)
             for pool, versions in sorted(by_pool.items()):
                 if len(versions) > 1:
-                    shown = "; ".join(f"{version} on {_names(nodes)}" for version, nodes in sorted(versions.items()))
+                    shown = "; ".join(
+                        f"{version} on {abridged(sorted(nodes), _NAMED)}" for version, nodes in sorted(versions.items())
+                    )
                     problem = f"different versions of the {what} of {profile.noun}: {shown}"
                     remedy = "Install the same version on all nodes of the pool, or divide it."
                     yield Finding(WARNING, f"pool {pool}", problem, remedy)
-
-
-def _names(nodes: list[str]) -> str:
-    some = ", ".join(sorted(nodes)[:3])
-    return f"{some} and {len(nodes) - 3} more" if len(nodes) > 3 else some
 
 
 def _partitions(snapshot: Snapshot) -> Iterator[Finding]:
@@ -447,7 +446,7 @@ def _orphans(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _ledgers(snapshot: Snapshot) -> Iterator[Finding]:
     """Trainings that a task began to replace, and has not created again."""
-    live = {_place(obj) for obj in snapshot.workloads if not obj["metadata"].get("deletionTimestamp")}
+    live = {_place(obj) for obj in snapshot.workloads if not is_terminating(obj)}
     for obj in snapshot.config_maps:
         if obj["metadata"]["name"] != LEDGER:
             continue

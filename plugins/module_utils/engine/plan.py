@@ -332,6 +332,12 @@ def describe(plan: Plan) -> str:
     return f"{plan.kind or 'job'} {plan.name}{where}"
 
 
+def object_id(obj: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Kind, namespace ("" for cluster-scoped kinds) and name."""
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace") or "", metadata["name"]
+
+
 def describe_alike(plans: Sequence[Plan]) -> list[str]:
     """How messages name jobs of one namespace that have the same problem: each, or many of them together."""
     if len(plans) <= _NAMED:

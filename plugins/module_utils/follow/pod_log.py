@@ -15,6 +15,7 @@ from functools import partial
 from threading import Event, Thread
 from typing import Any
 
+from ..cluster.status import is_terminating
 from ..kube.client import Client
 from ..kube.errors import ApiError, KubeError
 from ..kube.limits import MIB
@@ -72,7 +73,7 @@ def container_state(pod: Pod, container: str) -> ContainerState:
     stays = ended is not None and (
         policy == "Never"
         or (ended["exitCode"] == 0 and (policy == "OnFailure" or container in inits))
-        or "deletionTimestamp" in pod["metadata"]
+        or is_terminating(pod)
     )
     return ContainerState(run, "running" in state, ended, last, over or stays)
 

@@ -106,17 +106,7 @@ def _share(amounts: Mapping[str, int]) -> str | None:
 
 def _accelerators(amounts: Mapping[str, int]) -> list[dict[str, Any]]:
     """What each pod requests of accelerators, with the same keys as the rows of nodes."""
-    return [
-        {
-            "accelerator": row.profile,
-            "resource": row.resource,
-            "counts": row.kind,
-            "partition": row.partition or None,
-            "unit": row.unit or None,
-            "amount": amount,
-        }
-        for row, amount in catalog().rows_in(amounts)
-    ]
+    return [{**row.columns, "amount": amount} for row, amount in catalog().rows_in(amounts)]
 
 
 def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:

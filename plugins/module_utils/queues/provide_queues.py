@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..cluster.declared import Declaration
+from ..cluster.status import is_terminating
 from ..engine.apply import Executor
-from ..engine.plan import Action, Plan, Step, step_for
+from ..engine.plan import Action, Plan, Step, object_id, step_for
 from ..engine.results import diffs_of
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, as_sentence
-from ..kube.resources import KUEUE_VERSION, NODE, RESOURCE_QUOTA
+from ..kube.resources import KUEUE_NOT_SERVED, KUEUE_VERSION, NODE, RESOURCE_QUOTA
 from ..labels import MANAGED, POOL
 from ..task import Task, TaskFailed
 from .kueue_objects import QUEUE_KINDS, Object, capacity_of, queue_objects, share_problems, teams_in
@@ -38,10 +39,7 @@ def kueue_problem(client: Client, pools: Iterable[str]) -> str | None:
     """Why pools cannot have queues in this cluster; None if they can."""
     if client.serves(KUEUE_VERSION):
         return None
-    return (
-        f"pool {', '.join(sorted(pools))}: queue kueue, but the cluster does not serve {KUEUE_VERSION}. Install Kueue "
-        f"0.15 or later (https://kueue.sigs.k8s.io/docs/installation), or remove queue."
-    )
+    return f"pool {', '.join(sorted(pools))}: queue kueue, but {KUEUE_NOT_SERVED}, or remove queue."
 
 
 def provide_queues(
@@ -91,13 +89,13 @@ def _provide(
 
 def plan_queues(desired: Iterable[Object], live: Iterable[Object]) -> list[Plan]:
     """A plan for each pool whose objects differ: what is no longer desired is deleted last, users first. Pure."""
-    left = {_identity(obj): obj for obj in live}
+    left = {object_id(obj): obj for obj in live}
     steps: dict[str, list[Step]] = {}
     for obj in desired:
-        steps.setdefault(_pool_of(obj), []).append(step_for(obj, left.pop(_identity(obj), None)))
+        steps.setdefault(_pool_of(obj), []).append(step_for(obj, left.pop(object_id(obj), None)))
     order = [kind.kind for kind in QUEUE_KINDS]
     for obj in sorted(left.values(), key=lambda obj: order.index(obj["kind"]), reverse=True):
-        if "deletionTimestamp" not in obj["metadata"]:
+        if not is_terminating(obj):
             steps.setdefault(_pool_of(obj), []).append(Step(Action.DELETE, {}, obj))
     changed = {pool: [step for step in found if step.action is not Action.UNCHANGED] for pool, found in steps.items()}
     return [Plan(pool, "", "queue of pool", tuple(found)) for pool, found in changed.items() if found]
@@ -105,8 +103,3 @@ def plan_queues(desired: Iterable[Object], live: Iterable[Object]) -> list[Plan]
 
 def _pool_of(obj: Object) -> str:
     return str((obj["metadata"].get("labels") or {}).get(POOL, ""))
-
-
-def _identity(obj: Object) -> tuple[str, str, str]:
-    metadata = obj["metadata"]
-    return obj["kind"], metadata.get("namespace", ""), metadata["name"]

@@ -39,7 +39,7 @@ class LiveQuotas:
     def namespace(self, name: str) -> Object | None:
         """None also for a terminating namespace, whose objects are deleted with it."""
         found = self.namespaces.get(name)
-        return None if found is None or "deletionTimestamp" in found["metadata"] else found
+        return None if found is None or is_terminating(found) else found
 
     def in_namespace(self, name: str) -> list[Object]:
         """The quota objects of a namespace that is not terminating."""
@@ -95,9 +95,7 @@ def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Colle
 
 
 def _names(objects: list[Object]) -> str:
-    names = sorted(obj["metadata"]["name"] for obj in objects)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return abridged(sorted(obj["metadata"]["name"] for obj in objects), _MOST_NAMES)
 
 
 def concurrent_claims(live: LiveQuotas, results: Iterable[ApplyResult]) -> list[str]:

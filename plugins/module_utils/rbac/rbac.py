@@ -10,7 +10,7 @@ from typing import Any
 
 from ..cluster.status import is_terminating
 from ..engine.apply import ApplyFailed, ApplyResult, Executor
-from ..engine.plan import Action, Plan, Step, describe, step_for
+from ..engine.plan import Action, Plan, Step, describe, object_id, step_for
 from ..engine.results import diffs_of, resource_result
 from ..engine.rounds import apply_in_rounds, merged
 from ..jobs.priority_classes import priority_class_steps
@@ -173,15 +173,15 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     jobs = [place for place in (found if options.namespaces is None else options.namespaces) if _may_have_jobs(place)]
     bindings = levels.bindings(subject, level, options.namespaces, jobs)
     managed = _managed_bindings(task)
-    bound = {_identity(obj): obj for obj in managed if subject in levels.subjects_of(obj)}
-    _require_separate_accounts(subject, bindings, (obj for obj in managed if _identity(obj) not in bound))
+    bound = {object_id(obj): obj for obj in managed if subject in levels.subjects_of(obj)}
+    _require_separate_accounts(subject, bindings, (obj for obj in managed if object_id(obj) not in bound))
     desired = [*levels.cluster_roles(level), *bindings]
     read = run_concurrently(
-        lambda obj: bound.get(_identity(obj)) or _get(task, obj), desired, task.client().concurrency
+        lambda obj: bound.get(object_id(obj)) or _get(task, obj), desired, task.client().concurrency
     )
-    live = dict(zip(map(_identity, desired), read, strict=True))
+    live = dict(zip(map(object_id, desired), read, strict=True))
     _require_managed(obj for obj in live.values() if obj)
-    steps = [*_account_steps(task, subject), *(step_for(obj, live[_identity(obj)]) for obj in desired)]
+    steps = [*_account_steps(task, subject), *(step_for(obj, live[object_id(obj)]) for obj in desired)]
     # Last, so that an account that changes its level always has one.
     removals = [Step(Action.DELETE, {}, obj) for identity, obj in bound.items() if identity not in live]
     return Plan(options.name, subject.namespace, options.noun, (*steps, *removals), prerequisites)
@@ -253,11 +253,6 @@ def _require_separate_accounts(me: levels.Subject, own: list[Object], others: It
 def _get(task: Task[RbacOptions], obj: Object) -> Object | None:
     metadata = obj["metadata"]
     return task.client().get(resource_of(obj), metadata.get("namespace"), metadata["name"])
-
-
-def _identity(obj: Object) -> tuple[str, str, str]:
-    metadata = obj["metadata"]
-    return obj["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
 def _require_managed(found: Iterable[Object]) -> None:

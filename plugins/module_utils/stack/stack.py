@@ -21,7 +21,7 @@ from ..engine.node_writer import (
     read_node_metadata,
     unknown_nodes,
 )
-from ..engine.plan import Action, Plan, Step, step_for
+from ..engine.plan import Action, Plan, Step, object_id, step_for
 from ..engine.results import diffs_of, resource_result
 from ..kube.concurrency import run_concurrently
 from ..kube.resources import (
@@ -136,11 +136,11 @@ def _plan(task: Task[StackOptions], desired: list[Object]) -> Plan:
         return client.list_objects(resource, labels=f"{MANAGED},{STACK}={name}")
 
     found = run_concurrently(read, _KINDS.values(), client.concurrency)
-    live = {_object_id(obj): obj for objects in found for obj in objects}
-    missing = [obj for obj in desired if _object_id(obj) not in live]
-    live |= {_object_id(obj): obj for obj in _taken(task, missing)}
-    wanted = {_object_id(obj) for obj in desired}
-    steps = [_step(obj, live.get(_object_id(obj))) for obj in desired]
+    live = {object_id(obj): obj for objects in found for obj in objects}
+    missing = [obj for obj in desired if object_id(obj) not in live]
+    live |= {object_id(obj): obj for obj in _taken(task, missing)}
+    wanted = {object_id(obj) for obj in desired}
+    steps = [_step(obj, live.get(object_id(obj))) for obj in desired]
     removed = [obj for key, obj in reversed(live.items()) if key not in wanted and obj["kind"] != NAMESPACE.kind]
     steps += [Step(Action.DELETE, {}, obj) for obj in removed]
     return Plan(name, "", "stack", tuple(steps))
@@ -205,11 +205,6 @@ def _label_problems(given: Mapping[str, Any]) -> Iterator[str]:
         for key in labels:
             if not _CONFIGURATION.fullmatch(str(key)) or str(key).startswith("runwhere.ai/"):
                 yield f"node_labels.{node}: not a label of a vendor: {key}. M(gpuctl_node_label) sets others."
-
-
-def _object_id(obj: Mapping[str, Any]) -> tuple[str, str, str]:
-    metadata = obj["metadata"]
-    return obj["kind"], metadata.get("namespace") or "", metadata["name"]
 
 
 def _result(task: Task[StackOptions], applied: ApplyResult, labelled: Iterable[LabelChange]) -> dict[str, Any]:

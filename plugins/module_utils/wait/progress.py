@@ -12,7 +12,7 @@ from ..cluster.reason import PendingReason
 from ..cluster.related import has_succeeded, is_pod_ready, own_pods, rank_of
 from ..cluster.status import is_rolled_out, is_terminating, pods_ready, pods_wanted, status_of
 from ..kube.errors import as_sentence
-from ..manifest.problems import enumerated, number_of
+from ..manifest.problems import abridged, enumerated, number_of
 from .goals import SCHEDULED, Goal, unfinished_pods
 from .loop import JobStatus
 
@@ -133,8 +133,7 @@ def _last_state(goal: Goal, job: UnreachedGoal) -> str:
     workload = job.job_status.workload
     if workload is None or is_terminating(workload) or not goal.requires_running:
         names = [f"{obj['kind']} {obj['metadata']['name']}" for obj in _left(job.job_status)]
-        more = f" and {len(names) - _NAMED_LEFT} more" if len(names) > _NAMED_LEFT else ""
-        return f"{', '.join(names[:_NAMED_LEFT])}{more} still terminating"
+        return f"{abridged(names, _NAMED_LEFT)} still terminating"
     return f"{_pods_of_goal(goal, workload, job.job_status.pods)}{f'. Reason: {job.reason}' if job.reason else ''}"
 
 

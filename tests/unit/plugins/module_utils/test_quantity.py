@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils import quantity
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import QuantityError, ceil_gib, parse
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import QuantityError, parse
 
 TABLE = yaml.safe_load(Path(__file__).with_name("quantities.yaml").read_text(encoding="utf-8"))
 
@@ -68,12 +69,15 @@ def test_what_the_api_server_rejects_is_not_a_quantity(text: str) -> None:
         parse(text)
 
 
+GPU_SHARE = catalog().profiles["nvidia"].backends["aliyun"].memory  # in GiB
+
+
 @pytest.mark.parametrize(
     ("text", "gib"),
     [("1", 1), ("1Mi", 1), ("1Gi", 1), ("1025Mi", 2), ("2Gi", 2), ("2.5Gi", 3), ("1G", 1), ("2G", 2), ("0", 0)],
 )
 def test_whole_gib_are_rounded_up(text: str, gib: int) -> None:
-    assert ceil_gib(text) == gib
+    assert GPU_SHARE.ceil(text) == gib
 
 
 def test_quantities_compare_by_value() -> None:
