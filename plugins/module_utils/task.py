@@ -47,6 +47,11 @@ class TaskFailed(Exception):
         super().__init__(message)
         self.result = result
 
+    @classmethod
+    def before_any_write(cls, errors: Iterable[str], **result: Any) -> TaskFailed:
+        """With all that is wrong, each on a line."""
+        return cls("\n".join([*errors, "Nothing was changed."]), **result)
+
 
 @dataclass
 class Task(Generic[OptionsT]):

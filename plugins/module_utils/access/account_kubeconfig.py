@@ -75,7 +75,7 @@ def _validate(options: KubeconfigOptions) -> None:
     if not 0 <= options.renew_days < max(options.days, 1):
         errors.append(f"renew_days: {options.renew_days} is out of range. Use less than days, {options.days}.")
     if errors:
-        raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(errors)
 
 
 def _host_file(dest: str) -> HostFile:

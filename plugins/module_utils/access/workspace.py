@@ -100,7 +100,7 @@ def _desired(task: Task[WorkspaceOptions]) -> list[Object]:
         except ValueError as problem:
             errors.append(f"registry: {problem}")
     if errors:
-        raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(errors)
     return objects
 
 

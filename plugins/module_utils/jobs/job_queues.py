@@ -13,7 +13,7 @@ from ..engine.dry_run import Blocker
 from ..engine.plan import Plan, starts_pods
 from ..kube.client import Client
 from ..kube.errors import if_allowed
-from ..kube.resources import KUEUE_NOT_SERVED, KUEUE_VERSION, LOCAL_QUEUE
+from ..kube.resources import INSTALL_KUEUE, KUEUE_VERSION, LOCAL_QUEUE
 from ..labels import KUEUE_QUEUE, POOL, pool_queue_name
 
 Object = dict[str, Any]
@@ -56,7 +56,10 @@ def missing_queues(client: Client, plans: Iterable[Plan]) -> list[Blocker]:
     if not waiting:
         return []
     if not client.serves(KUEUE_VERSION):
-        text = f"its pool has the queue kueue, but {KUEUE_NOT_SERVED}, or remove queue from the pool."
+        text = (
+            f"its pool has the queue kueue, but the cluster does not serve {KUEUE_VERSION}. {INSTALL_KUEUE}, or remove "
+            f"queue from the pool."
+        )
         return [(plan, text) for found in waiting.values() for plan in found]
     blockers = []
     for namespace, found in waiting.items():

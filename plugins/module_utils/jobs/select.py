@@ -123,7 +123,7 @@ def build_jobs(jobs: Iterable[SelectedJob], declared: Declared) -> list[Selected
     if refused:
         if not declared.known:
             refused.append("The account may not read what administrators declare of accelerators and pools.")
-        raise TaskFailed("\n".join([*refused, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(refused)
     return built
 
 
@@ -195,7 +195,7 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
             )
         )
     if refused:
-        raise TaskFailed("\n".join([*refused, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(refused)
     if not jobs and not options.allow_empty:
         raise TaskFailed(
             f"no job found, only: {', '.join(others)}. The kinds of jobs are {', '.join(JOB_KINDS)}; use "

@@ -65,10 +65,7 @@ STORAGE_CLASS = Resource("StorageClass", "storage.k8s.io/v1", "storageclasses", 
 KUEUE_WORKLOAD = Resource("Workload", "kueue.x-k8s.io/v1beta1", "workloads")
 # Where pools have queues, they are written in this version, which Kueue serves since 0.15.
 KUEUE_VERSION = "kueue.x-k8s.io/v1beta2"
-KUEUE_NOT_SERVED = (
-    f"the cluster does not serve {KUEUE_VERSION}. Install Kueue 0.15 or later "
-    f"(https://kueue.sigs.k8s.io/docs/installation)"
-)
+INSTALL_KUEUE = "Install Kueue 0.15 or later (https://kueue.sigs.k8s.io/docs/installation)"
 CLUSTER_QUEUE = Resource("ClusterQueue", KUEUE_VERSION, "clusterqueues", namespaced=False)
 COHORT = Resource("Cohort", KUEUE_VERSION, "cohorts", namespaced=False)
 LOCAL_QUEUE = Resource("LocalQueue", KUEUE_VERSION, "localqueues")

@@ -44,7 +44,7 @@ def desired_labels(options: NodeLabelOptions) -> Labels:
         labels[full_key] = _text(value)
         errors += [f"{place} {error}" for error in _value_errors(full_key, value, labels[full_key])]
     if errors:
-        raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(errors)
     return labels
 
 

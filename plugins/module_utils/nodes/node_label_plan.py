@@ -72,7 +72,7 @@ def plan_node_labels(task: Task[NodeLabelOptions], labels: Labels) -> NodeLabelP
     failures = tuple(each for each in planned if isinstance(each, NodeFailure))
     if failures and not options.continue_on_error:
         messages = [failure.message for failure in failures]
-        raise TaskFailed("\n".join([*messages, "Nothing was changed."]), **node_lists([], failures))
+        raise TaskFailed.before_any_write(messages, **node_lists([], failures))
     changes = [each for each in planned if isinstance(each, LabelChange)]
     config_maps = []
     if POOL in labels and changes:

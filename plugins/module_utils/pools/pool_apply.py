@@ -34,7 +34,7 @@ def validate_pools(client: Client, plans: PoolPlans, warn: Callable[[str], None]
     if forbidden:
         warn(f"labels of nodes were not validated by the server, {forbidden[0].message}")
     elif failures:
-        raise TaskFailed("\n".join([*(failure.message for failure in failures), "Nothing was changed."]))
+        raise TaskFailed.before_any_write(failure.message for failure in failures)
 
 
 def apply_pools(client: Client, plans: PoolPlans, fence: Fence, progress: Report = silent) -> PoolPlans:

@@ -69,7 +69,7 @@ def plan_pools(
     unfit = _unfit_hardware(requests, declared.profiles)
     blockers = [*membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
     if blockers:
-        raise TaskFailed("\n".join([*blockers, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(blockers)
     keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL)
     return PoolPlans(
         membership,

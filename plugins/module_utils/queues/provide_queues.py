@@ -16,7 +16,7 @@ from ..engine.results import diffs_of
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, as_sentence
-from ..kube.resources import KUEUE_NOT_SERVED, KUEUE_VERSION, NODE, RESOURCE_QUOTA
+from ..kube.resources import INSTALL_KUEUE, KUEUE_VERSION, NODE, RESOURCE_QUOTA
 from ..labels import MANAGED, POOL
 from ..task import Task, TaskFailed
 from .kueue_objects import QUEUE_KINDS, Object, capacity_of, queue_objects, share_problems, teams_in
@@ -39,7 +39,10 @@ def kueue_problem(client: Client, pools: Iterable[str]) -> str | None:
     """Why pools cannot have queues in this cluster; None if they can."""
     if client.serves(KUEUE_VERSION):
         return None
-    return f"pool {', '.join(sorted(pools))}: queue kueue, but {KUEUE_NOT_SERVED}, or remove queue."
+    return (
+        f"pool {', '.join(sorted(pools))}: queue kueue, but the cluster does not serve {KUEUE_VERSION}. "
+        f"{INSTALL_KUEUE}, or remove queue."
+    )
 
 
 def provide_queues(

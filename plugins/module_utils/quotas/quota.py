@@ -90,7 +90,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     dry_runs, errors = validate_quotas(task, planned.plans)
     blockers += errors
     if blockers:
-        raise TaskFailed("\n".join([*blockers, "Nothing was changed."]), changed=False, results=[])
+        raise TaskFailed.before_any_write(blockers, changed=False, results=[])
     for warning in planned.warnings:
         task.warn(warning)
     applied = dry_runs if task.check_mode else apply_quotas(task, planned, plan)

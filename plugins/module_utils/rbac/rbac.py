@@ -97,7 +97,7 @@ def _validate(options: RbacOptions) -> None:
             if (owner := owner_of_reserved(name))
         ]
     if errors:
-        raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(errors)
 
 
 def subject_errors(options: SubjectOptions) -> list[str]:

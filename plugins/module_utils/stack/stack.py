@@ -103,7 +103,7 @@ def _desired(options: StackOptions) -> list[Object]:
     if options.objects is None and options.state == "present" and not options.node_labels:
         errors.append("objects: missing. Give the objects of the stack, or O(node_labels).")
     if errors:
-        raise TaskFailed("\n".join([*errors, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(errors)
     order = list(_KINDS)
     return [_marked(obj, options.name) for obj in sorted(objects, key=lambda obj: order.index(obj["kind"]))]
 
@@ -162,7 +162,7 @@ def _taken(task: Task[StackOptions], missing: list[Object]) -> list[Object]:
     found = list(filter(None, run_concurrently(read, missing, task.client().concurrency)))
     problems = [_taken_by_others(obj, task.options.name) for obj in found if obj["kind"] != NAMESPACE.kind]
     if problems:
-        raise TaskFailed("\n".join([*problems, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(problems)
     return found
 
 
@@ -183,7 +183,7 @@ def _label_changes(task: Task[StackOptions]) -> list[LabelChange]:
     nodes = read_node_metadata(task.client())
     problems = [*unknown_nodes(given, nodes).values(), *_label_problems(given)]
     if problems:
-        raise TaskFailed("\n".join([*problems, "Nothing was changed."]))
+        raise TaskFailed.before_any_write(problems)
     found = []
     for node, labels in given.items():
         wanted = {key: None if value is None else str(value) for key, value in labels.items()}
