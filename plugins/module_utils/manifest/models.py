@@ -896,25 +896,82 @@ class CommunicationLibrary(Block):
     )
 
 
+class ExporterLabels(Block):
+    """The labels of the exporter's series. Labels that Prometheus renamed to ``exported_`` are found as well."""
+
+    namespace: rules.SeriesLabel = Field(default="namespace", description="Namespace of the pod that has the device.")
+    pod: rules.SeriesLabel = Field(default="pod", description="Pod that has the device.", examples=["pod_name"])
+    device: list[rules.SeriesLabel] = Field(
+        default=["UUID"],
+        description="What tells a device from all others of the cluster; several are joined.",
+        examples=[["hostname", "gpu_id"]],
+    )
+    partition: rules.SeriesLabel = Field(default="GPU_I_ID", description="Number of the partition of a device.")
+    model: rules.SeriesLabel = Field(default="modelName", description="Type of the device.", examples=["card_model"])
+    node: list[rules.SeriesLabel] = Field(default=["hostname"], description="Node; the last that a series has counts.")
+
+
+class ExporterUnits(Block):
+    """The units of the exporter."""
+
+    utilization: Literal["percent", "ratio"] = Field(default="percent", description="Unit of `utilization`.")
+    memory: Literal["bytes", "MiB", "GiB"] = Field(default="bytes", description="Unit of the memory.")
+    power: Literal["W", "mW"] = Field(default="W", description="Unit of `power`.")
+
+
 class ExporterMetrics(Block):
     """The metrics of the vendor's exporter for Prometheus."""
 
     port: rules.Port | None = Field(default=None, description="Port of the exporter.", examples=[9400])
-    utilization: rules.MetricName | None = Field(
-        default=None, description="Utilization of a device in percent.", examples=["DCGM_FI_DEV_GPU_UTIL"]
+    prefix: rules.SeriesName | None = Field(
+        default=None, description="What the names of all metrics start with, where it is configured.", examples=["amd_"]
     )
-    memory_used: rules.MetricName | None = Field(
+    utilization: rules.SeriesName | None = Field(
+        default=None,
+        description="Utilization of a device, in percent unless `units` say otherwise.",
+        examples=["DCGM_FI_DEV_GPU_UTIL"],
+    )
+    activity: rules.SeriesName | None = Field(
+        default=None,
+        description="Utilization of a device or a partition from 0 to 1. It counts before `utilization`.",
+        examples=["DCGM_FI_PROF_GR_ENGINE_ACTIVE"],
+    )
+    tensor_activity: rules.SeriesName | None = Field(
+        default=None,
+        description="Utilization of the tensor cores from 0 to 1.",
+        examples=["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"],
+    )
+    memory_used: rules.SeriesName | None = Field(
         default=None, description="Memory in use.", examples=["DCGM_FI_DEV_FB_USED"]
     )
-    memory_free: rules.MetricName | None = Field(
+    memory_free: rules.SeriesName | None = Field(
         default=None, description="Free memory.", examples=["DCGM_FI_DEV_FB_FREE"]
     )
-    memory_total: rules.MetricName | None = Field(
+    memory_total: rules.SeriesName | None = Field(
         default=None, description="Memory of the device.", examples=["gpu_total_vram"]
     )
-    temperature: rules.MetricName | None = Field(
-        default=None, description="Temperature.", examples=["DCGM_FI_DEV_GPU_TEMP"]
+    temperature: rules.SeriesName | None = Field(
+        default=None, description="Temperature in degrees Celsius.", examples=["DCGM_FI_DEV_GPU_TEMP"]
     )
+    power: rules.SeriesName | None = Field(
+        default=None, description="Power that the device draws.", examples=["DCGM_FI_DEV_POWER_USAGE"]
+    )
+    error_code: rules.SeriesName | None = Field(
+        default=None, description="Code of the last error; 0 is none.", examples=["DCGM_FI_DEV_XID_ERRORS"]
+    )
+    error_count: rules.SeriesName | None = Field(
+        default=None, description="Number of errors that cannot be corrected.", examples=["gpu_ecc_uncorrect_total"]
+    )
+    health: rules.SeriesName | None = Field(
+        default=None, description="1 while the device is healthy.", examples=["npu_chip_info_health_status"]
+    )
+    owners: rules.SeriesName | None = Field(
+        default=None,
+        description="Which pod has a device, where the other metrics do not say it. It has the labels of both.",
+        examples=["mlu_container"],
+    )
+    labels: ExporterLabels = Field(default_factory=ExporterLabels, description="Labels of its series.")
+    units: ExporterUnits = Field(default_factory=ExporterUnits, description="Units of its series.")
 
 
 class ImageMarks(Block):
