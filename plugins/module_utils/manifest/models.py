@@ -747,6 +747,115 @@ class AcceleratorSection(Block):
     description: rules.Description | None = Field(default=None, description="What it is.")
 
 
+class MeasuredSeries(Block):
+    """A metric of an exporter."""
+
+    name: rules.SeriesName = Field(description="Name of the metric.", examples=["DCGM_FI_DEV_GPU_UTIL"])
+    where: dict[rules.SeriesLabel, rules.ShortText] = Field(
+        default_factory=dict, description="Labels of the series that count.", examples=[{"type": "vram"}]
+    )
+
+
+class UtilizationSeries(MeasuredSeries):
+    """A metric of how much of a device is used."""
+
+    unit: Literal["percent", "ratio"] = Field(description="Unit.", examples=["percent"])
+
+
+class MemorySeries(MeasuredSeries):
+    """A metric of memory."""
+
+    unit: Literal["bytes", "KiB", "MiB", "GiB", "KB", "MB", "GB"] = Field(description="Unit.", examples=["MiB"])
+
+
+class TemperatureSeries(MeasuredSeries):
+    """A metric of the temperature."""
+
+    unit: Literal["celsius"] = Field(default="celsius", description="Unit.")
+
+
+class PowerSeries(MeasuredSeries):
+    """A metric of the power."""
+
+    unit: Literal["watts", "milliwatts"] = Field(default="watts", description="Unit.")
+
+
+class EnergySeries(MeasuredSeries):
+    """A counter of the energy."""
+
+    unit: Literal["joules", "millijoules", "microjoules"] = Field(default="joules", description="Unit.")
+
+
+class DurationSeries(MeasuredSeries):
+    """A metric of a time span."""
+
+    unit: Literal["seconds"] = Field(default="seconds", description="Unit.")
+
+
+class ErrorSeries(MeasuredSeries):
+    """A metric of errors of a device."""
+
+    means: Literal["count", "code", "healthy"] = Field(
+        description="What its value is: a count that grows with each error, the code of the last error (0 is "
+        "none), or 1 while the device is healthy.",
+        examples=["code"],
+    )
+
+
+class SeriesLabels(Block):
+    """The labels of an exporter's series. Of several, the first that a series has counts."""
+
+    device: list[rules.SeriesLabel] = Field(default=[], description="Identity of the device.", examples=[["UUID"]])
+    partition: list[rules.SeriesLabel] = Field(
+        default=[], description="Partition of the device.", examples=[["GPU_I_ID"]]
+    )
+    index: list[rules.SeriesLabel] = Field(
+        default=[], description="Number of the device on its node.", examples=[["gpu"]]
+    )
+    model: list[rules.SeriesLabel] = Field(default=[], description="Type of the device.", examples=[["modelName"]])
+    node: list[rules.SeriesLabel] = Field(default=[], description="Node.", examples=[["Hostname", "hostname"]])
+    namespace: list[rules.SeriesLabel] = Field(
+        default=[], description="Namespace of the pod that has the device.", examples=[["namespace"]]
+    )
+    pod: list[rules.SeriesLabel] = Field(
+        default=[], description="Pod that has the device.", examples=[["pod", "pod_name"]]
+    )
+    container: list[rules.SeriesLabel] = Field(
+        default=[], description="Container that has the device.", examples=[["container", "container_name"]]
+    )
+
+
+class OwnerSeries(Block):
+    """The metric that says which pod has a device, where the others do not."""
+
+    name: rules.SeriesName = Field(description="Name of the metric.", examples=["mlu_container"])
+    on: list[rules.SeriesLabel] = Field(
+        description="Labels that it has in common with the others.", min_length=1, examples=[["uuid"]]
+    )
+
+
+class ExporterMetrics(Block):
+    """The metrics of an exporter for Prometheus. Of several for a quantity, the first that a device has counts."""
+
+    port: rules.Port | None = Field(default=None, description="Port of the exporter.", examples=[9400])
+    labels: SeriesLabels = Field(default_factory=SeriesLabels, description="Labels of the series.")
+    owner: OwnerSeries | None = Field(
+        default=None, description="Metric with the pod of a device. By default, each series has it."
+    )
+    utilization: list[UtilizationSeries] = Field(default=[], description="How much of a device is used.")
+    efficiency: list[UtilizationSeries] = Field(default=[], description="How much of a device's matrix units is used.")
+    memory_used: list[MemorySeries] = Field(default=[], description="Memory in use.")
+    memory_free: list[MemorySeries] = Field(default=[], description="Free memory.")
+    memory_total: list[MemorySeries] = Field(
+        default=[], description="Memory of the device. By default, what is in use and what is free."
+    )
+    temperature: list[TemperatureSeries] = Field(default=[], description="Temperature.")
+    power: list[PowerSeries] = Field(default=[], description="Power.")
+    energy: list[EnergySeries] = Field(default=[], description="Energy since some moment.")
+    idle: list[DurationSeries] = Field(default=[], description="Time since the device was last used.")
+    errors: list[ErrorSeries] = Field(default=[], description="Errors of the device.")
+
+
 class Partitions(Block):
     """The partitions of a device, such as those of MIG."""
 
@@ -793,6 +902,9 @@ class ShareMeans(Block):
     )
     scheduler: rules.DnsSubdomain | None = Field(
         default=None, description="Scheduler that pods with a share need.", examples=["volcano"]
+    )
+    metrics: ExporterMetrics = Field(
+        default_factory=ExporterMetrics, description="Metrics of the exporter that measures shares."
     )
 
 
@@ -894,84 +1006,6 @@ class CommunicationLibrary(Block):
         description="Environment variable with the network interface. By default, NCCL_SOCKET_IFNAME.",
         examples=["HCCL_SOCKET_IFNAME"],
     )
-
-
-class ExporterLabels(Block):
-    """The labels of the exporter's series. Labels that Prometheus renamed to ``exported_`` are found as well."""
-
-    namespace: rules.SeriesLabel = Field(default="namespace", description="Namespace of the pod that has the device.")
-    pod: rules.SeriesLabel = Field(default="pod", description="Pod that has the device.", examples=["pod_name"])
-    device: list[rules.SeriesLabel] = Field(
-        default=["UUID"],
-        description="What tells a device from all others of the cluster; several are joined.",
-        examples=[["hostname", "gpu_id"]],
-    )
-    partition: rules.SeriesLabel = Field(default="GPU_I_ID", description="Number of the partition of a device.")
-    model: rules.SeriesLabel = Field(default="modelName", description="Type of the device.", examples=["card_model"])
-    node: list[rules.SeriesLabel] = Field(default=["hostname"], description="Node; the last that a series has counts.")
-
-
-class ExporterUnits(Block):
-    """The units of the exporter."""
-
-    utilization: Literal["percent", "ratio"] = Field(default="percent", description="Unit of `utilization`.")
-    memory: Literal["bytes", "MiB", "GiB"] = Field(default="bytes", description="Unit of the memory.")
-    power: Literal["W", "mW"] = Field(default="W", description="Unit of `power`.")
-
-
-class ExporterMetrics(Block):
-    """The metrics of the vendor's exporter for Prometheus."""
-
-    port: rules.Port | None = Field(default=None, description="Port of the exporter.", examples=[9400])
-    prefix: rules.SeriesName | None = Field(
-        default=None, description="What the names of all metrics start with, where it is configured.", examples=["amd_"]
-    )
-    utilization: rules.SeriesName | None = Field(
-        default=None,
-        description="Utilization of a device, in percent unless `units` say otherwise.",
-        examples=["DCGM_FI_DEV_GPU_UTIL"],
-    )
-    activity: rules.SeriesName | None = Field(
-        default=None,
-        description="Utilization of a device or a partition from 0 to 1. It counts before `utilization`.",
-        examples=["DCGM_FI_PROF_GR_ENGINE_ACTIVE"],
-    )
-    tensor_activity: rules.SeriesName | None = Field(
-        default=None,
-        description="Utilization of the tensor cores from 0 to 1.",
-        examples=["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"],
-    )
-    memory_used: rules.SeriesName | None = Field(
-        default=None, description="Memory in use.", examples=["DCGM_FI_DEV_FB_USED"]
-    )
-    memory_free: rules.SeriesName | None = Field(
-        default=None, description="Free memory.", examples=["DCGM_FI_DEV_FB_FREE"]
-    )
-    memory_total: rules.SeriesName | None = Field(
-        default=None, description="Memory of the device.", examples=["gpu_total_vram"]
-    )
-    temperature: rules.SeriesName | None = Field(
-        default=None, description="Temperature in degrees Celsius.", examples=["DCGM_FI_DEV_GPU_TEMP"]
-    )
-    power: rules.SeriesName | None = Field(
-        default=None, description="Power that the device draws.", examples=["DCGM_FI_DEV_POWER_USAGE"]
-    )
-    error_code: rules.SeriesName | None = Field(
-        default=None, description="Code of the last error; 0 is none.", examples=["DCGM_FI_DEV_XID_ERRORS"]
-    )
-    error_count: rules.SeriesName | None = Field(
-        default=None, description="Number of errors that cannot be corrected.", examples=["gpu_ecc_uncorrect_total"]
-    )
-    health: rules.SeriesName | None = Field(
-        default=None, description="1 while the device is healthy.", examples=["npu_chip_info_health_status"]
-    )
-    owners: rules.SeriesName | None = Field(
-        default=None,
-        description="Which pod has a device, where the other metrics do not say it. It has the labels of both.",
-        examples=["mlu_container"],
-    )
-    labels: ExporterLabels = Field(default_factory=ExporterLabels, description="Labels of its series.")
-    units: ExporterUnits = Field(default_factory=ExporterUnits, description="Units of its series.")
 
 
 class ImageMarks(Block):

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
-from ..accelerators import DEVICES, SHARES, Catalog, Profile
+from ..accelerators import DEVICES, SHARES, Catalog, ExportedSeries, Exporter, Profile
 from ..labels import APP, JOB_TYPE, POOL, PRIORITY
+from .label_matchers import promql_string
 
 JOB = ("namespace", "job_name", "pool")
 POD = ("namespace", "pod")
@@ -28,16 +28,6 @@ TEAM = ("namespace",)
 # What kube-state-metrics has to be told to tell of labels: pods=[..],nodes=[..].
 POD_LABELS = (APP, JOB_TYPE, PRIORITY, POOL)
 NODE_LABELS = (POOL,)
-
-_FACTORS = {
-    "percent": "/100",
-    "ratio": "",
-    "bytes": "",
-    "MiB": "*1048576",
-    "GiB": "*1073741824",
-    "W": "",
-    "mW": "/1000",
-}
 
 
 @dataclass(frozen=True)
@@ -65,11 +55,12 @@ MEASURES: Mapping[str, Measure] = {
     measure.name: measure
     for measure in (
         Measure("utilization", "ratio", "ratio", "avg", "Utilization, from 0 to 1"),
-        Measure("tensor_activity", "ratio", "ratio", "avg", "Utilization of the tensor cores, from 0 to 1"),
+        Measure("efficiency", "ratio", "ratio", "avg", "Utilization of the tensor cores, from 0 to 1"),
         Measure("memory_used", "bytes", "bytes", "max", "Memory in use on a device"),
         Measure("memory_total", "bytes", "bytes", "max", "Memory of a device"),
         Measure("temperature", "celsius", "celsius", "max", "Temperature"),
         Measure("power", "watts", "watts", "sum", "Power that the devices draw"),
+        Measure("idle", "seconds", "seconds", "min", "Time since a shared device was last used"),
     )
 }
 UTILIZATION = MEASURES["utilization"]
@@ -110,138 +101,82 @@ class PodSelection:
 EVERYTHING = PodSelection()
 
 
-@dataclass(frozen=True)
-class Exporter:
-    """A vendor's exporter: the fields of ``metrics`` of its profile."""
+class ExporterSeries:
+    """The series of an exporter as expressions, with our labels."""
 
-    name: str
-    data: Mapping[str, Any]
+    def __init__(self, exporter: Exporter) -> None:
+        self.exporter = exporter
 
-    @property
-    def port(self) -> int | None:
-        found: int | None = self.data.get("port")
-        return found
-
-    def metric(self, name: str) -> str | None:
-        found = self.data.get(name)
-        return f"{self.data.get('prefix') or ''}{found}" if found else None
-
-    def label(self, name: str, default: Any) -> Any:
-        return (self.data.get("labels") or {}).get(name) or default
-
-    def unit(self, name: str, default: str) -> str:
-        return str((self.data.get("units") or {}).get(name) or default)
-
-    @property
-    def device_labels(self) -> Sequence[str]:
-        found: Sequence[str] = self.label("device", ["UUID"])
-        return found
-
-    @property
-    def partition_label(self) -> str:
-        return str(self.label("partition", "GPU_I_ID"))
-
-    def measured(self, measure: str, select: PodSelection = EVERYTHING) -> str | None:
-        """A measure in its unit, with the exporter's labels; None if there is none."""
-        parts = [part for part in self._parts(measure, select) if part]
-        return f" or on({','.join([*self.device_labels, self.partition_label])}) ".join(parts) or None
-
-    def normalized(self, expression: str) -> str:
-        """The expression with our labels: namespace and pod of the workload, UUID and GPU_I_ID of the device."""
-        for label in ("namespace", "pod"):
-            source = self.label(label, label)
-            expression = replaced(expression, label, f"exported_{label}" if source == label else source)
-        return replaced(self._of_devices(expression), "GPU_I_ID", self.partition_label)
-
-    def _of_devices(self, expression: str) -> str:
-        if list(self.device_labels) != ["UUID"]:
-            sources = ",".join(f'"{label}"' for label in self.device_labels)
-            return f'label_join({expression},"UUID","/",{sources})'
-        return expression
+    def measured(self, quantity: str, select: PodSelection = EVERYTHING) -> str | None:
+        """A quantity in base units, with the exporter's labels; None if there is none."""
+        terms = [self._term(series, select) for series in self.exporter.series(quantity)]
+        if quantity == "memory_total" and not terms:
+            used, free = self.measured("memory_used", select), self.measured("memory_free", select)
+            return f"({used})+({free})" if used and free else None
+        # Of several, the first that a device has.
+        return f" or on({','.join(self._identity())}) ".join(terms) or None
 
     def by_pod(self, expression: str, select: PodSelection = EVERYTHING) -> str:
         """One series for each pod and device, or partition."""
-        owners = self.metric("owners")
-        if not owners:
-            return f"max by({','.join(GPU)})({self.normalized(expression)})"
-        return (
-            f"max by(UUID,GPU_I_ID)({self.normalized(expression)})"
-            f"*on(UUID) group_right()(group by(namespace,pod,UUID)({self.normalized(self._of_pods(owners, select))}))"
-        )
+        owner, on = self.exporter.owner, ",".join(self.exporter.owner_on)
+        labels = ",".join(GPU)
+        if not owner:
+            return f"max by({labels})({self._of_device(self._of_workload(expression))})"
+        owned = f"group by(namespace,pod,{on})({self._of_workload(self._selected(owner, select))})"
+        device = f"max by(UUID,GPU_I_ID,{on})({self._of_device(expression)})"
+        return f"max by({labels})({device}*on({on}) group_right(UUID,GPU_I_ID)({owned}))"
 
     def by_device(self, expression: str) -> str:
         """One series for each device, whoever has it."""
-        text = replaced(self._of_devices(expression), "modelName", self.label("model", "modelName"))
-        for label in self.label("node", ["hostname"]):
-            text = replaced(text, "hostname", label)
+        text = self._of_device(expression)
+        for label, said in (("gpu", "index"), ("modelName", "model"), ("hostname", "node")):
+            text = self._labelled(text, label, said)
         return f"max by({','.join(DEVICE)})({text})"
 
-    def _parts(self, measure: str, select: PodSelection) -> Iterator[str | None]:
-        if measure == "utilization":
-            yield self._term("activity", "ratio", select)
-            yield self._term("utilization", self.unit("utilization", "percent"), select)
-        elif measure == "memory_total" and not self.metric("memory_total"):
-            yield self._used_and_free(select)
-        elif measure in ("memory_used", "memory_total"):
-            yield self._term(measure, self.unit("memory", "bytes"), select)
-        elif measure == "power":
-            yield self._term(measure, self.unit("power", "W"), select)
-        else:
-            yield self._term(measure, "ratio", select)
+    def _term(self, series: ExportedSeries, select: PodSelection) -> str:
+        metric = with_matchers(series.name, [equal(label, value) for label, value in series.where.items()])
+        text = metric if self.exporter.owner else self._selected(metric, select)
+        factor = series.factor
+        scaled = "" if factor == 1 else f"*{factor:.15g}" if factor > 1 else f"/{1 / factor:.15g}"
+        return f"({text}){scaled}" if " or " in text else f"{text}{scaled}"
 
-    def _used_and_free(self, select: PodSelection) -> str | None:
-        used, free = (
-            self.measured("memory_used", select),
-            self._term("memory_free", self.unit("memory", "bytes"), select),
-        )
-        return f"({used}+{free})" if used and free else None
+    def _selected(self, metric: str, select: PodSelection) -> str:
+        labels = self.exporter.labels
+        return of_pods(metric, select, labels.get("namespace") or ("namespace",), labels.get("pod") or ("pod",))
 
-    def _term(self, name: str, unit: str, select: PodSelection) -> str | None:
-        metric = self.metric(name)
-        if not metric:
-            return None
-        text = metric if self.metric("owners") else self._of_pods(metric, select)
-        return f"({text}){_FACTORS[unit]}" if " or " in text else f"{text}{_FACTORS[unit]}"
+    def _of_workload(self, expression: str) -> str:
+        for label in ("namespace", "pod"):
+            expression = self._labelled(expression, label, label)
+        return expression
 
-    def _of_pods(self, metric: str, select: PodSelection) -> str:
-        return of_pods(metric, select, self.label("namespace", "namespace"), self.label("pod", "pod"))
+    def _of_device(self, expression: str) -> str:
+        device = "device" if self.exporter.labels.get("device") else "index"
+        return self._labelled(self._labelled(expression, "UUID", device), "GPU_I_ID", "partition")
 
+    def _identity(self) -> list[str]:
+        labels = self.exporter.labels
+        return [*(labels.get("device") or labels.get("index") or ("UUID",)), *labels.get("partition", ())]
 
-# HAMi measures the containers that share a device, of every vendor; exporters of vendors only measure the device. Its
-# names before 2.9 are the second. "ratio" is in percent (Project-HAMi/HAMi, cmd/vGPUmonitor/metrics.go).
-HAMI = (
-    Exporter(
-        "hami",
-        {
-            "port": 9394,
-            "utilization": "hami_container_device_utilization_ratio",
-            "memory_used": "hami_vgpu_memory_used_bytes",
-            "memory_total": "hami_vgpu_memory_limit_bytes",
-            "labels": {"device": ["device_uuid"]},
-        },
-    ),
-    Exporter(
-        "hami-2.8",
-        {
-            "port": 9394,
-            "utilization": "Device_utilization_desc_of_container",
-            "memory_used": "vGPU_device_memory_usage_in_bytes",
-            "memory_total": "vGPU_device_memory_limit_in_bytes",
-            "labels": {"namespace": "podnamespace", "pod": "podname", "device": ["deviceuuid"]},
-        },
-    ),
-)
+    def _labelled(self, expression: str, label: str, said: str) -> str:
+        """The expression with a label of ours; of the exporter's labels that say it, the first that a series has."""
+        for source in reversed(self.exporter.labels.get(said) or ()):
+            ours = source == label and label in POD
+            expression = replaced(expression, label, f"exported_{label}" if ours else source)
+        return expression
 
 
-def exporters_of(catalog: Catalog, names: Sequence[str] = ()) -> tuple[Exporter, ...]:
-    """The exporters of all profiles, or of those named; each once, although profiles are like each other."""
+def exporters_of(catalog: Catalog, names: Sequence[str] = ()) -> tuple[tuple[Exporter, ...], tuple[Exporter, ...]]:
+    """The exporters of profiles, or of those named: of devices, and of what shares them. Each once."""
     chosen = [profile for profile in catalog.profiles.values() if not names or profile.name in names]
-    found: dict[str, Exporter] = {}
-    for profile in chosen:
-        data = profile.part("metrics")
-        if any(key not in ("port", "labels", "units", "prefix") for key in data):
-            found.setdefault(repr(sorted(data.items())), Exporter(profile.name, data))
-    return tuple(found.values())
+    found: dict[Any, Exporter] = {}
+    for exporter in (exporter for profile in chosen for exporter in profile.exporters):
+        metrics = tuple(series.name for quantity in exporter.quantities.values() for series in quantity)
+        found.setdefault(metrics, exporter)
+    metered = [exporter for metrics, exporter in found.items() if metrics]
+    return (
+        tuple(exporter for exporter in metered if not exporter.backend),
+        tuple(exporter for exporter in metered if exporter.backend),
+    )
 
 
 @dataclass(frozen=True)
@@ -294,7 +229,7 @@ class Queries:
     exporters: tuple[Exporter, ...]
     resources: ResourceNames
     source: Source = Source.RULES
-    shared: tuple[Exporter, ...] = HAMI
+    sharing: tuple[Exporter, ...] = ()
     has_pod_info: bool = False  # recorded already, whatever the source
 
     # What recording rules record, as a selection of it.
@@ -305,7 +240,7 @@ class Queries:
             return _series(POD_INFO, select)
         names = {"job_name": APP, "job_type": JOB_TYPE, "pool": POOL, "priority": PRIORITY}
         matchers = [not_equal(_pod_label(JOB_TYPE), ""), *([equal(_pod_label(APP), select.job)] if select.job else [])]
-        text = workload(of_pods(_with("kube_pod_labels", matchers), select))
+        text = workload(of_pods(with_matchers("kube_pod_labels", matchers), select))
         for name, key in names.items():
             text = replaced(text, name, _pod_label(key))
         return f"max by({','.join([*POD, *names])})({text})"
@@ -317,7 +252,7 @@ class Queries:
         by_name = self.source is Source.POD_NAMES
         named = select if by_name else EVERYTHING
         vendors = _either(self.exporters, measure, named)
-        shared = _either(self.shared, measure, named)
+        shared = _either(self.sharing, measure, named)
         # A pod that HAMi measures has only a part of its device.
         text = f"({shared}) or on(namespace,pod) ({vendors})" if shared and vendors else shared or vendors
         if not text:
@@ -338,7 +273,7 @@ class Queries:
         if self.source is Source.RULES:
             return ALLOCATABLE
         resources = self.resources.whole if select_whole else self.resources.every
-        metric = _with("kube_node_status_allocatable", [matches("resource", resources)])
+        metric = with_matchers("kube_node_status_allocatable", [matches("resource", resources)])
         return f"sum by(node)({replaced(metric, 'node', 'exported_node')})"
 
     def free(self) -> str:
@@ -353,7 +288,9 @@ class Queries:
         if self.source is Source.RULES:
             return MEASURES[measure].device_record
         return " or ".join(
-            exporter.by_device(text) for exporter in self.exporters if (text := exporter.measured(measure))
+            series.by_device(text)
+            for series in map(ExporterSeries, self.exporters)
+            if (text := series.measured(measure))
         )
 
     def of_jobs(self, measure: str, select: PodSelection = EVERYTHING) -> str:
@@ -400,7 +337,7 @@ class Queries:
     def mean(
         self, measure: str, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
     ) -> str:
-        """The mean over time and devices; of tensor_activity, how efficient a job was."""
+        """The mean over time and devices; of efficiency, how efficient a job was."""
         return _over("avg", measure, self.measured(measure, select), seconds, by, step)
 
     def energy_kwh(
@@ -434,17 +371,17 @@ class Queries:
     def errors(self, window: str = "10m") -> str:
         """The code of an error that has appeared on a device since; 0 is none."""
         # The series of a device changes with its pod, so the change is sought in what is aggregated by device.
-        codes = self._by_device("error_code")
+        codes = self._errors("code")
         return f"({codes})!=0 and changes(({codes})[{window}:30s])>0" if codes else ""
 
     def error_counts(self, window: str = "10m") -> str:
         """How many errors that cannot be corrected were added on a device."""
-        counts = self._by_device("error_count")
+        counts = self._errors("count")
         return f"increase(({counts})[{window}:30s])>0" if counts else ""
 
     def unhealthy(self) -> str:
         """0 for devices that their exporter calls unhealthy."""
-        health = self._by_device("health")
+        health = self._errors("healthy")
         return f"({health})!=1" if health else ""
 
     def pods(self, metric: str, select: PodSelection = EVERYTHING) -> str:
@@ -456,30 +393,34 @@ class Queries:
         metric = "kube_resourcequota"
         resource = matches("resource", self.resources.quota_keys)
         used, hard = (
-            f"max by(namespace,resourcequota,resource)({workload(_with(metric, [resource, equal('type', kind)]))})"
-            for kind in ("used", "hard")
+            f"max by(namespace,resourcequota,resource)({workload(with_matchers(metric, [resource, kind]))})"
+            for kind in (equal("type", "used"), equal("type", "hard"))
         )
         return f"{used}/({hard}>0)"
 
     def lost_nodes(self) -> str:
         """0 for nodes with accelerators or in pools that are not ready, with the pool where it is known."""
-        conditions = _with("kube_node_status_condition", [equal("condition", "Ready"), equal("status", "true")])
+        conditions = with_matchers("kube_node_status_condition", [equal("condition", "Ready"), equal("status", "true")])
         ready = f"max by(node)({replaced(conditions, 'node', 'exported_node')})"
         return f"({ready}==0)*on(node) group_left(pool)({self.node_info()})"
 
     def node_info(self) -> str:
         """1 for each node with accelerators or in a pool, with the label pool where it is known."""
         label = _pod_label(POOL)
-        labels = replaced(_with("kube_node_labels", [not_equal(label, "")]), "node", "exported_node")
-        plain = Queries(self.exporters, self.resources, Source.POD_LABELS)
+        labels = replaced(with_matchers("kube_node_labels", [not_equal(label, "")]), "node", "exported_node")
+        plain = replace(self, source=Source.POD_LABELS)
         return (
             f"group by(node,pool)({replaced(labels, 'pool', label)}) "
             f"or on(node) group by(node)({plain.allocatable(select_whole=False)}>0)"
         )
 
-    def _by_device(self, name: str) -> str:
+    def _errors(self, means: str) -> str:
+        """What exporters tell of errors, by device."""
         return " or ".join(
-            exporter.by_device(metric) for exporter in self.exporters if (metric := exporter.metric(name))
+            ExporterSeries(exporter).by_device(series.name)
+            for exporter in self.exporters
+            for series in exporter.series("errors")
+            if series.means == means
         )
 
     def _of_jobs(self, select: PodSelection) -> str:
@@ -487,32 +428,21 @@ class Queries:
 
     def _held(self, resources: str, select: PodSelection) -> str:
         """Bound and not ended: what counts against the node. Requests of ended pods stay in kube-state-metrics."""
-        requests = _with(
+        requests = with_matchers(
             "kube_pod_container_resource_requests", [matches("resource", resources), not_equal("node", "")]
         )
-        phases = _with("kube_pod_status_phase", [matches("phase", "Pending|Running")])
+        phases = with_matchers("kube_pod_status_phase", [matches("phase", "Pending|Running")])
         requested = replaced(workload(of_pods(requests, select)), "node", "exported_node")
         return (
             f"sum by(namespace,pod,node,resource)({requested})"
             f"*on(namespace,pod) group_left()(max by(namespace,pod)({workload(of_pods(phases, select))})==1)"
         )
 
-    @cached_property
-    def has(self) -> frozenset[str]:
-        """The measures that any exporter has."""
-        everyone = (*self.shared, *self.exporters)
-        return frozenset(name for name in MEASURES if any(exporter.measured(name) for exporter in everyone))
-
 
 def plain_queries(catalog: Catalog, source: Source = Source.POD_LABELS, names: Sequence[str] = ()) -> Queries:
     """The expressions for the profiles in use."""
-    return Queries(exporters_of(catalog, names), resources_of(catalog, names), source)
-
-
-def promql_string(text: str) -> str:
-    """A string of PromQL."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    devices, sharing = exporters_of(catalog, names)
+    return Queries(devices, resources_of(catalog, names), source, sharing)
 
 
 def equal(label: str, value: str) -> str:
@@ -538,28 +468,36 @@ def workload(expression: str) -> str:
     return replaced(replaced(expression, "pod", "exported_pod"), "namespace", "exported_namespace")
 
 
-def of_pods(metric: str, select: PodSelection, namespace: str = "namespace", pod: str = "pod") -> str:
-    """The series of selected pods, under both names that a label can have. The job is not looked at."""
-    return " or ".join(_alternatives(metric, select, namespace, pod))
+def of_pods(
+    metric: str, select: PodSelection, namespaces: Sequence[str] = ("namespace",), pods: Sequence[str] = ("pod",)
+) -> str:
+    """The series of selected pods, under all names that their labels can have. The job is not looked at."""
+    return " or ".join(_alternatives(metric, select, namespaces, pods))
 
 
-def _alternatives(metric: str, select: PodSelection, namespace: str = "namespace", pod: str = "pod") -> list[str]:
+def _alternatives(
+    metric: str, select: PodSelection, namespaces: Sequence[str] = ("namespace",), pods: Sequence[str] = ("pod",)
+) -> list[str]:
     if not select.namespace and not select.pods:
         return [metric]
     name, _brace, inner = metric.partition("{")
-    given = [inner.removesuffix("}")] if inner else []
+    given = [inner.removesuffix("}")]
     found = []
-    for renamed in (True, False):
-        matchers = list(given)
-        for label, source, text in (("namespace", namespace, select.namespace), ("pod", pod, select.pods)):
-            is_ours = source == label
-            if text:
-                matcher = equal if label == "namespace" else matches
-                matchers.append(matcher(f"exported_{label}" if renamed and is_ours else source, text))
-            if is_ours and not renamed:
-                matchers.append(equal(f"exported_{label}", ""))
-        found.append(_with(name, matchers))
+    for place in range(max(len(namespaces), len(pods))):
+        sources = namespaces[min(place, len(namespaces) - 1)], pods[min(place, len(pods) - 1)]
+        for renamed in (True, False):
+            found.append(with_matchers(name, [*given, *_matchers_of(sources, select, renamed)]))
     return _unique(found)
+
+
+def _matchers_of(sources: tuple[str, str], select: PodSelection, renamed: bool) -> Iterator[str]:
+    wanted = equal("", select.namespace), matches("", select.pods)
+    for label, source, matcher, is_asked in zip(POD, sources, wanted, (select.namespace, select.pods), strict=True):
+        ours = source == label
+        if is_asked:
+            yield f"exported_{label}{matcher}" if renamed and ours else f"{source}{matcher}"
+        if ours and not renamed:
+            yield equal(f"exported_{label}", "")
 
 
 def _pod_label(key: str) -> str:
@@ -567,17 +505,18 @@ def _pod_label(key: str) -> str:
     return f"label_{_sanitized(key)}"
 
 
-def _with(metric: str, matchers: Iterable[str]) -> str:
-    found = ",".join(matcher for matcher in matchers if matcher)
+def with_matchers(metric: str, given: Iterable[str]) -> str:
+    found = ",".join(matcher for matcher in given if matcher)
     return f"{metric}{{{found}}}" if found else metric
 
 
 def _series(name: str, select: PodSelection) -> str:
-    return _with(name, select.matchers("job_name"))
+    return with_matchers(name, select.matchers("job_name"))
 
 
 def _either(exporters: Iterable[Exporter], measure: str, select: PodSelection) -> str:
-    found = [exporter.by_pod(text, select) for exporter in exporters if (text := exporter.measured(measure, select))]
+    every = map(ExporterSeries, exporters)
+    found = [series.by_pod(text, select) for series in every if (text := series.measured(measure, select))]
     return f" or on({','.join(GPU)}) ".join(found)
 
 
