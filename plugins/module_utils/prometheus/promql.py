@@ -9,11 +9,12 @@ device has the exporter's own pod; so only pods that kube-state-metrics knows as
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import cached_property
 
 from ..accelerators import DEVICES, SHARES, Catalog, ExportedSeries, Exporter, Profile
 from ..labels import APP, JOB_TYPE, POOL, PRIORITY
@@ -55,12 +56,11 @@ MEASURES: Mapping[str, Measure] = {
     measure.name: measure
     for measure in (
         Measure("utilization", "ratio", "ratio", "avg", "Utilization, from 0 to 1"),
-        Measure("efficiency", "ratio", "ratio", "avg", "Utilization of the tensor cores, from 0 to 1"),
+        Measure("tensor_activity", "ratio", "ratio", "avg", "Utilization of the tensor cores, from 0 to 1"),
         Measure("memory_used", "bytes", "bytes", "max", "Memory in use on a device"),
         Measure("memory_total", "bytes", "bytes", "max", "Memory of a device"),
         Measure("temperature", "celsius", "celsius", "max", "Temperature"),
         Measure("power", "watts", "watts", "sum", "Power that the devices draw"),
-        Measure("idle", "seconds", "seconds", "min", "Time since a shared device was last used"),
     )
 }
 UTILIZATION = MEASURES["utilization"]
@@ -101,82 +101,102 @@ class PodSelection:
 EVERYTHING = PodSelection()
 
 
+@dataclass(frozen=True)
 class ExporterSeries:
-    """The series of an exporter as expressions, with our labels."""
+    """The series of an exporter, which a profile describes."""
 
-    def __init__(self, exporter: Exporter) -> None:
-        self.exporter = exporter
+    exporter: Exporter
 
-    def measured(self, quantity: str, select: PodSelection = EVERYTHING) -> str | None:
-        """A quantity in base units, with the exporter's labels; None if there is none."""
-        terms = [self._term(series, select) for series in self.exporter.series(quantity)]
-        if quantity == "memory_total" and not terms:
-            used, free = self.measured("memory_used", select), self.measured("memory_free", select)
-            return f"({used})+({free})" if used and free else None
-        # Of several, the first that a device has.
-        return f" or on({','.join(self._identity())}) ".join(terms) or None
+    def measured(self, measure: str, select: PodSelection = EVERYTHING) -> str | None:
+        """A measure in its unit, with the exporter's labels; None if there is none."""
+        terms = [self._term(series, select) for series in self._series(measure)]
+        if not terms and measure == "memory_total":
+            used, free = (self.measured(name, select) for name in ("memory_used", "memory_free"))
+            terms = [f"({used}+{free})"] if used and free else []
+        labels = [*self.exporter.labels.get("device", ()), *self.exporter.labels.get("partition", ())]
+        return f" or on({','.join(labels)}) ".join(terms) or None
+
+    def normalized(self, expression: str) -> str:
+        """The expression with our labels: namespace and pod of the workload, UUID and GPU_I_ID of the device."""
+        for label in ("namespace", "pod"):
+            sources = [f"exported_{label}" if name == label else name for name in self._labels(label)]
+            expression = self._first(expression, label, sources)
+        return self._first(self._of_devices(expression), "GPU_I_ID", self.exporter.labels.get("partition", ()))
 
     def by_pod(self, expression: str, select: PodSelection = EVERYTHING) -> str:
         """One series for each pod and device, or partition."""
-        owner, on = self.exporter.owner, ",".join(self.exporter.owner_on)
-        labels = ",".join(GPU)
+        owner = self.exporter.owner
         if not owner:
-            return f"max by({labels})({self._of_device(self._of_workload(expression))})"
-        owned = f"group by(namespace,pod,{on})({self._of_workload(self._selected(owner, select))})"
-        device = f"max by(UUID,GPU_I_ID,{on})({self._of_device(expression)})"
-        return f"max by({labels})({device}*on({on}) group_right(UUID,GPU_I_ID)({owned}))"
+            return f"max by({','.join(GPU)})({self.normalized(expression)})"
+        return (
+            f"max by(UUID,GPU_I_ID)({self.normalized(expression)})"
+            f"*on(UUID) group_right()(group by(namespace,pod,UUID)({self.normalized(self._of_pods(owner, select))}))"
+        )
 
     def by_device(self, expression: str) -> str:
         """One series for each device, whoever has it."""
-        text = self._of_device(expression)
+        text = self._of_devices(expression)
         for label, said in (("gpu", "index"), ("modelName", "model"), ("hostname", "node")):
-            text = self._labelled(text, label, said)
+            text = self._first(text, label, self.exporter.labels.get(said, ()))
         return f"max by({','.join(DEVICE)})({text})"
 
+    def errors(self, means: str) -> Iterator[str]:
+        """The metrics of errors whose value means a ``count``, a ``code`` or ``healthy``."""
+        yield from (_selected(series) for series in self.exporter.series("errors") if series.means == means)
+
+    def _series(self, measure: str) -> Sequence[ExportedSeries]:
+        return self.exporter.series(_QUANTITIES.get(measure, measure))
+
+    def _labels(self, label: str) -> Sequence[str]:
+        """Where the namespace and the pod of the workload are."""
+        return self.exporter.labels.get(label) or (label,)
+
+    def _of_devices(self, expression: str) -> str:
+        labels = self.exporter.labels
+        *others, last = labels.get("device", ("UUID",))
+        if last in labels.get("index", ()):  # A number, which the devices of other nodes have as well.
+            sources = ",".join(f'"{label}"' for label in (*labels.get("node", ("instance",)), last))
+            return self._first(f'label_join({expression},"UUID","/",{sources})', "UUID", others)
+        return self._first(expression, "UUID", [*others, last])
+
+    def _first(self, expression: str, label: str, sources: Sequence[str]) -> str:
+        """The expression with a label that has the value of the first of others that is not empty."""
+        for source in reversed(sources):
+            expression = replaced(expression, label, source)
+        return expression
+
     def _term(self, series: ExportedSeries, select: PodSelection) -> str:
-        metric = with_matchers(series.name, [equal(label, value) for label, value in series.where.items()])
-        text = metric if self.exporter.owner else self._selected(metric, select)
-        factor = series.factor
-        scaled = "" if factor == 1 else f"*{factor:.15g}" if factor > 1 else f"/{1 / factor:.15g}"
-        return f"({text}){scaled}" if " or " in text else f"{text}{scaled}"
+        metric = _selected(series)
+        text = metric if self.exporter.owner else self._of_pods(metric, select)
+        return f"({text}){_times(series.factor)}" if " or " in text else f"{text}{_times(series.factor)}"
 
-    def _selected(self, metric: str, select: PodSelection) -> str:
-        labels = self.exporter.labels
-        return of_pods(metric, select, labels.get("namespace") or ("namespace",), labels.get("pod") or ("pod",))
-
-    def _of_workload(self, expression: str) -> str:
-        for label in ("namespace", "pod"):
-            expression = self._labelled(expression, label, label)
-        return expression
-
-    def _of_device(self, expression: str) -> str:
-        device = "device" if self.exporter.labels.get("device") else "index"
-        return self._labelled(self._labelled(expression, "UUID", device), "GPU_I_ID", "partition")
-
-    def _identity(self) -> list[str]:
-        labels = self.exporter.labels
-        return [*(labels.get("device") or labels.get("index") or ("UUID",)), *labels.get("partition", ())]
-
-    def _labelled(self, expression: str, label: str, said: str) -> str:
-        """The expression with a label of ours; of the exporter's labels that say it, the first that a series has."""
-        for source in reversed(self.exporter.labels.get(said) or ()):
-            ours = source == label and label in POD
-            expression = replaced(expression, label, f"exported_{label}" if ours else source)
-        return expression
+    def _of_pods(self, metric: str, select: PodSelection) -> str:
+        namespaces, pods = self._labels("namespace"), self._labels("pod")
+        last = (namespaces[-1], pods[-1])
+        pairs = [(namespace or last[0], pod or last[1]) for namespace, pod in itertools.zip_longest(namespaces, pods)]
+        return " or ".join(_unique(of_pods(metric, select, *pair) for pair in pairs))
 
 
-def exporters_of(catalog: Catalog, names: Sequence[str] = ()) -> tuple[tuple[Exporter, ...], tuple[Exporter, ...]]:
-    """The exporters of profiles, or of those named: of devices, and of what shares them. Each once."""
+_QUANTITIES = {"tensor_activity": "efficiency"}
+
+
+def _selected(series: ExportedSeries) -> str:
+    return _with(series.name, [equal(label, value) for label, value in series.where.items()])
+
+
+def _times(factor: float) -> str:
+    if factor == 1:
+        return ""
+    return f"*{factor:.0f}" if factor > 1 else f"/{1 / factor:.0f}"
+
+
+def exporters_of(catalog: Catalog, names: Sequence[str] = ()) -> tuple[ExporterSeries, ...]:
+    """The exporters of all profiles, or of those named; each once, although profiles are like each other."""
     chosen = [profile for profile in catalog.profiles.values() if not names or profile.name in names]
-    found: dict[Any, Exporter] = {}
-    for exporter in (exporter for profile in chosen for exporter in profile.exporters):
-        metrics = tuple(series.name for quantity in exporter.quantities.values() for series in quantity)
-        found.setdefault(metrics, exporter)
-    metered = [exporter for metrics, exporter in found.items() if metrics]
-    return (
-        tuple(exporter for exporter in metered if not exporter.backend),
-        tuple(exporter for exporter in metered if exporter.backend),
-    )
+    found: dict[str, ExporterSeries] = {}
+    for exporter in (exporter for profile in chosen for exporter in profile.exporters if exporter.quantities):
+        found.setdefault(repr((exporter.labels, exporter.quantities)), ExporterSeries(exporter))
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -226,10 +246,9 @@ def _unique(texts: Iterable[str]) -> list[str]:
 class Queries:
     """The expressions for one Prometheus. ``source`` says what they may build on."""
 
-    exporters: tuple[Exporter, ...]
+    exporters: tuple[ExporterSeries, ...]
     resources: ResourceNames
     source: Source = Source.RULES
-    sharing: tuple[Exporter, ...] = ()
     has_pod_info: bool = False  # recorded already, whatever the source
 
     # What recording rules record, as a selection of it.
@@ -240,7 +259,7 @@ class Queries:
             return _series(POD_INFO, select)
         names = {"job_name": APP, "job_type": JOB_TYPE, "pool": POOL, "priority": PRIORITY}
         matchers = [not_equal(_pod_label(JOB_TYPE), ""), *([equal(_pod_label(APP), select.job)] if select.job else [])]
-        text = workload(of_pods(with_matchers("kube_pod_labels", matchers), select))
+        text = workload(of_pods(_with("kube_pod_labels", matchers), select))
         for name, key in names.items():
             text = replaced(text, name, _pod_label(key))
         return f"max by({','.join([*POD, *names])})({text})"
@@ -251,9 +270,8 @@ class Queries:
             return _series(MEASURES[measure].record, select)
         by_name = self.source is Source.POD_NAMES
         named = select if by_name else EVERYTHING
-        vendors = _either(self.exporters, measure, named)
-        shared = _either(self.sharing, measure, named)
-        # A pod that HAMi measures has only a part of its device.
+        vendors, shared = (_either(exporters, measure, named) for exporters in (self._whole, self._shared))
+        # A pod that the exporter of shares measures has only a part of its device.
         text = f"({shared}) or on(namespace,pod) ({vendors})" if shared and vendors else shared or vendors
         if not text:
             return ""
@@ -273,7 +291,7 @@ class Queries:
         if self.source is Source.RULES:
             return ALLOCATABLE
         resources = self.resources.whole if select_whole else self.resources.every
-        metric = with_matchers("kube_node_status_allocatable", [matches("resource", resources)])
+        metric = _with("kube_node_status_allocatable", [matches("resource", resources)])
         return f"sum by(node)({replaced(metric, 'node', 'exported_node')})"
 
     def free(self) -> str:
@@ -287,11 +305,7 @@ class Queries:
         """A measure by device (DEVICE), in use or not; "" if no exporter has it."""
         if self.source is Source.RULES:
             return MEASURES[measure].device_record
-        return " or ".join(
-            series.by_device(text)
-            for series in map(ExporterSeries, self.exporters)
-            if (text := series.measured(measure))
-        )
+        return " or ".join(exporter.by_device(text) for exporter in self._whole if (text := exporter.measured(measure)))
 
     def of_jobs(self, measure: str, select: PodSelection = EVERYTHING) -> str:
         """A measure by job (JOB)."""
@@ -337,7 +351,7 @@ class Queries:
     def mean(
         self, measure: str, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
     ) -> str:
-        """The mean over time and devices; of efficiency, how efficient a job was."""
+        """The mean over time and devices; of tensor_activity, how efficient a job was."""
         return _over("avg", measure, self.measured(measure, select), seconds, by, step)
 
     def energy_kwh(
@@ -393,56 +407,62 @@ class Queries:
         metric = "kube_resourcequota"
         resource = matches("resource", self.resources.quota_keys)
         used, hard = (
-            f"max by(namespace,resourcequota,resource)({workload(with_matchers(metric, [resource, kind]))})"
-            for kind in (equal("type", "used"), equal("type", "hard"))
+            f"max by(namespace,resourcequota,resource)({workload(_with(metric, [resource, equal('type', kind)]))})"
+            for kind in ("used", "hard")
         )
         return f"{used}/({hard}>0)"
 
     def lost_nodes(self) -> str:
         """0 for nodes with accelerators or in pools that are not ready, with the pool where it is known."""
-        conditions = with_matchers("kube_node_status_condition", [equal("condition", "Ready"), equal("status", "true")])
+        conditions = _with("kube_node_status_condition", [equal("condition", "Ready"), equal("status", "true")])
         ready = f"max by(node)({replaced(conditions, 'node', 'exported_node')})"
         return f"({ready}==0)*on(node) group_left(pool)({self.node_info()})"
 
     def node_info(self) -> str:
         """1 for each node with accelerators or in a pool, with the label pool where it is known."""
         label = _pod_label(POOL)
-        labels = replaced(with_matchers("kube_node_labels", [not_equal(label, "")]), "node", "exported_node")
-        plain = replace(self, source=Source.POD_LABELS)
+        labels = replaced(_with("kube_node_labels", [not_equal(label, "")]), "node", "exported_node")
+        plain = Queries(self.exporters, self.resources, Source.POD_LABELS)
         return (
             f"group by(node,pool)({replaced(labels, 'pool', label)}) "
             f"or on(node) group by(node)({plain.allocatable(select_whole=False)}>0)"
         )
 
+    @property
+    def _whole(self) -> list[ExporterSeries]:
+        return [each for each in self.exporters if not each.exporter.backend]
+
+    @property
+    def _shared(self) -> list[ExporterSeries]:
+        return [each for each in self.exporters if each.exporter.backend]
+
     def _errors(self, means: str) -> str:
-        """What exporters tell of errors, by device."""
-        return " or ".join(
-            ExporterSeries(exporter).by_device(series.name)
-            for exporter in self.exporters
-            for series in exporter.series("errors")
-            if series.means == means
-        )
+        return " or ".join(each.by_device(metric) for each in self._whole for metric in each.errors(means))
 
     def _of_jobs(self, select: PodSelection) -> str:
         return f"*on(namespace,pod) group_left(job_name,pool){self.pod_info(select)}"
 
     def _held(self, resources: str, select: PodSelection) -> str:
         """Bound and not ended: what counts against the node. Requests of ended pods stay in kube-state-metrics."""
-        requests = with_matchers(
+        requests = _with(
             "kube_pod_container_resource_requests", [matches("resource", resources), not_equal("node", "")]
         )
-        phases = with_matchers("kube_pod_status_phase", [matches("phase", "Pending|Running")])
+        phases = _with("kube_pod_status_phase", [matches("phase", "Pending|Running")])
         requested = replaced(workload(of_pods(requests, select)), "node", "exported_node")
         return (
             f"sum by(namespace,pod,node,resource)({requested})"
             f"*on(namespace,pod) group_left()(max by(namespace,pod)({workload(of_pods(phases, select))})==1)"
         )
 
+    @cached_property
+    def has(self) -> frozenset[str]:
+        """The measures that any exporter has."""
+        return frozenset(name for name in MEASURES if any(exporter.measured(name) for exporter in self.exporters))
+
 
 def plain_queries(catalog: Catalog, source: Source = Source.POD_LABELS, names: Sequence[str] = ()) -> Queries:
     """The expressions for the profiles in use."""
-    devices, sharing = exporters_of(catalog, names)
-    return Queries(devices, resources_of(catalog, names), source, sharing)
+    return Queries(exporters_of(catalog, names), resources_of(catalog, names), source)
 
 
 def equal(label: str, value: str) -> str:
@@ -468,36 +488,28 @@ def workload(expression: str) -> str:
     return replaced(replaced(expression, "pod", "exported_pod"), "namespace", "exported_namespace")
 
 
-def of_pods(
-    metric: str, select: PodSelection, namespaces: Sequence[str] = ("namespace",), pods: Sequence[str] = ("pod",)
-) -> str:
-    """The series of selected pods, under all names that their labels can have. The job is not looked at."""
-    return " or ".join(_alternatives(metric, select, namespaces, pods))
+def of_pods(metric: str, select: PodSelection, namespace: str = "namespace", pod: str = "pod") -> str:
+    """The series of selected pods, under both names that a label can have. The job is not looked at."""
+    return " or ".join(_alternatives(metric, select, namespace, pod))
 
 
-def _alternatives(
-    metric: str, select: PodSelection, namespaces: Sequence[str] = ("namespace",), pods: Sequence[str] = ("pod",)
-) -> list[str]:
+def _alternatives(metric: str, select: PodSelection, namespace: str = "namespace", pod: str = "pod") -> list[str]:
     if not select.namespace and not select.pods:
         return [metric]
     name, _brace, inner = metric.partition("{")
-    given = [inner.removesuffix("}")]
+    given = [inner.removesuffix("}")] if inner else []
     found = []
-    for place in range(max(len(namespaces), len(pods))):
-        sources = namespaces[min(place, len(namespaces) - 1)], pods[min(place, len(pods) - 1)]
-        for renamed in (True, False):
-            found.append(with_matchers(name, [*given, *_matchers_of(sources, select, renamed)]))
+    for renamed in (True, False):
+        matchers = list(given)
+        for label, source, text in (("namespace", namespace, select.namespace), ("pod", pod, select.pods)):
+            is_ours = source == label
+            if text:
+                matcher = equal if label == "namespace" else matches
+                matchers.append(matcher(f"exported_{label}" if renamed and is_ours else source, text))
+            if is_ours and not renamed:
+                matchers.append(equal(f"exported_{label}", ""))
+        found.append(_with(name, matchers))
     return _unique(found)
-
-
-def _matchers_of(sources: tuple[str, str], select: PodSelection, renamed: bool) -> Iterator[str]:
-    wanted = equal("", select.namespace), matches("", select.pods)
-    for label, source, matcher, is_asked in zip(POD, sources, wanted, (select.namespace, select.pods), strict=True):
-        ours = source == label
-        if is_asked:
-            yield f"exported_{label}{matcher}" if renamed and ours else f"{source}{matcher}"
-        if ours and not renamed:
-            yield equal(f"exported_{label}", "")
 
 
 def _pod_label(key: str) -> str:
@@ -505,18 +517,17 @@ def _pod_label(key: str) -> str:
     return f"label_{_sanitized(key)}"
 
 
-def with_matchers(metric: str, given: Iterable[str]) -> str:
-    found = ",".join(matcher for matcher in given if matcher)
+def _with(metric: str, matchers: Iterable[str]) -> str:
+    found = ",".join(matcher for matcher in matchers if matcher)
     return f"{metric}{{{found}}}" if found else metric
 
 
 def _series(name: str, select: PodSelection) -> str:
-    return with_matchers(name, select.matchers("job_name"))
+    return _with(name, select.matchers("job_name"))
 
 
-def _either(exporters: Iterable[Exporter], measure: str, select: PodSelection) -> str:
-    every = map(ExporterSeries, exporters)
-    found = [series.by_pod(text, select) for series in every if (text := series.measured(measure, select))]
+def _either(exporters: Iterable[ExporterSeries], measure: str, select: PodSelection) -> str:
+    found = [exporter.by_pod(text, select) for exporter in exporters if (text := exporter.measured(measure, select))]
     return f" or on({','.join(GPU)}) ".join(found)
 
 
