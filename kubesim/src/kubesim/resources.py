@@ -189,6 +189,19 @@ ADDED: tuple[Resource, ...] = (
     Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", False, short_names=("rf",),
              addon="kueue"),
     Resource("kueue.x-k8s.io", "v1beta2", "topologies", "Topology", False, addon="kueue"),
+    Resource("monitoring.coreos.com", "v1", "alertmanagers", "Alertmanager", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1", "podmonitors", "PodMonitor", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheus", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1", "prometheusrules", "PrometheusRule", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1alpha1", "alertmanagerconfigs", "AlertmanagerConfig",
+             addon="prometheus-operator"),
+    Resource("grafana.integreatly.org", "v1beta1", "grafanadashboards", "GrafanaDashboard", addon="grafana-operator"),
+    Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", addon="keda"),
+    # Only in discovery, as above.
+    Resource("custom.metrics.k8s.io", "v1beta2", "pods", "MetricValueList", verbs=("get",), addon="custom-metrics"),
+    Resource("external.metrics.k8s.io", "v1beta1", "metrics", "ExternalMetricValueList", verbs=("get",),
+             addon="external-metrics"),
 )  # fmt: skip
 
 _ALL_RESOURCES = (*RESOURCES, *ADDED)

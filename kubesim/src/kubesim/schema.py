@@ -464,8 +464,8 @@ def short_name(definition: str) -> str:
 # --- compiling the definitions ----------------------------------------------------------------------------------------
 
 
-def _custom(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The definition of a custom resource of Kueue."""
+def _custom(kind: str, spec: dict[str, Any], group: str = "kueue.x-k8s.io", version: str = "v1beta2") -> dict[str, Any]:
+    """The definition of a custom resource."""
     return {
         "properties": {
             "apiVersion": {"type": "string"},
@@ -474,7 +474,7 @@ def _custom(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
             "spec": spec,
             "status": {"type": "object"},
         },
-        "x-kubernetes-group-version-kind": [{"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": kind}],
+        "x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}],
     }
 
 
@@ -515,6 +515,20 @@ _ADDED = {
         "ResourceFlavor": _object(nodeLabels=_STRINGS, topologyName=_STRING),
         "Topology": _object(levels=_list(_object(nodeLabel=_STRING))),
     }.items()
+} | {
+    # Nothing below their spec is checked.
+    f"{'.'.join(reversed(group.split('.')))}.{version}.{kind}": _custom(kind, {"type": "object"}, group, version)
+    for group, version, kinds in (
+        (
+            "monitoring.coreos.com",
+            "v1",
+            ("Alertmanager", "PodMonitor", "Prometheus", "PrometheusRule", "ServiceMonitor"),
+        ),
+        ("monitoring.coreos.com", "v1alpha1", ("AlertmanagerConfig",)),
+        ("grafana.integreatly.org", "v1beta1", ("GrafanaDashboard",)),
+        ("keda.sh", "v1alpha1", ("ScaledObject",)),
+    )
+    for kind in kinds
 }
 
 
