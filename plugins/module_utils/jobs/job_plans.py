@@ -47,7 +47,7 @@ from ..task import Task
 from .interruption import refusal, with_interruptions
 from .job_queues import keep_queue, missing_queues
 from .ledger_store import LedgerStore
-from .objects.former_versions import LATER_DEFAULTS
+from .objects.former_versions import later_defaults
 from .objects.pod_levels import RESTRICTED, violations
 from .prechecks import grouped, precheck
 from .priority_classes import priority_class_problems, read_priority_classes
@@ -176,7 +176,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
                 job.kind or "",
                 keep_queue(keep_submitter(form, live[job.id]), live[job.id]),
                 live[job.id],
-                LATER_DEFAULTS,
+                later_defaults(job.former_command),
             )
             for form in forms
         )

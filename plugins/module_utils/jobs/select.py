@@ -32,6 +32,7 @@ class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
     ``warnings`` are advice about what is built, ``mistakes`` what is probably wrong in the manifest.
+    ``former_command`` is what versions before 1.1 ran (see Built).
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
     ``origin`` is where the manifest is from. ``declared`` has ``pool`` and ``quota`` where manifests of these kinds,
     for the pool and the namespace of the job, are among those of the task. The objects are built from the ``model``
@@ -43,6 +44,7 @@ class SelectedJob:
     kind: str | None
     objects: tuple[dict[str, Any], ...] = ()
     priority_class: Mapping[str, Any] | None = None
+    former_command: list[str] | None = None
     warnings: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
     manifest: str | None = None
@@ -87,6 +89,7 @@ class SelectedJob:
             self,
             objects=tuple(built.objects),
             priority_class=built.priority_class,
+            former_command=built.former_command,
             warnings=(*built.warnings, *self._unknown_pool(declared)),
         )
 

@@ -362,13 +362,13 @@ class Distributed(Block):
     """The settings of a distributed training."""
 
     backend: Literal["torchrun", "deepspeed"] = Field(
-        default="torchrun", description="Launcher of a Python script on several nodes if launcher names none."
+        default="torchrun", description="Launcher of a Python script with several GPUs or nodes if launcher names none."
     )
     launcher: Literal["torchrun", "deepspeed", "accelerate", "mpi", "msrun", "jax", "ray", "none"] | None = Field(
         default=None,
         description="Program that starts the command as a group of processes, one for each GPU. By default, backend "
-        "or the launcher of the framework starts a Python script on several nodes. Commands that begin with a launcher "
-        "keep theirs.",
+        "or the launcher of the framework starts a Python script with several GPUs or nodes. Commands that begin with "
+        "a launcher keep theirs. With none, the command runs once on each node.",
         examples=["torchrun"],
     )
     master_port: rules.Port = Field(default=29500, description="Port on the first node for the rendezvous.")
