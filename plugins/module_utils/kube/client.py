@@ -115,15 +115,27 @@ class Client:
         return _again_if_expired(read)
 
     def list_with_version(
-        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        slim: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> tuple[list[dict[str, Any]], str]:
-        """The matching objects, and the resourceVersion from which a watch continues without a gap."""
+        """The matching objects, and the resourceVersion from which a watch continues without a gap.
+
+        With ``slim``, what it returns for each, as in ``list_slim``.
+        """
 
         def read() -> tuple[list[dict[str, Any]], str]:
-            with self._lists.open(resource.path(namespace), whole=True) as limits:
-                pages = list(self._pages(resource, namespace, labels, fields, JSON, limits, watchable=True))
-            objects = [obj for page in pages for obj in self._items(resource, page)]
-            return objects, pages[-1]["metadata"]["resourceVersion"]
+            objects, version = [], ""
+            with self._lists.open(resource.path(namespace), whole=slim is None) as limits:
+                for page in self._pages(resource, namespace, labels, fields, JSON, limits, watchable=True):
+                    found = self._items(resource, page)
+                    objects += [slim(obj) for obj in found] if slim else found
+                    version = page["metadata"]["resourceVersion"]
+            return objects, version
 
         return _again_if_expired(read)
 
