@@ -846,6 +846,9 @@ class ExporterMetrics(Block):
     """The metrics of an exporter for Prometheus. Of several for a quantity, the first that a device has counts."""
 
     port: rules.Port | None = Field(default=None, description="Port of the exporter.", examples=[9400])
+    prefix: rules.SeriesName | None = Field(
+        default=None, description="What the names of all metrics start with, where it is configured.", examples=["amd_"]
+    )
     labels: SeriesLabels = Field(default_factory=SeriesLabels, description="Labels of the series.")
     owner: OwnerSeries | None = Field(
         default=None, description="Metric with the pod of a device. By default, each series has it."
