@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..labels import FIELD_MANAGER
-from .answer import Expected, read_json
+from .answer import Answer, Expected, read_json
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError, InvalidResponse
@@ -219,6 +219,29 @@ class Client:
                     raise
                 return None
         return self._user_name
+
+    def ask_program(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        path: str,
+        read: Callable[[Answer], T],
+        query: Mapping[str, str],
+        *,
+        as_form: bool = False,
+        headers: Mapping[str, str] | None = None,
+        read_timeout: float | None = None,
+    ) -> T:
+        """The result of ``read`` for the answer of a program in a pod or behind a service, through the server's proxy.
+
+        ``name`` has the port: ``name:port``, or ``https:name:port``. The server does not pass on its own credentials.
+        See ``Transport.exchange``.
+        """
+        proxied = f"{resource.path(namespace, name)}/proxy{path}"
+        return self._transport.exchange(
+            proxied, read, query, as_form=as_form, headers=headers, read_timeout=read_timeout
+        )
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
         """One object, or None."""

@@ -48,9 +48,9 @@ def _whole(obj: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class WatchQuery:
-    """The objects of a kind in a namespace, or in all of them, that match the selectors.
+    """The objects of a kind in a namespace, or in all, that match the selectors. ``optional``: may be forbidden.
 
-    ``optional``: may be forbidden. ``slim`` leaves what is kept of each, ``metadata`` with namespace and name at least.
+    ``slim`` leaves what is kept of each, ``metadata`` with namespace and name at least.
     """
 
     resource: Resource
