@@ -353,17 +353,18 @@ class Profile:
 
 def _exporter(profile: str, backend: str, data: Mapping[str, Any]) -> Exporter:
     owner = data.get("owner") or {}
+    prefix = data.get("prefix") or ""
     return Exporter(
         profile,
         backend,
         data.get("port"),
         {said: tuple(names) for said, names in (data.get("labels") or {}).items()},
-        owner.get("name"),
+        f"{prefix}{owner['name']}" if owner else None,
         tuple(owner.get("on", ())),
         {
             quantity: tuple(
                 ExportedSeries(
-                    each["name"],
+                    f"{prefix}{each['name']}",
                     each.get("where", {}),
                     _FACTORS.get(each.get("unit", ""), 1.0),
                     each.get("means", ""),
@@ -371,7 +372,7 @@ def _exporter(profile: str, backend: str, data: Mapping[str, Any]) -> Exporter:
                 for each in found
             )
             for quantity, found in data.items()
-            if quantity not in ("port", "labels", "owner")
+            if quantity not in ("port", "prefix", "labels", "owner")
         },
     )
 
