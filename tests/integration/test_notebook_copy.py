@@ -64,7 +64,9 @@ def test_a_directory_to_a_notebook_and_back(ansible: Ansible, home: Path, tmp_pa
 def test_a_missing_notebook(ansible: Ansible):
     (ansible.directory / "data").mkdir()
     said = copy(ansible, name="nobody")
-    assert said.message.startswith("job nobody not found in namespace default. To list the jobs, use gpuctl_job_info. ")
+    assert said.message.startswith(
+        "job nobody not found in namespace default. To list the jobs, use the playbook runwhere.gpuctl.status. "
+    )
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,7 @@ def careless(trap: Trap) -> Iterator[str]:
     lists = {
         "/api/v1/nodes": ("NodeList", [node("n1"), node(trap.option), node(text), node("127.0.0.1"), node("n2", text)]),
         "/api/v1/pods": ("PodList", []),
+        "/api/v1/namespaces/gpuctl-system/configmaps": ("ConfigMapList", []),
     }
 
     def answer(path: str) -> tuple[int, dict[str, Any]]:
