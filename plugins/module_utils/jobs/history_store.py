@@ -57,11 +57,10 @@ def write_history(client: Client, namespace: str, keys: Mapping[str, str | None]
             _roll(client, namespace)
 
 
-def set_limits(client: Client, namespace: str, head: Object | None, limits: HistoryLimits) -> None:
+def set_limits(client: Client, namespace: str, limits: HistoryLimits) -> None:
     """Record how much is kept, for whoever writes next."""
-    if head is not None and read_limits(head) != limits:
-        metadata = {"name": HISTORY, "namespace": namespace}
-        client.merge_patch(CONFIG_MAP, metadata, {"metadata": {"annotations": {HISTORY_LIMITS: str(limits)}}})
+    metadata = {"name": HISTORY, "namespace": namespace}
+    client.merge_patch(CONFIG_MAP, metadata, {"metadata": {"annotations": {HISTORY_LIMITS: str(limits)}}})
 
 
 def prune(client: Client, namespace: str, config_maps: Iterable[Object], limits: HistoryLimits, now: datetime) -> int:
