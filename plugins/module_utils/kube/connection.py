@@ -16,6 +16,7 @@ class Peer:
     """What messages call a server, and the options that describe the connection to it."""
 
     name: str = "the API server"
+    unreachable: str = "cannot reach the API server "  # before its address
     check: str = "that the cluster is up and that host or context is right"
     timeout: str = "request_timeout"
     authority: str = "ca_cert"  # the option for its certificate, and whatever else may have set it

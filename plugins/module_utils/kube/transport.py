@@ -481,12 +481,12 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
         cause = f"no answer within {connection.request_timeout:.0f} s ({peer.timeout})"
     elif _NO_TLS.search(str(problem)):
         return (
-            f"cannot reach {peer.name} {connection.server}{via}: no TLS on this port. Check the port, and whether "
+            f"{peer.unreachable}{connection.server}{via}: no TLS on this port. Check the port, and whether "
             f"the URL must start with http://."
         )
     else:
         cause = cut(_system_message(problem))
-    return f"cannot reach {peer.name} {connection.server}{via}: {cause}. Check {peer.check}."
+    return f"{peer.unreachable}{connection.server}{via}: {cause}. Check {peer.check}."
 
 
 def _capital(text: str) -> str:

@@ -25,6 +25,7 @@ _AT_ONCE = 4  # queries; by default a Prometheus works on 20 at once, for all th
 
 _PEER = Peer(
     name="Prometheus at",
+    unreachable="cannot reach Prometheus at ",
     check="O(prometheus_url), and that Prometheus is up",
     timeout="O(prometheus_timeout)",
     authority="O(prometheus_ca_cert)",
