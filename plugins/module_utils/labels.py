@@ -18,6 +18,7 @@ RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
 POOLS_LEASE = "pools"  # the Lease that serializes changes of pools
 PULL_SECRET = "gpuctl-registry"  # the Secret of a namespace with the credentials of image registries
 LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its trainings
+HISTORY = "gpuctl-history"  # the ConfigMap of each namespace that records the runs of its jobs; full ones have a suffix
 
 # Of a namespace: the level that the API server enforces on its pods, and of which it warns when a workload is written.
 POD_SECURITY = "pod-security.kubernetes.io/"
@@ -56,6 +57,8 @@ CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools 
 SHARES = f"{PREFIX}shares"  # an annotation of ResourceQuotas: the shares of pools, as a JSON map
 PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read
 SUBMITTED_BY = f"{PREFIX}submitted-by"  # an annotation of workloads: who submitted the job (JSON)
+HISTORY_OF = f"{PREFIX}history"  # on the ConfigMaps of a history, the older ones too
+HISTORY_LIMITS = f"{PREFIX}history-limits"  # an annotation of the newest one: its limits (JSON)
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job
