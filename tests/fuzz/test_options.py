@@ -27,6 +27,7 @@ VALUES: tuple[Any, ...] = (
 REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_job": {"name": "a", "state": "absent"},
     "gpuctl_job_log": {"name": "a"},
+    "gpuctl_job_metrics_info": {"name": "a"},
     "gpuctl_copy": {"name": "a", "local_path": "/tmp/nowhere", "remote_path": "/tmp/a"},
     "gpuctl_pool": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_quota": {"definition": {"kind": "quota", "quota": {"name": "a"}}},
