@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, PoolQueue
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.kueue_objects import (
-    QUEUE_KINDS,
     Team,
     capacity_of,
     queue_objects,
@@ -26,7 +25,7 @@ GROUP = "/apis/kueue.x-k8s.io/v1beta2"
 NODE = {"metadata": {"name": "node-1", "labels": {}, "creationTimestamp": "2026-01-01T00:00:00Z"}}
 RESOURCES = {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": "8", "aliyun.com/gpu-mem": "640"}
 NODES = [{**NODE, "status": {"allocatable": RESOURCES}}]
-PLURALS = {kind.kind: kind for kind in QUEUE_KINDS}
+PLURALS = {kind.kind: kind for backend in BACKENDS.values() for kind in backend.kinds}
 
 
 @pytest.fixture
