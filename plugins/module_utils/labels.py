@@ -69,6 +69,8 @@ SCRAPE_PORT = "prometheus.io/port"
 SCRAPE_PATH = "prometheus.io/path"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits workloads with this label
 KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the job
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"  # an annotation of pods
+VOLCANO_SCHEDULER = "volcano"
 
 
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
@@ -106,6 +108,11 @@ def pool_config_map_name(pool: str) -> str:
 def pool_queue_name(pool: str) -> str:
     """The LocalQueue of a pool in each namespace that has one, and its Cohort, which is the whole pool."""
     return f"gpuctl-{pool}"
+
+
+def team_queue_name(pool: str, namespace: str) -> str:
+    """The part of a pool that a namespace has: a ClusterQueue of Kueue, or a Queue of Volcano."""
+    return f"{pool_queue_name(pool)}.{namespace}"
 
 
 def service_name(job: str) -> str:

@@ -189,6 +189,9 @@ ADDED: tuple[Resource, ...] = (
     Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", False, short_names=("rf",),
              addon="kueue"),
     Resource("kueue.x-k8s.io", "v1beta2", "topologies", "Topology", False, addon="kueue"),
+    Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", short_names=("pg",), addon="volcano"),
+    Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, short_names=("q",), subresources=(STATUS,),
+             addon="volcano"),
 )  # fmt: skip
 
 _ALL_RESOURCES = (*RESOURCES, *ADDED)

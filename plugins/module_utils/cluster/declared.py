@@ -154,6 +154,7 @@ def _parse_hardware(text: str) -> PoolHardware | None:
 
 
 QUEUE = "queue"
+QUEUE_BACKENDS = ("kueue", "volcano")
 _LIMITS = ("borrowing_limit", "lending_limit")
 
 
@@ -171,13 +172,14 @@ def _parse_queue(text: str | None) -> tuple[PoolQueue | None, bool]:
     if text is None:
         return None, False
     fields = _fields_in(text)
-    if fields is None or fields.get("backend") != "kueue":
+    backend = (fields or {}).get("backend")
+    if fields is None or backend not in QUEUE_BACKENDS:
         return None, True
     limits = {name: fields[name] for name in _LIMITS if name in fields}
     preemption = fields.get("preemption", PoolQueue.preemption)
     if not all(isinstance(limit, int) for limit in limits.values()) or not isinstance(preemption, str):
         return None, True
-    return PoolQueue("kueue", preemption=preemption, **limits), False
+    return PoolQueue(backend, preemption=preemption, **limits), False
 
 
 def _fields_in(text: str) -> dict[str, Any] | None:

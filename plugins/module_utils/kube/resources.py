@@ -67,12 +67,16 @@ STORAGE_CLASS = Resource("StorageClass", "storage.k8s.io/v1", "storageclasses", 
 KUEUE_WORKLOAD = Resource("Workload", "kueue.x-k8s.io/v1beta1", "workloads")
 # Where pools have queues, they are written in this version, which Kueue serves since 0.15.
 KUEUE_VERSION = "kueue.x-k8s.io/v1beta2"
-INSTALL_KUEUE = "Install Kueue 0.15 or later (https://kueue.sigs.k8s.io/docs/installation)"
 CLUSTER_QUEUE = Resource("ClusterQueue", KUEUE_VERSION, "clusterqueues", namespaced=False)
 COHORT = Resource("Cohort", KUEUE_VERSION, "cohorts", namespaced=False)
 LOCAL_QUEUE = Resource("LocalQueue", KUEUE_VERSION, "localqueues")
 RESOURCE_FLAVOR = Resource("ResourceFlavor", KUEUE_VERSION, "resourceflavors", namespaced=False)
 TOPOLOGY = Resource("Topology", KUEUE_VERSION, "topologies", namespaced=False)
+
+# Volcano is optional, too.
+VOLCANO_VERSION = "scheduling.volcano.sh/v1beta1"
+POD_GROUP = Resource("PodGroup", VOLCANO_VERSION, "podgroups")
+QUEUE = Resource("Queue", VOLCANO_VERSION, "queues", namespaced=False)
 
 _BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstance(value, Resource)}
 

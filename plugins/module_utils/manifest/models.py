@@ -580,7 +580,7 @@ class PoolNode(Block):
 class QueueSettings(Block):
     """How the jobs of a pool wait for it. Amounts are numbers of GPUs."""
 
-    backend: Literal["kueue"] = Field(description="Queueing system, which is installed in the cluster.")
+    backend: Literal["kueue", "volcano"] = Field(description="Queueing system, which is installed in the cluster.")
     borrowing_limit: rules.Count | None = Field(
         default=None,
         description="What a team may use at most beyond its share. By default, all that is free.",
