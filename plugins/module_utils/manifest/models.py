@@ -893,6 +893,118 @@ class AcceleratorSection(Block):
     description: rules.Description | None = Field(default=None, description="What it is.")
 
 
+class MeasuredSeries(Block):
+    """A metric of an exporter."""
+
+    name: rules.SeriesName = Field(description="Name of the metric.", examples=["DCGM_FI_DEV_GPU_UTIL"])
+    where: dict[rules.SeriesLabel, rules.ShortText] = Field(
+        default_factory=dict, description="Labels of the series that count.", examples=[{"type": "vram"}]
+    )
+
+
+class UtilizationSeries(MeasuredSeries):
+    """A metric of how much of a device is used."""
+
+    unit: Literal["percent", "ratio"] = Field(description="Unit.", examples=["percent"])
+
+
+class MemorySeries(MeasuredSeries):
+    """A metric of memory."""
+
+    unit: Literal["bytes", "KiB", "MiB", "GiB", "KB", "MB", "GB"] = Field(description="Unit.", examples=["MiB"])
+
+
+class TemperatureSeries(MeasuredSeries):
+    """A metric of the temperature."""
+
+    unit: Literal["celsius"] = Field(default="celsius", description="Unit.")
+
+
+class PowerSeries(MeasuredSeries):
+    """A metric of the power."""
+
+    unit: Literal["watts", "milliwatts"] = Field(default="watts", description="Unit.")
+
+
+class EnergySeries(MeasuredSeries):
+    """A counter of the energy."""
+
+    unit: Literal["joules", "millijoules", "microjoules"] = Field(default="joules", description="Unit.")
+
+
+class DurationSeries(MeasuredSeries):
+    """A metric of a time span."""
+
+    unit: Literal["seconds"] = Field(default="seconds", description="Unit.")
+
+
+class ErrorSeries(MeasuredSeries):
+    """A metric of errors of a device."""
+
+    means: Literal["count", "code", "healthy"] = Field(
+        description="What its value is: a count that grows with each error, the code of the last error (0 is "
+        "none), or 1 while the device is healthy.",
+        examples=["code"],
+    )
+
+
+class SeriesLabels(Block):
+    """The labels of an exporter's series. Of several, the first that a series has counts."""
+
+    device: list[rules.SeriesLabel] = Field(default=[], description="Identity of the device.", examples=[["UUID"]])
+    partition: list[rules.SeriesLabel] = Field(
+        default=[], description="Partition of the device.", examples=[["GPU_I_ID"]]
+    )
+    index: list[rules.SeriesLabel] = Field(
+        default=[], description="Number of the device on its node.", examples=[["gpu"]]
+    )
+    model: list[rules.SeriesLabel] = Field(default=[], description="Type of the device.", examples=[["modelName"]])
+    node: list[rules.SeriesLabel] = Field(default=[], description="Node.", examples=[["Hostname", "hostname"]])
+    namespace: list[rules.SeriesLabel] = Field(
+        default=[], description="Namespace of the pod that has the device.", examples=[["namespace"]]
+    )
+    pod: list[rules.SeriesLabel] = Field(
+        default=[], description="Pod that has the device.", examples=[["pod", "pod_name"]]
+    )
+    container: list[rules.SeriesLabel] = Field(
+        default=[], description="Container that has the device.", examples=[["container", "container_name"]]
+    )
+
+
+class OwnerSeries(Block):
+    """The metric that says which pod has a device, where the others do not."""
+
+    name: rules.SeriesName = Field(description="Name of the metric.", examples=["mlu_container"])
+    on: list[rules.SeriesLabel] = Field(
+        description="Labels that it has in common with the others.", min_length=1, examples=[["uuid"]]
+    )
+
+
+class ExporterMetrics(Block):
+    """The metrics of an exporter for Prometheus. Of several for a quantity, the first that a device has counts."""
+
+    port: rules.Port | None = Field(default=None, description="Port of the exporter.", examples=[9400])
+    prefix: rules.SeriesName | None = Field(
+        default=None, description="What the names of all metrics start with, where it is configured.", examples=["amd_"]
+    )
+    labels: SeriesLabels = Field(default_factory=SeriesLabels, description="Labels of the series.")
+    owner: OwnerSeries | None = Field(
+        default=None, description="Metric with the pod of a device. By default, each series has it."
+    )
+    utilization: list[UtilizationSeries] = Field(default=[], description="How much of a device is used.")
+    efficiency: list[UtilizationSeries] = Field(default=[], description="How much of a device's matrix units is used.")
+    memory_used: list[MemorySeries] = Field(default=[], description="Memory in use.")
+    memory_free: list[MemorySeries] = Field(default=[], description="Free memory.")
+    memory_total: list[MemorySeries] = Field(
+        default=[], description="Memory of the device. By default, what is in use and what is free."
+    )
+    temperature: list[TemperatureSeries] = Field(default=[], description="Temperature.")
+    power: list[PowerSeries] = Field(default=[], description="Power.")
+    energy: list[EnergySeries] = Field(default=[], description="Energy since some moment.")
+    idle: list[DurationSeries] = Field(default=[], description="Time since the device was last used.")
+    errors: list[ErrorSeries] = Field(default=[], description="Errors of the device.")
+
+
 class Partitions(Block):
     """The partitions of a device, such as those of MIG."""
 
@@ -939,6 +1051,9 @@ class ShareMeans(Block):
     )
     scheduler: rules.DnsSubdomain | None = Field(
         default=None, description="Scheduler that pods with a share need.", examples=["volcano"]
+    )
+    metrics: ExporterMetrics = Field(
+        default_factory=ExporterMetrics, description="Metrics of the exporter that measures shares."
     )
 
 
@@ -1039,27 +1154,6 @@ class CommunicationLibrary(Block):
         default=None,
         description="Environment variable with the network interface. By default, NCCL_SOCKET_IFNAME.",
         examples=["HCCL_SOCKET_IFNAME"],
-    )
-
-
-class ExporterMetrics(Block):
-    """The metrics of the vendor's exporter for Prometheus."""
-
-    port: rules.Port | None = Field(default=None, description="Port of the exporter.", examples=[9400])
-    utilization: rules.MetricName | None = Field(
-        default=None, description="Utilization of a device in percent.", examples=["DCGM_FI_DEV_GPU_UTIL"]
-    )
-    memory_used: rules.MetricName | None = Field(
-        default=None, description="Memory in use.", examples=["DCGM_FI_DEV_FB_USED"]
-    )
-    memory_free: rules.MetricName | None = Field(
-        default=None, description="Free memory.", examples=["DCGM_FI_DEV_FB_FREE"]
-    )
-    memory_total: rules.MetricName | None = Field(
-        default=None, description="Memory of the device.", examples=["gpu_total_vram"]
-    )
-    temperature: rules.MetricName | None = Field(
-        default=None, description="Temperature.", examples=["DCGM_FI_DEV_GPU_TEMP"]
     )
 
 

@@ -472,6 +472,13 @@ _METRIC_WORDS = "'cpu', 'gpu_utilization' or the name of a Pods metric"
 MetricName = Annotated[
     str, text_rule(r"[A-Za-z_:][-A-Za-z0-9_:.]*", 253, "metric name", _METRIC_WORDS, "vllm:num_requests_waiting")
 ]
+# prometheus/common model/metric.go: what needs no quotes in PromQL.
+_SERIES_WORDS = "letters, digits, '_' and ':', no digit first"
+SeriesName = Annotated[
+    str, text_rule(r"[A-Za-z_:][A-Za-z0-9_:]*", 253, "metric name", _SERIES_WORDS, "DCGM_FI_DEV_GPU_UTIL")
+]
+_SERIES_LABEL_WORDS = "letters, digits and '_', no digit first"
+SeriesLabel = Annotated[str, text_rule(r"[A-Za-z_][A-Za-z0-9_]*", 253, "label", _SERIES_LABEL_WORDS, "UUID")]
 # NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
 InterfaceName = Annotated[str, text_rule(r"[!-~]+", 255, "interface name", "the name of a network interface", "eth0")]
 AbsolutePath = Annotated[str, _PATH_RULE]
