@@ -819,13 +819,14 @@ class Team(TeamRules):
 
 
 class LabelRules(Block):
-    """Who may set the labels by which gpuctl knows its objects, runwhere.ai/...: accounts with a level of gpuctl_rbac."""
+    """Who may set the labels by which gpuctl knows its objects, runwhere.ai/...: accounts with a level."""
 
     pods: rules.Boolean = Field(
         default=False, description="Limits those of pods and workloads to accounts that submit jobs."
     )
     nodes: rules.Boolean = Field(
-        default=False, description="Limits those of nodes to administrators. A kubelet cannot set them on its node then."
+        default=False,
+        description="Limits those of nodes to administrators. A kubelet cannot set them on its node then.",
     )
 
 

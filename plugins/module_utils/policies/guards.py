@@ -27,7 +27,7 @@ ALL_POOLS, ALL_TYPES = "all pools", "all GPU types"
 
 @dataclass(frozen=True)
 class Guard:
-    """One rule. ``place`` is where a manifest says what it is about; ``found`` and ``cel`` are the values that break it.
+    """One rule. ``place`` is where a manifest says what it is about; ``found`` and ``cel`` are what breaks it.
 
     ``rule`` is what limits a namespace, None where the rule does not. ``sentence`` has {} for the value. ``cel`` is a
     list of texts. ``kinds``: of which objects, "pod" being pods and what pods are made from.

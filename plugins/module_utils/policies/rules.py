@@ -91,12 +91,14 @@ def _given(rules: Any) -> dict[str, Any]:
     return {name: value for name, value in rules.model_dump().items() if value is not None}
 
 
+def _frozen(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
 def _namespace_rules(given: Mapping[str, Any]) -> NamespaceRules:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    values = _frozen(given)
     if network := values.get("network"):
-        values["network"] = Network(
-            tuple(network["namespaces"]), tuple(network["cidrs"]), bool(network["internet"])
-        )
+        values["network"] = Network(tuple(network["namespaces"]), tuple(network["cidrs"]), bool(network["internet"]))
     return NamespaceRules(**values)
 
 
@@ -125,7 +127,7 @@ def read_rules(config_map: Object) -> PolicyRules | None:
         data = json.loads((config_map.get("data") or {})[RULES])
         namespaces = {name: _namespace_rules(given) for name, given in data.pop("namespaces").items()}
         known = {each.name for each in fields(PolicyRules)}
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+        values = _frozen(data)
         return PolicyRules(namespaces=namespaces, **{name: values[name] for name in known & values.keys()})
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None
