@@ -61,6 +61,10 @@ APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templates: as kubectl rollout restart sets it
+# Annotations of pods: where to scrape them. Not Prometheus' own, but what its charts look for by default.
+SCRAPE = "prometheus.io/scrape"
+SCRAPE_PORT = "prometheus.io/port"
+SCRAPE_PATH = "prometheus.io/path"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits workloads with this label
 KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the job
 

@@ -22,6 +22,7 @@ from kubesim.exec import V4, V5
 from kubesim.faults import Faults
 from kubesim.http import Server
 from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
+from kubesim.metrics.exporters import Exporters
 from kubesim.nodes import fake_node
 from kubesim.registry import Registry
 from kubesim.request_log import RequestLog
@@ -82,6 +83,7 @@ class Cluster:
         self.requests = RequestLog()
         self.faults = Faults()
         self.controllers: dict[str, Any] = {}
+        self.exporters = Exporters(self.registry)
         self.addons = addons
         self.exec_root = exec_root
         self.exec_protocols = (V5, V4)  # servers before Kubernetes 1.30: V4 alone
@@ -123,6 +125,7 @@ class Cluster:
         if self._with_controllers:
             self._start_controllers()
         self._furnish()
+        self.exporters.start()
         self.store.compact()
         context = None
         if self._tls:
@@ -196,6 +199,14 @@ class Cluster:
             return len(given)
 
         return self.call(run)
+
+    def drive(self, **options: Any) -> int:
+        """Let pods and their accelerators do what curves say; the number of the rule (README.md, Metrics)."""
+        return self.call(lambda: self.exporters.profiles.add(**options))
+
+    def release(self, number: int | None = None) -> None:
+        """Take one rule of drive() back, or all."""
+        self.call(lambda: self.exporters.profiles.remove(number))
 
     def add_nodes(self, names: Iterable[str], **options: Any) -> None:
         """Fake GPU nodes; the options are those of `fake_node`: labels, annotations, resources, taints, arch."""

@@ -488,6 +488,13 @@ class Autoscaling(Block):
         return self
 
 
+class ProgramMetrics(Block):
+    """Where the program of the job serves metrics of its own, such as its throughput, for Prometheus."""
+
+    port: rules.Port = Field(description="Port that the program serves its metrics on.", examples=[8000])
+    path: rules.HttpPath = Field(default="/metrics", description="HTTP path of the metrics.")
+
+
 class VersionedManifest(Block):
     """What all manifests have in common."""
 
@@ -505,6 +512,7 @@ class JobManifest(VersionedManifest):
     resources: Resources
     storage: Storage = Field(default_factory=Storage, description="Volumes of the container.")
     queue: Queue = Field(default_factory=Queue, description="Queue of the job.")
+    metrics: ProgramMetrics | None = Field(default=None, description="Metrics that the program itself serves.")
 
     @model_validator(mode="after")
     def _fits_into_an_object(self) -> JobManifest:
