@@ -84,7 +84,7 @@ msg:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.access.policy import MODULE
 
 
 def main() -> None:

@@ -816,7 +816,7 @@ class TeamRules(Block):
     )
 
 
-class Team(TeamRules):
+class PolicyTeam(TeamRules):
     """The namespaces of a team, and what differs from the defaults."""
 
     namespaces: list[rules.DnsLabel] = Field(
@@ -867,7 +867,7 @@ class Policy(VersionedManifest):
     labels: LabelRules = Field(default_factory=LabelRules, description="Who may set the labels of gpuctl.")
     notebooks: NotebookRules | None = Field(default=None, description="Rules for notebooks.")
     defaults: TeamRules = Field(default_factory=TeamRules, description="What applies to all teams.")
-    teams: dict[rules.DnsLabel, Team] = Field(
+    teams: dict[rules.DnsLabel, PolicyTeam] = Field(
         default_factory=dict,
         description="The teams whose namespaces the policy is for. All others are left alone.",
         examples=[{"vision": {"pools": ["training-pool"], "max_gpus_per_job": 16}}],

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY, PREFIX
-from .guards import GUARDS, Guard, general_guards, text, variables
-from .rules import PolicyRules
+from .guards import GUARDS, Guard, general_guards, service_sentence, text, variables
+from .policy_rules import PolicyRules
 
 Object = dict[str, Any]
 
@@ -24,7 +24,10 @@ LABEL_VERB, LABEL_GROUP = "label", "runwhere.ai"  # what a role grants to those 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 _MARK = "\0"
 # What Kubernetes' own controllers create, they create from objects that were checked.
-_CONTROLLER = "request.userInfo.username.startsWith('system:serviceaccount:kube-system:')"
+_CONTROLLER = (
+    "(request.userInfo.username == 'system:kube-controller-manager' || "
+    "request.userInfo.username.startsWith('system:serviceaccount:kube-system:'))"
+)
 
 
 @dataclass(frozen=True)
@@ -172,14 +175,14 @@ def _service_parts(policy: PolicyRules) -> Parts:
     allowed = {
         name: rules.service_types for name, rules in policy.namespaces.items() if rules.service_types is not None
     }
-    texts = {name: f" Use {' or '.join(types)}." if types else "" for name, types in allowed.items()}
+    texts = {name: service_sentence(policy.namespaces[name]).split("{}")[1] for name in allowed}
     inside = f"request.namespace in {text(allowed)}"
     return {}, [
         {
             "expression": f"!({inside}) || (has(object.spec.type) ? object.spec.type : 'ClusterIP') in "
             f"{text(allowed)}[request.namespace]",
             "messageExpression": f"{text(f'{policy.source}: type of Service that is not allowed: ')} + "
-            f"object.spec.type + '.' + {_by_namespace(texts)}",
+            f"object.spec.type + {_by_namespace(texts)}",
         },
         {
             "expression": f"!({inside}) || !has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0",
@@ -243,6 +246,7 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
         "apiVersions": list(matched.versions),
         "operations": ["CREATE", "UPDATE"],
         "resources": list(matched.resources),
+        "scope": "*",
     }
     return {
         "apiVersion": API_VERSION,
@@ -252,7 +256,7 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
             **({"matchConditions": conditions} if conditions else {}),
-            "variables": [{"name": name, "expression": expression} for name, expression in names.items()],
+            **({"variables": [{"name": key, "expression": value} for key, value in names.items()]} if names else {}),
             "validations": validations,
         },
     }

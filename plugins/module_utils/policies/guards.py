@@ -17,7 +17,7 @@ from ..accelerators import catalog
 from ..labels import DEFAULT_POOL, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, priority_class_name
 from ..manifest.host_paths import NOT_SYSTEM_PATHS, SYSTEM_PATHS, SYSTEM_SOCKETS, HostPaths
 from ..quantity import parse
-from .rules import NamespaceRules, PolicyRules
+from .policy_rules import NamespaceRules, PolicyRules
 
 Object = Mapping[str, Any]
 Values = Iterator[str]
@@ -30,7 +30,7 @@ class Guard:
     """One rule. ``place`` is where a manifest says what it is about; ``found`` and ``cel`` are what breaks it.
 
     ``rule`` is what limits a namespace, None where the rule does not. ``sentence`` has {} for the value. ``cel`` is a
-    list of texts. ``kinds``: of which objects, "pod" being pods and what pods are made from.
+    list of texts.
     """
 
     name: str
@@ -39,7 +39,6 @@ class Guard:
     found: Callable[[Any, Pod], Iterable[str]]
     cel: str
     sentence: Callable[[PolicyRules, NamespaceRules], str]
-    only: str = "pod"
 
 
 class Pod:
@@ -413,3 +412,25 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
             "['hostPort'] : [])",
             lambda policy, rules: "pods may not use {} of the node. Remove it.",
         )
+
+
+def violations(policy: PolicyRules, namespace: str, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
+    """What a policy does not allow in the objects of a job, the workload first: the place in the manifest, and why."""
+    rules = policy.namespaces.get(namespace)
+    if rules is None:
+        return
+    pod = pod_of(objects[0])
+    for guard in (*GUARDS, *general_guards(policy)):
+        allowed = guard.rule(policy, rules)
+        if allowed is not None:
+            for value in dict.fromkeys(guard.found(allowed, pod)):
+                sentence = guard.sentence(policy, rules).replace("{}", value)
+                yield guard.place, f"{policy.source}: {sentence}"
+    for obj in objects[1:]:
+        type_ = obj["spec"].get("type", "ClusterIP") if obj["kind"] == "Service" else None
+        if type_ and rules.service_types is not None and type_ not in rules.service_types:
+            yield "service", f"{policy.source}: {service_sentence(rules).replace('{}', type_)}"
+
+
+def service_sentence(rules: NamespaceRules) -> str:
+    return f"type of Service that is not allowed: {{}}. {_use('', rules.service_types or ())}"

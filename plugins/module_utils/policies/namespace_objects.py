@@ -8,7 +8,7 @@ from typing import Any
 
 from ..accelerators import catalog
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY
-from .rules import Network, PolicyRules
+from .policy_rules import Network, PolicyRules
 
 Object = dict[str, Any]
 

@@ -23,11 +23,11 @@ from ..kube.resources import (
 )
 from ..labels import MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE, is_managed
 from ..options import Options, option
+from ..policies.admission_policies import admission_objects
+from ..policies.namespace_objects import namespace_objects
+from ..policies.policy_rules import PolicyRules, policy_config_map, rules_of
 from ..quotas.quota_objects import namespace as namespace_object
 from ..task import ModuleSpec, Task, TaskFailed
-from .admission_policies import admission_objects
-from .namespace_objects import namespace_objects
-from .rules import PolicyRules, policy_config_map, rules_of
 
 Object = dict[str, Any]
 
