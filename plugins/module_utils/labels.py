@@ -41,6 +41,7 @@ JOB_TYPE = f"{PREFIX}job-type"
 PRIORITY = f"{PREFIX}priority"
 POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
+POLICY = f"{PREFIX}policy"  # on what a policy consists of: its name
 NAMESPACE = f"{PREFIX}namespace"
 STACK = f"{PREFIX}stack"  # on the objects of a vendor's software: which installation they are of
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
@@ -103,6 +104,11 @@ def selector_text(labels: Mapping[str, str]) -> str:
 def pool_config_map_name(pool: str) -> str:
     """The ConfigMap in the system namespace that declares a pool."""
     return f"pool-{pool}"
+
+
+def policy_config_map_name(policy: str) -> str:
+    """The ConfigMap in the system namespace by which modules know a policy."""
+    return f"policy-{policy}"
 
 
 def pool_queue_name(pool: str) -> str:

@@ -118,6 +118,10 @@ class SelectedJob:
         workload, *dependents = self.objects
         return as_restricted(workload), *dependents
 
+    def place(self, field: str) -> str:
+        """Where a manifest says something, for messages."""
+        return f"{self.origin}, {field}" if self.origin else field
+
     @property
     def id(self) -> tuple[str, str]:
         return self.namespace, self.name
