@@ -38,6 +38,7 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"default": {"cpu": 9}}}}),
     ("gpuctl_rbac", {"name": "ci", "level": "read"}),
     ("gpuctl_workspace", {"namespace": "default"}),
+    ("gpuctl_policy", {"name": "company", "state": "absent"}),
     ("gpuctl_stack", {"name": "nvidia", "state": "absent"}),
     ("gpuctl_kubeconfig", {"name": "default", "namespace": "default", "dest": os.devnull + "x", "state": "absent"}),
     ("gpuctl_copy", {"name": "running", "local_path": __file__, "remote_path": "/copied"}),
