@@ -464,7 +464,7 @@ def short_name(definition: str) -> str:
 # --- compiling the definitions ----------------------------------------------------------------------------------------
 
 
-def _custom(kind: str, spec: dict[str, Any], group: str = "kueue.x-k8s.io", version: str = "v1beta2") -> dict[str, Any]:
+def _custom(group: str, version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
     """The definition of a custom resource."""
     return {
         "properties": {
@@ -498,10 +498,11 @@ _GROUPS = _list(
     )
 )
 
-#: Custom resources. Of a Workload, nothing below spec is checked; of status, nothing of any of them. The others have
-#: the fields that gpuctl writes (kubernetes-sigs/kueue config/components/crd/bases).
+#: Custom resources. Of Workloads and PodGroups, nothing below spec is checked; of status, nothing of any of them. The
+#: others have the fields that gpuctl writes (kubernetes-sigs/kueue config/components/crd/bases, volcano-sh/volcano
+#: config/crd/volcano/bases).
 _ADDED = {
-    f"io.x-k8s.kueue.v1beta2.{kind}": _custom(kind, spec)
+    f"io.x-k8s.kueue.v1beta2.{kind}": _custom("kueue.x-k8s.io", "v1beta2", kind, spec)
     for kind, spec in {
         "Workload": {"type": "object"},
         "ClusterQueue": _object(
@@ -517,7 +518,7 @@ _ADDED = {
     }.items()
 } | {
     # Nothing below their spec is checked.
-    f"{'.'.join(reversed(group.split('.')))}.{version}.{kind}": _custom(kind, {"type": "object"}, group, version)
+    f"{'.'.join(reversed(group.split('.')))}.{version}.{kind}": _custom(group, version, kind, {"type": "object"})
     for group, version, kinds in (
         (
             "monitoring.coreos.com",
@@ -529,6 +530,20 @@ _ADDED = {
         ("keda.sh", "v1alpha1", ("ScaledObject",)),
     )
     for kind in kinds
+}
+_AMOUNTS = {"type": "object", "additionalProperties": _AMOUNT}
+_ADDED |= {
+    f"sh.volcano.scheduling.v1beta1.{kind}": _custom("scheduling.volcano.sh", "v1beta1", kind, spec)
+    for kind, spec in {
+        "PodGroup": {"type": "object"},
+        "Queue": _object(
+            weight={"type": "integer", "format": "int32"},
+            reclaimable={"type": "boolean"},
+            capability=_AMOUNTS,
+            deserved=_AMOUNTS,
+            guarantee=_object(resource=_AMOUNTS),
+        ),
+    }.items()
 }
 
 
