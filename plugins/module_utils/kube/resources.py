@@ -63,6 +63,9 @@ SECRET = Resource("Secret", "v1", "secrets")
 ROLE = Resource("Role", _RBAC, "roles")
 ROLE_BINDING = Resource("RoleBinding", _RBAC, "rolebindings")
 RUNTIME_CLASS = Resource("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", namespaced=False)
+SELF_SUBJECT_ACCESS_REVIEW = Resource(
+    "SelfSubjectAccessReview", "authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False
+)
 SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
 SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
@@ -77,6 +80,9 @@ CLUSTER_QUEUE = Resource("ClusterQueue", KUEUE_VERSION, "clusterqueues", namespa
 COHORT = Resource("Cohort", KUEUE_VERSION, "cohorts", namespaced=False)
 LOCAL_QUEUE = Resource("LocalQueue", KUEUE_VERSION, "localqueues")
 RESOURCE_FLAVOR = Resource("ResourceFlavor", KUEUE_VERSION, "resourceflavors", namespaced=False)
+SUBJECT_ACCESS_REVIEW = Resource(
+    "SubjectAccessReview", "authorization.k8s.io/v1", "subjectaccessreviews", namespaced=False
+)
 TOPOLOGY = Resource("Topology", KUEUE_VERSION, "topologies", namespaced=False)
 
 # Volcano is optional, too.

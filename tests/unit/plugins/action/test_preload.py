@@ -26,6 +26,7 @@ JOB = {
     "resources": {"cpu": 1, "memory": "1Gi", "gpu": 1},
 }
 TASKS: list[tuple[str, dict[str, Any]]] = [
+    ("gpuctl_doctor", {"fail_on": "never"}),
     ("gpuctl_job", {"definition": JOB}),
     ("gpuctl_job", {"definition": JOB, "wait": True, "wait_for": "scheduled"}),
     ("gpuctl_job_info", {"details": True, "pods": True}),
