@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is asked of the server about jobs in queues of Volcano: two lists in a namespace, and nothing without such jobs."""
+"""What is asked about jobs in queues of Volcano: two lists in a namespace, and nothing without such jobs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def group(uid: str, phase: str) -> dict[str, Any]:
 
 def test_the_group_and_the_events_about_it():
     said = {
-        "metadata": {"name": "e", "namespace": "ml", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "metadata": {"name": "e", "namespace": "ml", "uid": "9", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "involvedObject": {"kind": "PodGroup", "name": "podgroup-1"},
         "message": "queue resource quota insufficient",
     }
@@ -54,7 +54,7 @@ def test_the_group_and_the_events_about_it():
 
 
 def test_nothing_is_known_without_permission():
-    refused = Exchange("GET", GROUPS, {"limit": "500"}, status=403, answer={"kind": "Status", "message": "no"})
+    refused = Exchange("GET", GROUPS, {"limit": "500"}, status=403, answer={"message": "podgroups is forbidden: User"})
     assert read(job(), [pod()], refused) == {}
 
 

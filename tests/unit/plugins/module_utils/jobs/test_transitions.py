@@ -102,7 +102,7 @@ def test_a_pause_leaves_no_pod_group_of_volcano():
     group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "podgroup-1"}}
     running = replace(job(), admission=group)
     assert [str(step) for step in pause(running).steps] == [
-        "pause Job train: spec.suspend: null -> true",
+        "pause Job train: spec.suspend",
         "delete PodGroup podgroup-1",
     ]
     assert str(resume(replace(job(suspend=True), admission=None)).action) == "resume"
