@@ -156,7 +156,7 @@ def accelerators() -> str:
 
 
 def _accelerator(profile: Profile) -> tuple[str, ...]:
-    data, labels, metrics = profile.data, profile.part("labels"), profile.part("metrics")
+    data, labels = profile.data, profile.part("labels")
     memory = (labels.get("memory") or {}).get("label")
     parts = [data["resource"], profile.part("partitions").get("resource"), data.get("slices")]
     shares = [
@@ -164,7 +164,13 @@ def _accelerator(profile: Profile) -> tuple[str, ...]:
         for name, backend in profile.backends.items()
     ]
     known = [labels.get("product"), memory, labels.get("domain")]
-    names = (metrics.get(name) for name in ("utilization", "memory_used", "temperature"))
+    whole = [exporter for exporter in profile.exporters if not exporter.backend]
+    names = [
+        series.name
+        for exporter in whole
+        for quantity in ("utilization", "memory_used", "temperature")
+        for series in exporter.series(quantity)
+    ]
     return (
         f"``{profile.name}`` ({data['vendor']}): {data['accelerator']['description']}",
         _code(parts),

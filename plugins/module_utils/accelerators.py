@@ -113,6 +113,60 @@ def bytes_in(unit: str) -> int:
     return int(parse(unit if unit[0].isdigit() else f"1{unit}").value)
 
 
+# What one of a unit is in base units, which are not listed: a ratio of 0 to 1, bytes, watts, joules.
+_FACTORS = {
+    "percent": 0.01,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "milliwatts": 1e-3,
+    "millijoules": 1e-3,
+    "microjoules": 1e-6,
+}
+
+
+@dataclass(frozen=True)
+class ExportedSeries:
+    """A metric of an exporter. ``where`` are labels of the series that count.
+
+    A sample times ``factor`` is in base units. ``means`` is what the value of a metric of errors is.
+    """
+
+    name: str
+    where: Mapping[str, str]
+    factor: float
+    means: str = ""
+
+    @property
+    def is_percent(self) -> bool:
+        return self.factor == _FACTORS["percent"]
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """An exporter of metrics for Prometheus, as a profile or a way to share devices describes it.
+
+    ``labels`` are names of labels by what they say: device, partition, index, model, node, namespace, pod, container.
+    Of several, the first that a series has counts. Where series do not say whose a device is, ``owner`` is the metric
+    that does, joined on the labels ``owner_on``.
+    """
+
+    profile: str
+    backend: str  # of shares; empty for whole devices and partitions
+    port: int | None
+    labels: Mapping[str, tuple[str, ...]]
+    owner: str | None
+    owner_on: tuple[str, ...]
+    quantities: Mapping[str, tuple[ExportedSeries, ...]]
+
+    def series(self, quantity: str) -> tuple[ExportedSeries, ...]:
+        """The metrics of a quantity, such as utilization. Of several, the first that a device has counts."""
+        return self.quantities.get(quantity, ())
+
+
 @dataclass(frozen=True)
 class ShareBackend:
     """How devices of a profile are shared: what the container of a share requests.
@@ -229,6 +283,13 @@ class Profile:
             for mark in self.data.get("nodes", ())
         )
 
+    @cached_property
+    def exporters(self) -> tuple[Exporter, ...]:
+        """What measures its devices. That of whole devices comes first, if the profile has its metrics."""
+        shares = ((name, data.get("metrics")) for name, data in (self.data.get("shares") or {}).items())
+        blocks = [("", self.part("metrics")), *shares]
+        return tuple(_exporter(self.name, backend, data) for backend, data in blocks if data)
+
     def partition(self, name: str) -> DeviceResource | None:
         """The resource of a partition; None if the hardware has no such partitions. Time-sliced ones are ``shared``."""
         if name == SHARED and self.slices:
@@ -288,6 +349,32 @@ class Profile:
             tuple(data["memory"].get("sizes", ())),
             data.get("scheduler"),
         )
+
+
+def _exporter(profile: str, backend: str, data: Mapping[str, Any]) -> Exporter:
+    owner = data.get("owner") or {}
+    prefix = data.get("prefix") or ""
+    return Exporter(
+        profile,
+        backend,
+        data.get("port"),
+        {said: tuple(names) for said, names in (data.get("labels") or {}).items()},
+        f"{prefix}{owner['name']}" if owner else None,
+        tuple(owner.get("on", ())),
+        {
+            quantity: tuple(
+                ExportedSeries(
+                    f"{prefix}{each['name']}",
+                    each.get("where", {}),
+                    _FACTORS.get(each.get("unit", ""), 1.0),
+                    each.get("means", ""),
+                )
+                for each in found
+            )
+            for quantity, found in data.items()
+            if quantity not in ("port", "prefix", "labels", "owner")
+        },
+    )
 
 
 class Catalog:

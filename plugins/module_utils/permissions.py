@@ -67,6 +67,7 @@ _SUBMIT_PERMISSIONS: Permissions = (
     ("get list patch", "workloads.kueue.x-k8s.io"),
     ("list", "localqueues.kueue.x-k8s.io"),
     ("get list delete", "podgroups.scheduling.volcano.sh"),
+    ("label", "jobs.runwhere.ai"),  # No request: what policies ask, see policies/admission_policies.py.
 )
 
 # Node addresses for URLs, and whether the PriorityClasses of jobs are as they should be.
@@ -85,6 +86,7 @@ _ADMINISTER_PERMISSIONS: Permissions = (
     ("list create patch delete", "limitranges"),
     ("get list create patch delete", "namespaces"),
     ("get patch", "nodes"),
+    ("label", "nodes.runwhere.ai"),
     ("list", "persistentvolumeclaims"),
     ("get list create patch delete", _QUEUES),
     ("get create patch delete", "resourcequotas"),

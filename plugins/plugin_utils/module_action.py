@@ -33,6 +33,12 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import with_requirements_file
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.prometheus_options import (
+    PROMETHEUS_PATHS,
+    PrometheusOptions,
+    prometheus_credentials,
+    without_prometheus_credentials,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import ProgressReporter
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import WORDING, Names, worded
@@ -54,7 +60,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names impor
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import TaskScreen, flush_each_line
 
 _FILES = ("KUBECONFIG", "CERT_FILE", "CLIENT_CERT", "KEY_FILE", "CLIENT_KEY", "SSL_CA_CERT", "CA_CERT")
-_PATHS = ("GPUCTL_POLICY", "KUBECONFIG", *(f"K8S_AUTH_{name}" for name in _FILES))
+_PATHS = ("GPUCTL_POLICY", "KUBECONFIG", *(f"K8S_AUTH_{name}" for name in _FILES), *PROMETHEUS_PATHS)
 _PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 
 
@@ -119,7 +125,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             wrap_async = self._task.async_val and not self._connection.has_native_async
             inherited = secret_variables(environment) if context.transport == "local" and not context.becomes else {}
             left = {name: value for name, value in environment.items() if name not in inherited}
-            self._passed_on = without_credentials(left)
+            self._passed_on = without_prometheus_credentials(without_credentials(left))
             if names := self._names():
                 self._passed_on = {**self._passed_on, WORDING: json.dumps(names)}
             with _environment(inherited):
@@ -148,7 +154,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _options(self, environment: Mapping[str, str]) -> dict[str, Any]:
         """The task's options, and the credentials of ``environment``: options are on no command line."""
         options: dict[str, Any] = self._task.args
-        return {**options, **environment_credentials(environment, options)}
+        found = {**options, **environment_credentials(environment, options)}
+        if issubclass(module_spec(self._task.action.rpartition(".")[2]).options, PrometheusOptions):
+            found |= prometheus_credentials(environment, options)
+        return found
 
     def _compute_environment_string(self, raw_environment_out: dict[str, Any] | None = None) -> str:
         """On the command line of a module, which every user of its machine can read; without what it gets otherwise."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What administrators declare in gpuctl-system: pools, each in a ConfigMap, and profiles of accelerators in another.
+"""What administrators declare in gpuctl-system: pools and policies, each in a ConfigMap, and profiles in another.
 
 The scheduler uses the labels of the nodes; a pool's ConfigMap records what the labels should be, and what hardware the
 nodes have. Read one with ``kubectl get configmap pool-<name> -n gpuctl-system -o yaml``.
@@ -31,6 +31,7 @@ from ..labels import (
 )
 from ..manifest.load import ManifestErrors, load_profiles
 from ..manifest.problems import abridged, number_of
+from ..policies.policy_rules import PolicyRules, policy_name, read_rules
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,7 @@ class Declared:
     pools: Mapping[str, Declaration] = field(default_factory=dict)
     profiles: Catalog = field(default_factory=catalog)
     problems: tuple[str, ...] = ()
+    policies: tuple[PolicyRules, ...] = ()
     refusal: ApiError | None = None
 
     @property
@@ -226,8 +228,18 @@ _WHERE = f"ConfigMap {ACCELERATORS_CONFIG_MAP} in namespace {SYSTEM_NAMESPACE}"
 def declared_in(config_maps: Iterable[Mapping[str, Any]]) -> Declared:
     """What the ConfigMaps of gpuctl-system declare. A profile that cannot be used is left out, with a problem."""
     config_maps = list(config_maps)
-    profiles, problems = catalog(), []
+    profiles, problems, policies = catalog(), [], []
     for config_map in config_maps:
+        if policy := policy_name(config_map):
+            rules = read_rules(config_map)
+            if rules is None:
+                problems.append(
+                    f"ConfigMap {config_map['metadata']['name']} in namespace {SYSTEM_NAMESPACE} cannot be read. Apply "
+                    f"policy {policy} again with M(gpuctl_policy). The API server enforces it, but this task does not "
+                    f"know it."
+                )
+            else:
+                policies.append(rules)
         if config_map["metadata"]["name"] == ACCELERATORS_CONFIG_MAP:
             for key, text in sorted((config_map.get("data") or {}).items()):
                 try:
@@ -238,7 +250,7 @@ def declared_in(config_maps: Iterable[Mapping[str, Any]]) -> Declared:
                 except ProfileError as problem:
                     text = f"accelerator {problem.name}: {problem}. Correct it. It is left out."
                     problems.append(f"{_WHERE}, {key}: {text}")
-    return Declared(declarations_in(config_maps), profiles, tuple(problems))
+    return Declared(declarations_in(config_maps), profiles, tuple(problems), tuple(policies))
 
 
 def read_declared(client: Client, warn: Callable[[str], None], *, again: bool = False) -> Declared:

@@ -17,8 +17,10 @@ from typing import Any
 from ..accelerators import catalog
 from ..device_selectors import Selection, Values, selection_of
 from ..quantity import parse
+from .node_affinity import term_admits
 from .nodes import Node, PodUse, Taint
 from .pod_requests import Amounts
+from .taints import untolerated_taints
 
 Object = Mapping[str, Any]
 DeviceId = tuple[str, str, str]  # driver, pool, device
@@ -26,7 +28,6 @@ CounterId = tuple[str, str, str, str]  # driver, pool, set, counter
 
 #: On a claim that the scheduler made for what a pod requests as an extended resource.
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-_NO_ADMISSION = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Device:
         if self.node:
             return self.node == node.name
         terms = (self.where.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
-        return bool(self.where.get("allNodes")) or any(_matches(term, node) for term in terms)
+        return bool(self.where.get("allNodes")) or any(term_admits(term, node.name, node.labels) for term in terms)
 
     def meets(self, selection: Selection) -> bool:
         """Whether it has what is understood of selectors."""
@@ -58,11 +59,7 @@ class Device:
 
     def untolerated(self, tolerations: Iterable[Object]) -> list[str]:
         """The keys of the taints that keep a claim off it."""
-        return [
-            taint.key
-            for taint in self.taints
-            if taint.effect in _NO_ADMISSION and not any(_tolerates(one, taint) for one in tolerations)
-        ]
+        return [taint.key for taint in untolerated_taints(self.taints, tolerations)]
 
 
 @dataclass(frozen=True)
@@ -195,29 +192,6 @@ def _claim(obj: Object) -> Claim:
 def _class(obj: Object) -> DeviceClass:
     spec = obj.get("spec") or {}
     return DeviceClass(obj["metadata"]["name"], selection_of(spec.get("selectors")), spec.get("extendedResourceName"))
-
-
-def _matches(term: Object, node: Node) -> bool:
-    """Kubernetes' node selector terms, as far as they are about labels that exist or have one of some values."""
-    rules = term.get("matchExpressions") or ()
-    return bool(rules) and all(_holds(rule, node.labels) for rule in rules)
-
-
-def _holds(rule: Object, labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(rule.get("key", "")), rule.get("values") or ()
-    operator = rule.get("operator")
-    if operator in ("In", "NotIn"):
-        return bool((value in values) == (operator == "In"))
-    return (value is not None) == (operator == "Exists")
-
-
-def _tolerates(toleration: Object, taint: Taint) -> bool:
-    """``ToleratesTaint`` (dynamic-resource-allocation/resourceclaim/devicetoleration.go)."""
-    if toleration.get("effect") and toleration["effect"] != taint.effect:
-        return False
-    if toleration.get("key") and toleration["key"] != taint.key:
-        return False
-    return bool(toleration.get("operator") == "Exists" or (toleration.get("value") or "") == taint.value)
 
 
 # -- devices as accelerators -------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the required node affinity of a pod asks for and a node lacks, by Kubernetes' own rule. Pure.
+"""Which nodes a pod selects, and what of its required node affinity a node lacks, by Kubernetes' own rule. Pure.
 
-The rule is that of component-helpers/scheduling/corev1/nodeaffinity and apimachinery's labels.Requirement.Matches.
+The rule is that of component-helpers/scheduling/corev1/nodeaffinity.
 """
 
 from __future__ import annotations
@@ -9,7 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .label_selectors import expression_holds
+
 Expression = Mapping[str, Any]
+
+
+def selects_node(spec: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> bool:
+    """Whether the node selector of a pod and its required node affinity admit a node."""
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    required = _required(spec)
+    return required is None or any(term_admits(term, name, labels) for term in required)
+
+
+def term_admits(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> bool:
+    """A node selector term; an empty one admits no node."""
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    return all(expression_holds(each, labels) for each in expressions) and all(
+        expression_holds(each, {"metadata.name": name}) for each in fields
+    )
 
 
 def unmet_expressions(spec: Mapping[str, Any], labels: Mapping[str, str]) -> list[Expression]:
@@ -17,21 +37,14 @@ def unmet_expressions(spec: Mapping[str, Any], labels: Mapping[str, str]) -> lis
 
     Of several terms, those of the one of which it lacks least. Fields of nodes, such as their names, are not judged.
     """
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
-    unmet = [[each for each in term.get("matchExpressions") or () if not _matches(each, labels)] for term in terms]
+    unmet = [
+        [each for each in term.get("matchExpressions") or () if not expression_holds(each, labels)]
+        for term in _required(spec) or ()
+    ]
     return min(unmet, key=len, default=[])
 
 
-def _matches(expression: Expression, labels: Mapping[str, str]) -> bool:
-    value, operator = labels.get(expression["key"]), expression["operator"]
-    values: list[str] = expression.get("values") or []
-    if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) is (operator == "Exists")
-    if operator in ("Gt", "Lt"):
-        try:
-            found, bound = int(value or ""), int(values[0])
-        except (ValueError, IndexError):
-            return False
-        return found > bound if operator == "Gt" else found < bound
-    return (value in values) is (operator == "In")
+def _required(spec: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return None if required is None else required.get("nodeSelectorTerms") or []

@@ -152,7 +152,7 @@ def enforced_levels(client: Client, namespaces: Iterable[str]) -> dict[str, str]
 def selector_of(names: set[str]) -> str:
     """The label selector of the named jobs' objects; of many jobs, that of all jobs' objects."""
     if len(names) > _NAMED_IN_SELECTOR:
-        return MANAGED
+        return f"{MANAGED},{APP}"  # The ledger and the history of a namespace are of no job.
     return f"{MANAGED},{APP} in ({','.join(sorted(names))})"
 
 

@@ -21,6 +21,7 @@ from ..manifest.problems import enumerated, nearest
 from .node_affinity import unmet_expressions
 from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
 from .related import main_container
+from .taints import untolerated_taints
 
 Object = Mapping[str, Any]
 
@@ -215,25 +216,8 @@ def _same_type(wanted: str, types: Iterable[str]) -> str | None:
 
 def _untolerated(node: Node, pod: Object) -> list[Taint]:
     """The taints that keep the pod off a node, without those that Kubernetes sets for the node's conditions."""
-    tolerations = pod["spec"].get("tolerations") or ()
-    return [
-        taint
-        for taint in node.taints
-        if taint.effect in ("NoSchedule", "NoExecute")
-        and not taint.key.startswith("node.kubernetes.io/")
-        and not any(_tolerates(toleration, taint) for toleration in tolerations)
-    ]
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    """Kubernetes' ``Toleration.ToleratesTaint`` (component-helpers/scheduling/corev1)."""
-    if toleration.get("effect") and toleration["effect"] != taint.effect:
-        return False
-    if toleration.get("key") and toleration["key"] != taint.key:
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == taint.value
+    taints = (taint for taint in node.taints if not taint.key.startswith("node.kubernetes.io/"))
+    return list(untolerated_taints(taints, pod["spec"].get("tolerations") or ()))
 
 
 def _all_tainted(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:

@@ -29,6 +29,7 @@ from ..labels import (
 )
 from ..manifest.problems import abridged
 from ..permissions import LEVELS
+from ..prometheus.prometheus_service import names_prometheus
 from ..queues.backends import BACKENDS
 from ..rbac.levels import cluster_roles, role_name
 from .snapshot import ExaminedNode, Snapshot
@@ -360,12 +361,9 @@ def _metrics(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(WARNING, "cluster", "no metrics API (metrics.k8s.io)", remedy)
 
 
-_PROMETHEUS = re.compile(r"prometheus|victoria-?metrics|vmsingle|vmselect")
-
-
 def _prometheus(snapshot: Snapshot) -> Iterator[Finding]:
     names = (obj["metadata"]["name"] for obj in snapshot.services)
-    if "monitoring.coreos.com" not in snapshot.groups and not any(map(_PROMETHEUS.search, names)):
+    if "monitoring.coreos.com" not in snapshot.groups and not any(map(names_prometheus, names)):
         remedy = "Install Prometheus for metrics of GPUs over time. Ignore this if it runs outside of the cluster."
         yield Finding(WARNING, "cluster", "no Prometheus found", remedy)
 

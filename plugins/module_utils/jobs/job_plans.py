@@ -47,9 +47,10 @@ from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..task import Task
 from .interruption import refusal, with_interruptions
+from .job_policies import policy_blockers
 from .job_queues import missing_queues
 from .ledger_store import LedgerStore
-from .objects.former_versions import LATER_DEFAULTS
+from .objects.former_versions import later_defaults
 from .objects.pod_levels import RESTRICTED, violations
 from .prechecks import grouped, precheck
 from .priority_classes import priority_class_problems, read_priority_classes
@@ -178,7 +179,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
                 job.kind or "",
                 keep_submitter(form, live[job.id]),
                 live[job.id],
-                LATER_DEFAULTS,
+                later_defaults(job.former_command),
             )
             for form in forms
         )
@@ -199,9 +200,10 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
         if level == RESTRICTED:
             plans[number] = plan_for(job, job.restricted)
         for place, problem, remedy in violations(job.objects[0], level) if level else ():
-            where = f"{job.origin}, {place}" if job.origin else place
-            text = f"{where}: the namespace enforces the Pod Security level {level}, which forbids {problem}"
-            blockers.append((plans[number], f"{text}. {remedy}."))
+            text = f"the namespace enforces the Pod Security level {level}, which forbids {problem}. {remedy}."
+            blockers.append((plans[number], f"{job.place(place)}: {text}"))
+    starting = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if starts_pods(plan)]
+    blockers += policy_blockers(task, starting)
     return block_plans(plans, blockers, task.options.continue_on_error)
 
 

@@ -34,6 +34,7 @@ class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
     ``warnings`` are advice about what is built, ``mistakes`` what is probably wrong in the manifest.
+    ``former_command`` is what versions before 1.1 ran (see Built).
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
     ``origin`` is where the manifest is from. ``declared`` has ``pool`` and ``quota`` where manifests of these kinds,
     for the pool and the namespace of the job, are among those of the task. The objects are built from the ``model``
@@ -45,6 +46,7 @@ class SelectedJob:
     kind: str | None
     objects: tuple[dict[str, Any], ...] = ()
     priority_class: Mapping[str, Any] | None = None
+    former_command: list[str] | None = None
     warnings: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
     manifest: str | None = None
@@ -90,6 +92,7 @@ class SelectedJob:
             self,
             objects=tuple(built.objects),
             priority_class=built.priority_class,
+            former_command=built.former_command,
             warnings=(*built.warnings, *self._unknown_pool(declared)),
         )
 
@@ -114,6 +117,10 @@ class SelectedJob:
         """The objects for a namespace of the Pod Security level restricted."""
         workload, *dependents = self.objects
         return as_restricted(workload), *dependents
+
+    def place(self, field: str) -> str:
+        """Where a manifest says something, for messages."""
+        return f"{self.origin}, {field}" if self.origin else field
 
     @property
     def id(self) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..labels import FIELD_MANAGER
-from .answer import Expected, read_json
+from .answer import Answer, Expected, read_json
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError, InvalidResponse
@@ -115,15 +115,27 @@ class Client:
         return _again_if_expired(read)
 
     def list_with_version(
-        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        slim: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> tuple[list[dict[str, Any]], str]:
-        """The matching objects, and the resourceVersion from which a watch continues without a gap."""
+        """The matching objects, and the resourceVersion from which a watch continues without a gap.
+
+        With ``slim``, what it returns for each, as in ``list_slim``.
+        """
 
         def read() -> tuple[list[dict[str, Any]], str]:
-            with self._lists.open(resource.path(namespace), whole=True) as limits:
-                pages = list(self._pages(resource, namespace, labels, fields, JSON, limits, watchable=True))
-            objects = [obj for page in pages for obj in self._items(resource, page)]
-            return objects, pages[-1]["metadata"]["resourceVersion"]
+            objects, version = [], ""
+            with self._lists.open(resource.path(namespace), whole=slim is None) as limits:
+                for page in self._pages(resource, namespace, labels, fields, JSON, limits, watchable=True):
+                    found = self._items(resource, page)
+                    objects += [slim(obj) for obj in found] if slim else found
+                    version = page["metadata"]["resourceVersion"]
+            return objects, version
 
         return _again_if_expired(read)
 
@@ -207,6 +219,29 @@ class Client:
                     raise
                 return None
         return self._user_name
+
+    def ask_program(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        path: str,
+        read: Callable[[Answer], T],
+        query: Mapping[str, str],
+        *,
+        as_form: bool = False,
+        headers: Mapping[str, str] | None = None,
+        read_timeout: float | None = None,
+    ) -> T:
+        """The result of ``read`` for the answer of a program in a pod or behind a service, through the server's proxy.
+
+        ``name`` has the port: ``name:port``, or ``https:name:port``. The server does not pass on its own credentials.
+        See ``Transport.exchange``.
+        """
+        proxied = f"{resource.path(namespace, name)}/proxy{path}"
+        return self._transport.exchange(
+            proxied, read, query, as_form=as_form, headers=headers, read_timeout=read_timeout
+        )
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
         """One object, or None."""

@@ -12,6 +12,21 @@ from .errors import ConnectionProblem
 
 
 @dataclass(frozen=True)
+class Peer:
+    """What messages call a server, and the options that describe the connection to it."""
+
+    name: str = "the API server"
+    unreachable: str = "cannot reach the API server "  # before its address
+    check: str = "that the cluster is up and that host or context is right"
+    timeout: str = "request_timeout"
+    authority: str = "ca_cert"  # the option for its certificate, and whatever else may have set it
+    authority_source: str = "ca_cert, or the kubeconfig's certificate-authority,"
+    validate: str = "validate_certs"
+    key: str = "client_key"
+    certificate_source: str = "client_cert and client_key, or those of the kubeconfig's user,"
+
+
+@dataclass(frozen=True)
 class Connection:
     """Certificates and keys are PEM text rather than paths, because a kubeconfig may hold them inline.
 
@@ -37,6 +52,7 @@ class Connection:
     concurrency: int = 10
     warning: str | None = None
     namespace: str | None = None  # of the kubeconfig's context
+    peer: Peer = Peer()
 
 
 def bearer(token: object) -> dict[str, str]:

@@ -85,6 +85,7 @@ def connection_secrets(params: Mapping[str, Any], environ: Mapping[str, str]) ->
 
 _CREDENTIALS = ("api_key", "password")
 _URLS = ("host", "proxy")
+_SHOWN_URLS = (*_URLS, "prometheus_url")
 
 
 def _urls_in(environ: Mapping[str, str]) -> list[str | None]:
@@ -120,7 +121,7 @@ def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
 
 def shown_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of a task as its result may return them, with the credentials in URLs and kubeconfig masked."""
-    urls = {name: mask_forms(params[name]) for name in _URLS if isinstance(params.get(name), str)}
+    urls = {name: mask_forms(params[name]) for name in _SHOWN_URLS if isinstance(params.get(name), str)}
     kubeconfig = {"kubeconfig": shown_kubeconfig(params["kubeconfig"])} if "kubeconfig" in params else {}
     return {**params, **urls, **kubeconfig}
 
@@ -191,8 +192,8 @@ def _redirection(base: Connection, connection: Connection, options: Mapping[str,
 
 def _without_credentials_in_urls(connection: Connection) -> Connection:
     """User and password in the URLs as headers, as Go sends them (net/http), so that no message quotes them."""
-    server, server_login = _split_login(connection.server)
-    proxy, proxy_login = _split_login(connection.proxy or "")
+    server, server_login = split_login(connection.server)
+    proxy, proxy_login = split_login(connection.proxy or "")
     connection = replace(connection, server=server, proxy=proxy or None)
     if server_login and not connection.authorization():
         connection = replace(connection, authorization=partial(basic, *server_login))
@@ -202,7 +203,7 @@ def _without_credentials_in_urls(connection: Connection) -> Connection:
     return connection
 
 
-def _split_login(url: str) -> tuple[str, tuple[str, str] | None]:
+def split_login(url: str) -> tuple[str, tuple[str, str] | None]:
     scheme, separator, rest = url.partition("://")
     place, slash, path = rest.partition("/")
     login, at, host = place.rpartition("@")
@@ -345,7 +346,7 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
 
         overrides["proxy_headers"] = make_headers(**options["proxy_headers"])
     for option in ("impersonate_user", "impersonate_groups", "proxy_headers"):
-        if not _is_header_value(options[option]):
+        if not is_header_value(options[option]):
             raise ConnectionProblem(f"{option} has a line break or another control character. Remove it.")
     user = [("Impersonate-User", options["impersonate_user"])] if options["impersonate_user"] else []
     # Each group is a header of its own (Kubernetes, user impersonation).
@@ -353,7 +354,7 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**overrides, "impersonation": (*user, *groups)}
 
 
-def _is_header_value(value: Any) -> bool:
+def is_header_value(value: Any) -> bool:
     """Whether every text in an option can be sent as a header."""
     if isinstance(value, Mapping):
         value = list(value.values())

@@ -217,20 +217,37 @@ _CONTAINER = _fields(
     ),
     resources=_fields(requests=_QUANTITIES, limits=_QUANTITIES, claims=_each(_fields({"name": _text}))),
     restartPolicy=_text,
-    ports=_each(_fields(containerPort=_number)),
+    ports=_each(_fields(containerPort=_number, hostPort=_number, hostIP=_text, protocol=_text)),
 )
 _CONTAINERS = _each(_CONTAINER, least=1)
-_NODE_TERM = _fields(matchExpressions=_each(_fields(key=_text, operator=_text, values=_TEXTS)))
+_SELECTOR = _fields(
+    matchLabels=_LABELS, matchExpressions=_each(_fields({"key": _text, "operator": _text}, values=_TEXTS))
+)
+_NODE_RULES = _each(_fields(key=_text, operator=_text, values=_TEXTS))
+_NODE_TERM = _fields(matchExpressions=_NODE_RULES, matchFields=_NODE_RULES)
+_POD_AFFINITY = _fields(
+    requiredDuringSchedulingIgnoredDuringExecution=_each(
+        _fields({"topologyKey": _text}, labelSelector=_SELECTOR, namespaces=_TEXTS, namespaceSelector=_SELECTOR)
+    )
+)
 _NODE_AFFINITY = _fields(requiredDuringSchedulingIgnoredDuringExecution=_fields(nodeSelectorTerms=_each(_NODE_TERM)))
 _POD_SPEC = _fields(
     {"containers": _CONTAINERS},
     initContainers=_each(_CONTAINER),
     ephemeralContainers=_each(_fields({"name": _text})),
-    volumes=_each(_fields({"name": _text}, configMap=_fields({"name": _text}))),
+    volumes=_each(
+        _fields(
+            {"name": _text},
+            configMap=_fields({"name": _text}),
+            persistentVolumeClaim=_fields({"claimName": _text}),
+        )
+    ),
+    priority=_number,
+    activeDeadlineSeconds=_number,
     nodeName=_text,
     nodeSelector=_LABELS,
     tolerations=_each(_fields(key=_text, operator=_text, value=_text, effect=_text, tolerationSeconds=_number)),
-    affinity=_fields(nodeAffinity=_NODE_AFFINITY),
+    affinity=_fields(nodeAffinity=_NODE_AFFINITY, podAffinity=_POD_AFFINITY, podAntiAffinity=_POD_AFFINITY),
     schedulerName=_text,
     schedulingGates=_each(_fields({"name": _text})),
     subdomain=_text,
@@ -330,6 +347,7 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
                 completions=_number,
                 completionMode=_text,
                 ttlSecondsAfterFinished=_number,
+                activeDeadlineSeconds=_number,
             )
         },
         {
@@ -355,6 +373,46 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
                 acquireTime=_time,
                 renewTime=_time,
             )
+        },
+    ),
+    "LimitRange": (
+        {},
+        {
+            "spec": _fields(
+                limits=_each(
+                    _fields(
+                        {"type": _text},
+                        min=_QUANTITIES,
+                        max=_QUANTITIES,
+                        default=_QUANTITIES,
+                        defaultRequest=_QUANTITIES,
+                    )
+                )
+            )
+        },
+    ),
+    "PersistentVolume": (
+        {"spec": _fields(nodeAffinity=_fields(required=_fields(nodeSelectorTerms=_each(_NODE_TERM))))},
+        {},
+    ),
+    "PersistentVolumeClaim": (
+        {"spec": _fields(volumeName=_text, storageClassName=_text, accessModes=_TEXTS)},
+        {},
+    ),
+    "PodDisruptionBudget": (
+        {},
+        {
+            "spec": _fields(selector=_SELECTOR),
+            "status": _fields(disruptionsAllowed=_number, disruptedPods=_object),
+        },
+    ),
+    "RuntimeClass": (
+        {},
+        {
+            "overhead": _fields(podFixed=_QUANTITIES),
+            "scheduling": _fields(
+                nodeSelector=_LABELS, tolerations=_each(_fields(key=_text, operator=_text, value=_text, effect=_text))
+            ),
         },
     ),
     "Namespace": ({}, {"status": _fields(phase=_text, conditions=_CONDITIONS)}),
@@ -383,6 +441,8 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
                 reason=_text,
                 message=_text,
                 podIP=_text,
+                nominatedNodeName=_text,
+                startTime=_time,
                 conditions=_CONDITIONS,
                 containerStatuses=_CONTAINER_STATUSES,
                 initContainerStatuses=_CONTAINER_STATUSES,

@@ -7,7 +7,7 @@ import os
 import ssl
 from tempfile import TemporaryDirectory
 
-from .connection import Connection
+from .connection import Connection, Peer
 from .errors import ConnectionProblem
 
 
@@ -25,19 +25,19 @@ def tls_context(connection: Connection, *, with_client_cert: bool = True) -> ssl
             context.load_default_certs()
     except ssl.SSLError as problem:
         raise ConnectionProblem(
-            f"ca_cert, or the kubeconfig's certificate-authority, is not a PEM certificate: {problem}. Use a file that "
-            f"contains BEGIN CERTIFICATE."
+            f"{connection.peer.authority_source} is not a PEM certificate: {problem}. Use a file that contains BEGIN "
+            f"CERTIFICATE."
         ) from None
     if connection.client_cert and with_client_cert:
-        _load_client_cert(context, connection.client_cert, connection.client_key)
+        _load_client_cert(context, connection.client_cert, connection.client_key, connection.peer)
     return context
 
 
-def _load_client_cert(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
+def _load_client_cert(context: ssl.SSLContext, certificate: str, key: str | None, peer: Peer) -> None:
     """Load it from a temporary file, since OpenSSL reads client certificates from files alone."""
 
     def fail() -> str:
-        raise ConnectionProblem("client_key is encrypted. Use a key without a password.")
+        raise ConnectionProblem(f"{peer.key} is encrypted. Use a key without a password.")
 
     with TemporaryDirectory(prefix="gpuctl-") as directory:  # readable by its owner alone (tempfile.mkdtemp)
         path = os.path.join(directory, "client.pem")
@@ -47,6 +47,6 @@ def _load_client_cert(context: ssl.SSLContext, certificate: str, key: str | None
             context.load_cert_chain(path, password=fail)
         except ssl.SSLError as problem:
             raise ConnectionProblem(
-                f"client_cert and client_key, or those of the kubeconfig's user, are not PEM or do not match: "
-                f"{problem}. Use a certificate and the key that it was issued for."
+                f"{peer.certificate_source} are not PEM or do not match: {problem}. Use a certificate and the key that "
+                f"it was issued for."
             ) from None

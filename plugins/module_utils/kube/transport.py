@@ -112,12 +112,44 @@ class Transport:
                 for text in warnings_of(response):
                     on_warning(text)
             with received(response, self._large_answers) as answer:
-                found = read_answer(self._title(method, path), answer, expected, self._masked)
+                found = read_answer(self._title(method, path), answer, expected, self.masked)
                 if weigh:
                     weigh(estimated_memory(answer.body))
                 return found
 
         return self.send(method, path, consume, query, body, content_type=content_type, accept=accept)
+
+    def exchange(
+        self,
+        path: str,
+        read: Callable[[Answer], T],
+        query: Mapping[str, str],
+        *,
+        as_form: bool = False,
+        headers: Mapping[str, str] | None = None,
+        read_timeout: float | None = None,
+    ) -> T:
+        """The result of ``read`` for the answer of a program that is no API server, whatever its status.
+
+        The request only reads, also if the parameters are sent as a form. ``read`` raises a KubeError for an answer
+        that it does not accept; one that ``is_transient`` is followed by another attempt.
+        """
+
+        def consume(response: Any) -> T:
+            with received(response, self._large_answers) as answer:
+                return read(answer)
+
+        return self.send(
+            "POST" if as_form else "GET",
+            path,
+            consume,
+            None if as_form else query,
+            urlencode(query).encode() if as_form else None,
+            content_type="application/x-www-form-urlencoded" if as_form else JSON,
+            headers=headers,
+            read_timeout=read_timeout,
+            any_status=True,
+        )
 
     def send(
         self,
@@ -125,29 +157,34 @@ class Transport:
         path: str,
         consume: Callable[[Any], T],
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | bytes | None = None,
         *,
         content_type: str = JSON,
         accept: str = JSON,
+        headers: Mapping[str, str] | None = None,
         stream: Allowance | None = None,
         read_timeout: float | None = None,
+        any_status: bool = False,
     ) -> T:
         """The result of ``consume`` for the response (urllib3's) to a request.
 
-        ``stream``: the body may be that large, is not compressed, and if the connection breaks while it is read,
-        ``consume`` is called again. ``read_timeout`` is in seconds without data, by default what is left of the
-        connection's ``request_timeout``.
+        ``body``: an object, or the bytes of a request that writes nothing. ``stream``: the answer may be that large, is
+        not compressed, and if the connection breaks while it is read, ``consume`` is called again. ``read_timeout`` is
+        in seconds without data, by default what is left of the connection's ``request_timeout``. ``any_status``: it is
+        ``consume`` that rejects an answer.
         """
         from urllib3 import Timeout
         from urllib3.exceptions import HTTPError
 
         parameters = urlencode({name: value for name, value in (query or {}).items() if value})
         url = self._url_prefix + quote(path) + (f"?{parameters}" if parameters else "")
-        payload = None if body is None else _encoded(body)
-        writes = method != "GET" and not (query or {}).get("dryRun") and not (body or {}).get("dryRun")
+        sent = body if isinstance(body, Mapping) else {}
+        payload = _encoded(body) if isinstance(body, Mapping) else body
+        only_reads = method == "GET" or isinstance(body, bytes)
+        writes = not only_reads and not (query or {}).get("dryRun") and not sent.get("dryRun")
         # An apply that names a version would fail again.
-        repeats_conflict = content_type == APPLY_PATCH and "resourceVersion" not in (body or {}).get("metadata", {})
-        headers = self._headers(accept, content_type if payload else None)
+        repeats_conflict = content_type == APPLY_PATCH and "resourceVersion" not in sent.get("metadata", {})
+        all_headers = self._headers(accept, content_type if payload else None, headers or {})
 
         def once(timeout: float) -> T:
             response = None
@@ -156,18 +193,19 @@ class Transport:
                     method,
                     url,
                     body=payload,
-                    headers=headers,
+                    headers=all_headers,
                     redirect=False,
                     preload_content=False,
                     decode_content=False,
                     timeout=Timeout(connect=timeout, read=timeout if read_timeout is None else read_timeout),
                 )
-                if 200 <= response.status < 300 and not is_page(response) and not (stream and encoding_of(response)):
+                accepted = 200 <= response.status < 300 and not is_page(response)
+                if any_status or (accepted and not (stream and encoding_of(response))):
                     if stream:
                         response._fp.meter.allow(stream)  # the MeteredResponse
                     return consume(response)
                 with received(response, self._large_answers) as answer:
-                    raise self._rejection(method, path, answer, live_secret_values(body or {}))
+                    raise self._rejection(method, path, answer, live_secret_values(sent))
             except HTTPError as error:
                 raise self._connection_problem(error, broke_off=bool(stream) and response is not None) from None
             except (KubeError, TooMuchData) as problem:
@@ -189,7 +227,7 @@ class Transport:
         def once(timeout: float) -> T:
             try:
                 opened = _open_socket(self._pool, self._connection, timeout)
-                return handshake(opened, self._connection.server + path, self._headers("*/*", None))
+                return handshake(opened, self._connection.server + path, self._headers("*/*", None, {}))
             except (HTTPError, OSError) as error:
                 raise self._connection_problem(error) from None
 
@@ -252,9 +290,10 @@ class Transport:
     def _require_time(self, method: str, path: str) -> None:
         """Raises ConnectionProblem if earlier requests of the task have waited for ``request_timeout`` in vain."""
         if self._outages.left <= 0:
+            peer = self._connection.peer
             raise ConnectionProblem(
-                f"request not sent: {method} {path}. The API server {self._connection.server} has not answered for "
-                f"{self._connection.request_timeout:.0f} s (request_timeout)."
+                f"request not sent: {method} {path}. {_capital(peer.name)} {self._connection.server} has not answered "
+                f"for {self._connection.request_timeout:.0f} s ({peer.timeout})."
             )
 
     def _connection_problem(self, error: Exception, *, broke_off: bool = False) -> ConnectionProblem:
@@ -284,14 +323,14 @@ class Transport:
             self._outages.answered()
         elif response.status in _RETRIED_STATUS:
             # The server itself answers some in plain text (apiserver, filters/maxinflight.go).
-            status = {"message": described(response, self._masked)}
+            status = {"message": described(response, self.masked)}
         if status is not None:
             error = ApiError(method, path, response.status, redact_messages(status, secrets | self._secret_forms))
             error.retry_after = _retry_after(response)
             return error
-        return InvalidResponse(self._title(method, path), response.status, described(response, self._masked))
+        return InvalidResponse(self._title(method, path), response.status, described(response, self.masked))
 
-    def _masked(self, text: str) -> str:
+    def masked(self, text: str) -> str:
         return str(redact(text, self._secret_forms))
 
     def _learn(self, headers: Iterable[str]) -> None:
@@ -301,12 +340,12 @@ class Transport:
             self._secret_forms = self._secret_forms.union(*map(forms_of, new))
             self._report_secrets(new)
 
-    def _headers(self, accept: str, content_type: str | None) -> Any:
+    def _headers(self, accept: str, content_type: str | None, more: Mapping[str, str]) -> Any:
         from urllib3 import HTTPHeaderDict  # keeps several headers of one name
 
         authorization = self._connection.authorization()
         self._learn(authorization.values())
-        headers = HTTPHeaderDict({"Accept": accept, "User-Agent": FIELD_MANAGER, **authorization})
+        headers = HTTPHeaderDict({"Accept": accept, "User-Agent": FIELD_MANAGER, **authorization, **more})
         if content_type:
             headers["Content-Type"] = content_type
         for name, value in self._connection.impersonation:
@@ -408,7 +447,8 @@ def _is_outage(problem: KubeError) -> bool:
     """There is no API server: no connection, no answer, or a load balancer says so (without a Status)."""
     if isinstance(problem, ApiError):
         return problem.status in (502, 503, 504) and not problem.reason
-    return problem.is_transient and not isinstance(problem, InvalidResponse)
+    is_connection_problem = isinstance(problem, ConnectionProblem) and not isinstance(problem, InvalidResponse)
+    return is_connection_problem and problem.is_transient
 
 
 def _retry_after(response: Answer) -> float | None:
@@ -429,26 +469,28 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
     from urllib3.exceptions import NewConnectionError
     from urllib3.exceptions import TimeoutError as Urllib3Timeout  # no connection counts as a timeout there
 
+    peer = connection.peer
     if _is_certificate_problem(problem):
         why = cut(str(problem))
         return (
-            f"cannot verify the certificate of {connection.server}: {why}. Set ca_cert to the certificate of "
-            f"its authority, or, for a test cluster, validate_certs to false."
+            f"cannot verify the certificate of {connection.server}: {why}. Set {peer.authority} to the certificate of "
+            f"its authority, or, for a test cluster, {peer.validate} to false."
         )
     via = f" through the proxy {connection.proxy}" if connection.proxy else ""
     if isinstance(problem, (TimeoutError, Urllib3Timeout)) and not isinstance(problem, NewConnectionError):
-        cause = f"no answer within {connection.request_timeout:.0f} s (request_timeout)"
+        cause = f"no answer within {connection.request_timeout:.0f} s ({peer.timeout})"
     elif _NO_TLS.search(str(problem)):
         return (
-            f"cannot reach the API server {connection.server}{via}: no TLS on this port. Check the port, and whether "
+            f"{peer.unreachable}{connection.server}{via}: no TLS on this port. Check the port, and whether "
             f"the URL must start with http://."
         )
     else:
         cause = cut(_system_message(problem))
-    return (
-        f"cannot reach the API server {connection.server}{via}: {cause}. Check that the cluster is up and that host or "
-        f"context is right."
-    )
+    return f"{peer.unreachable}{connection.server}{via}: {cause}. Check {peer.check}."
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _system_message(problem: Exception) -> str:

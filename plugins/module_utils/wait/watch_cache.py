@@ -9,6 +9,7 @@ Proxies end watches, hold them back, or answer them with a page. So a watch that
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any
 
+from ..kube.answer import estimated_memory
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import AnswerTooLarge, ApiError, ConnectionProblem, KubeError, as_sentence, if_allowed
@@ -26,7 +28,8 @@ from ..kube.resources import Resource
 from ..kube.watch import Watch
 from .polling import backoff
 
-Objects = dict[str, dict[str, Any]]  # by name
+Key = tuple[str, str]  # namespace ("" for what has none), name
+Objects = dict[Key, dict[str, Any]]
 
 _WATCH_SECONDS = 300.0  # then the server ends a watch, and a new one is opened
 _LONGEST_TURN = 1.0  # seconds in which changes are applied, before the caller looks at its clock again
@@ -39,15 +42,28 @@ _STOP_TIMEOUT = 2.0  # seconds that all threads together get to end
 _REFUSED = frozenset({403, 405, 501})  # watching is forbidden, or a proxy or the resource does not support it
 
 
+def _whole(obj: dict[str, Any]) -> dict[str, Any]:
+    return obj
+
+
 @dataclass(frozen=True)
 class WatchQuery:
-    """The objects of a kind in a namespace that match the selectors. ``optional``: may be forbidden."""
+    """The objects of a kind in a namespace, or in all, that match the selectors. ``optional``: may be forbidden.
+
+    ``slim`` leaves what is kept of each, ``metadata`` with namespace and name at least.
+    """
 
     resource: Resource
-    namespace: str
+    namespace: str | None
     labels: str = ""
     fields: str = ""
     optional: bool = False
+    slim: Callable[[dict[str, Any]], dict[str, Any]] = _whole
+
+    @property
+    def title(self) -> str:
+        """``pods in namespace ml``."""
+        return f"{self.resource.plural}{f' in namespace {self.namespace}' if self.namespace else ''}"
 
 
 class WatchCache:
@@ -69,7 +85,7 @@ class WatchCache:
         self._watchers: list[_Watcher] = []
         self._copy: dict[WatchQuery, Objects] = {}
         self._deleted: dict[WatchQuery, Objects] = defaultdict(dict)
-        self._memory: dict[WatchQuery, dict[str, int]] = defaultdict(dict)  # of objects that watches brought, by name
+        self._memory: dict[WatchQuery, dict[Key, int]] = defaultdict(dict)  # of objects that watches brought
         self._total_memory = 0
 
     def __enter__(self) -> WatchCache:
@@ -127,6 +143,18 @@ class WatchCache:
         """The last states of those that were deleted while they were watched."""
         return _of_kinds(self._deleted, resources)
 
+    def is_read(self, query: WatchQuery) -> bool:
+        """Whether the query was listed: not, if it may be forbidden and is."""
+        return query in self._copy
+
+    def forget_deleted(self) -> None:
+        """Keep no longer what was deleted: for a copy that has no end."""
+        for query, objects in self._deleted.items():
+            for key in objects:
+                if key not in self._copy[query]:
+                    self._total_memory -= self._memory[query].pop(key, 0)
+            objects.clear()
+
     def _read(self, queries: list[WatchQuery]) -> Iterator[tuple[WatchQuery, Objects, str]]:
         """The objects and the version of each query's list; those that may be forbidden and are, are left out."""
 
@@ -143,24 +171,28 @@ class WatchCache:
     def replace(self, query: WatchQuery, objects: Objects) -> None:
         self._copy[query] = objects
         memory = self._memory[query]
-        for name in [name for name in memory if name not in self._deleted[query]]:
-            self._total_memory -= memory.pop(name)
+        for key in [key for key in memory if key not in self._deleted[query]]:
+            self._total_memory -= memory.pop(key)
 
     def change(self, query: WatchQuery, event: Mapping[str, Any], memory: int) -> None:
         """Raises AnswerTooLarge if watches have brought more objects than a list may have."""
         obj = event["object"]
-        name = obj["metadata"]["name"]
-        self._total_memory += memory - self._memory[query].get(name, 0)
-        self._memory[query][name] = memory
+        key = _key_of(obj)
+        is_readable = self.client.is_readable(query.resource, obj)
+        if is_readable and query.slim is not _whole:
+            obj = query.slim(obj)
+            memory = estimated_memory(json.dumps(obj).encode())
+        self._total_memory += memory - self._memory[query].get(key, 0)
+        self._memory[query][key] = memory
         if self._total_memory > LIST_MEMORY:
             raise AnswerTooLarge(f"watching {query.resource.plural}", f"{size_text(LIST_MEMORY)} of objects")
-        if not self.client.is_readable(query.resource, obj):
-            self._copy[query].pop(name, None)
+        if not is_readable:
+            self._copy[query].pop(key, None)
         elif event["type"] == "DELETED":
-            self._copy[query].pop(name, None)
-            self._deleted[query][name] = obj
+            self._copy[query].pop(key, None)
+            self._deleted[query][key] = obj
         else:
-            self._copy[query][name] = obj
+            self._copy[query][key] = obj
 
     def warn_once(self, topic: str, text: str) -> None:
         if topic not in self._warned:
@@ -199,7 +231,7 @@ class _Watcher(Thread):
     """Keeps the answer to one query up to date: by a watch, or by polling where watching is refused."""
 
     def __init__(self, cache: WatchCache, query: WatchQuery, version: str, watches: bool, longest_delay: float) -> None:
-        super().__init__(name=f"watch {query.resource.plural} in {query.namespace}", daemon=True)
+        super().__init__(name=f"watch {query.title}", daemon=True)
         self._cache, self._submit, self._stopped = cache, cache.submit, cache.stopped
         self._query = query
         self._version = version
@@ -260,9 +292,8 @@ class _Watcher(Thread):
             if error.status not in _REFUSED:
                 raise
             self._watches = False
-            objects = f"{query.resource.plural} in namespace {query.namespace}"
             hint = "Grant the verb watch" if error.is_forbidden else "Let watch requests pass"
-            text = f"{objects} cannot be watched and are polled instead: {as_sentence(error)}"
+            text = f"{query.title} cannot be watched and are polled instead: {as_sentence(error)}"
             self._warn("refused", f"{text} {hint} to save requests.")
             return False
         watch = self._watch
@@ -293,7 +324,13 @@ def _of_kinds(answers: Mapping[WatchQuery, Objects], resources: Iterable[Resourc
 
 
 def _listed(client: Client, query: WatchQuery) -> tuple[Objects, str]:
+    slim = None if query.slim is _whole else query.slim
     objects, version = client.list_with_version(
-        query.resource, query.namespace, labels=query.labels, fields=query.fields
+        query.resource, query.namespace, labels=query.labels, fields=query.fields, slim=slim
     )
-    return {obj["metadata"]["name"]: obj for obj in objects}, version
+    return {_key_of(obj): obj for obj in objects}, version
+
+
+def _key_of(obj: Mapping[str, Any]) -> Key:
+    metadata = obj["metadata"]
+    return str(metadata.get("namespace") or ""), str(metadata["name"])

@@ -36,7 +36,14 @@ class Scheduler(Controller):
     name = "kube-scheduler"
     #: What pods name in ``spec.schedulerName``.
     scheduler_name: ClassVar[str] = SCHEDULER
-    watches = ("Node", "Pod", "PersistentVolumeClaim", "DeviceClass", "ResourceClaim", "ResourceSlice")
+    watches: ClassVar[tuple[str, ...]] = (
+        "Node",
+        "Pod",
+        "PersistentVolumeClaim",
+        "DeviceClass",
+        "ResourceClaim",
+        "ResourceSlice",
+    )
 
     def __init__(self, registry: Any, ignored: Collection[str] = ()) -> None:
         """`ignored`: resources that an extender counts itself ("ignoredByScheduler" of its managedResources)."""

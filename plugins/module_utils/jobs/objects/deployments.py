@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from ... import labels
-from ...accelerators import Equipment
+from ...accelerators import Equipment, ExportedSeries, Profile
 from ...manifest.models import Autoscaling, Compute, Inference
+from ...quantity import parse
 from . import metadata
 from .job_objects import Built, Object, sparse
 from .pod import Additions, pod_template, probes, startup_seconds
@@ -104,8 +105,18 @@ def _metric(scaling: Autoscaling, equipment: Equipment) -> Object:
     if scaling.metric == "cpu":
         target: Object = {"type": "Utilization", "averageUtilization": int(scaling.target)}
         return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-    # What the vendor's exporter measures per pod, under the name that prometheus-adapter serves it by default.
-    exported = equipment.profile.part("metrics").get("utilization") if scaling.metric == "gpu_utilization" else None
-    metric = {"name": exported or scaling.metric}
-    target = {"type": "AverageValue", "averageValue": scaling.target}
-    return {"type": "Pods", "pods": {"metric": metric, "target": target}}
+    name, value = scaling.metric, scaling.target
+    if scaling.metric == "gpu_utilization" and (exported := _utilization(equipment.profile)):
+        # What the vendor's exporter measures per pod, under the name that prometheus-adapter serves it by default.
+        name = exported.name
+        value = value if exported.is_percent else str(parse(float(parse(value).value) / 100))
+    amount = {"type": "AverageValue", "averageValue": value}
+    return {"type": "Pods", "pods": {"metric": {"name": name}, "target": amount}}
+
+
+def _utilization(profile: Profile) -> ExportedSeries | None:
+    """The utilization of whole devices, in percent where the exporter has both."""
+    series = [
+        series for exporter in profile.exporters if not exporter.backend for series in exporter.series("utilization")
+    ]
+    return next((each for each in series if each.is_percent), series[0] if series else None)

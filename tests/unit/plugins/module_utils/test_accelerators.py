@@ -114,6 +114,89 @@ def test_a_profile_is_complete(profile: Any) -> None:
         assert catalog().row(resource.resource) is not None
 
 
+MEASURED = ("utilization", "memory_used", "temperature", "power")
+UNMEASURED = {  # a vendor whose exporter has no such metric, or none that a public source names
+    "neuron": {"temperature", "power"},
+    "tpu": set(MEASURED),
+    "kunlunxin": set(MEASURED),
+    "moore-threads": set(MEASURED),
+}
+
+
+@pytest.mark.parametrize("profile", built_in_catalog().profiles.values(), ids=lambda profile: profile.name)
+def test_the_exporter_of_a_profile_measures_each_quantity(profile: Any) -> None:
+    whole = {quantity for each in profile.exporters if not each.backend for quantity in each.quantities}
+    assert set(MEASURED) - whole == UNMEASURED.get(profile.name, set())
+
+
+def test_samples_of_exporters_become_base_units() -> None:
+    factors = {
+        (profile.name, series.name): series.factor
+        for profile in built_in_catalog().profiles.values()
+        for exporter in profile.exporters
+        for quantity in exporter.quantities
+        for series in exporter.series(quantity)
+    }
+    assert factors["nvidia", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"] == 1
+    assert factors["nvidia", "DCGM_FI_DEV_GPU_UTIL"] == 0.01
+    assert factors["nvidia", "DCGM_FI_DEV_FB_USED"] == 2**20
+    assert factors["nvidia", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"] == 0.001
+    assert factors["nvidia", "hami_vgpu_memory_used_bytes"] == 1
+    assert factors["gaudi", "habanalabs_power_mW"] == 0.001
+    assert factors["ascend-310p", "npu_chip_info_used_memory"] == 2**20
+
+
+def test_an_exporter_says_which_labels_name_the_pod() -> None:
+    profiles = built_in_catalog().profiles
+    nvidia, hami = profiles["nvidia"].exporters
+    assert (hami.backend, hami.port) == ("hami", 9394)
+    assert nvidia.labels["node"] == ("Hostname", "hostname")
+    (ascend,) = profiles["ascend"].exporters
+    assert ascend.labels["pod"] == ("pod_name",)
+    (cambricon,) = profiles["cambricon"].exporters
+    assert (cambricon.owner, cambricon.owner_on) == ("mlu_container", ("uuid",))
+    (metax,) = profiles["metax"].exporters
+    assert [dict(each.where) for each in metax.series("memory_used")] == [{"type": "vram"}]
+    assert nvidia.series("idle") == ()
+
+
+ACME_METRICS = """
+metrics:
+  labels: {device: [chip], pod: [pod]}
+  utilization: [{name: acme_busy_ratio, unit: ratio}]
+"""
+
+
+def test_a_made_up_vendor_has_an_exporter_by_data_alone() -> None:
+    (profile,) = Catalog(load_profiles([("acme.yml", ACME_PROFILE + ACME_METRICS)])).profiles.values()
+    (exporter,) = profile.exporters
+    assert [series.name for series in exporter.series("utilization")] == ["acme_busy_ratio"]
+    assert exporter.labels["device"] == ("chip",)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "problem"),
+    [
+        ("metrics: {utilization: [{name: a-b, unit: ratio}]}", "metric name"),
+        ("metrics: {utilization: [{name: busy, unit: parts}]}", "unit"),
+        ("metrics: {utilization: [{name: busy}]}", "unit"),
+        ("metrics: {labels: {pod: ['a b']}}", "label"),
+        ("metrics: {owner: {name: container, on: []}}", "on"),
+    ],
+)
+def test_metrics_that_prometheus_has_not_are_refused(metrics: str, problem: str) -> None:
+    with pytest.raises(ManifestErrors, match=problem):
+        load_profiles([("acme.yml", ACME_PROFILE + metrics)])
+
+
+def test_an_administrator_adds_a_metric_to_a_built_in_exporter() -> None:
+    own = "kind: accelerator\naccelerator: {name: nvidia}\nmetrics: {utilization: [{name: ours, unit: percent}]}"
+    changed = built_in_catalog().with_profiles(load_profiles([("own.yml", own)]))
+    exporter = changed.profiles["nvidia"].exporters[0]
+    assert [series.name for series in exporter.series("utilization")] == ["ours"]
+    assert exporter.port == 9400
+
+
 @pytest.mark.parametrize(
     ("resource", "profile", "kind"),
     [

@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether jobs would run now, and if not, what they wait for: the scheduler's rules, played through. Pure.
+
+Where the answer depends on what the scheduler is free to choose (which of several nodes takes the first pod), each
+choice is tried. Only what comes out the same for all of them is said.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .admitted_pod import WantedPod
+from .pod_facts import PlacedPod
+from .pod_rules import PodRules
+from .quota_fit import Charges, QuotaLack, QuotaState, charges_of_placed
+from .victims import best_eviction
+from .world import CORDONED, TAINTED, NodeState, World, unsuitable
+
+Object = Mapping[str, Any]
+JobName = tuple[str, str]  # namespace, name
+
+NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN = (
+    "now",
+    "after_preemption",
+    "after_jobs",
+    "after_nodes",
+    "after_quota",
+    "never",
+    "unknown",
+)
+STUCK = "stuck"
+
+_TRIALS = 8  # ways to place the earlier jobs of a batch
+_STARTS = 64  # places where the first pod may go
+_ENDLESS = ("DaemonSet", "Node")  # their pods come back at once
+_CONDITIONS = "node.kubernetes.io/"
+
+
+@dataclass(frozen=True)
+class FitJob:
+    """A job that is judged. ``replaces``: its own pods that go before it starts. ``unjudged``: further things that
+    cannot be judged, such as a queue that admits it."""
+
+    namespace: str
+    name: str
+    pod: WantedPod
+    number: int
+    charges: Charges = field(default_factory=dict)
+    replaces: tuple[PlacedPod, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+    @property
+    def likeness(self) -> str:
+        """Jobs that are alike get the same answer, for the same reasons."""
+        pod = self.pod
+        spec = {key: value for key, value in pod.spec.items() if key not in ("containers", "initContainers")}
+        return json.dumps([self.namespace, spec, pod.requests, pod.ports, pod.priority, self.number], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Other values of fields of the manifest, with those before, and what would come of them."""
+
+    fields: tuple[tuple[str, str, str], ...]  # field, before, after
+    verdict: str = NOW
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        return tuple(field for field, _before, _after in self.fields)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The answer for one job.
+
+    ``nodes`` are those that take its pods, as far as they find some, ``possible`` the number of nodes that would take
+    one now. ``evicted`` are the jobs that are preempted, ``after`` those that have to end first. ``refusals`` say why
+    how many nodes do not take the next pod. ``lacks`` is what quotas lack.
+    """
+
+    job: FitJob
+    verdict: str
+    nodes: tuple[str, ...] = ()
+    possible: int = 0
+    evicted: tuple[JobName, ...] = ()
+    after: tuple[JobName, ...] = ()
+    lacks: tuple[QuotaLack, ...] = ()
+    refused: tuple[str, ...] = ()
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    away: tuple[str, ...] = ()  # nodes that do not accept pods at the moment, and would help
+    unjudged: tuple[str, ...] = ()
+    otherwise: str = ""  # the verdict but for what is not judged
+    places: tuple[tuple[str, int], ...] = ()  # where the first pod may go, and how many find room from there
+    depends_on_batch: bool = False
+    changes: tuple[Change, ...] = ()
+
+
+Variants = Callable[[FitJob], Iterable[tuple[Change, FitJob]]]
+
+
+@dataclass
+class Cluster:
+    """What jobs are judged against. ``ends``: when jobs end, as far as that is known, as seconds from now."""
+
+    world: World
+    quotas: Mapping[str, Sequence[QuotaState]] = field(default_factory=dict)  # by namespace
+    budgets: Sequence[Object] = ()
+    ends: Mapping[JobName, float] = field(default_factory=dict)
+    endless: frozenset[JobName] = frozenset()  # services and notebooks, which end when a person says so
+
+
+@dataclass
+class _Attempt:
+    """Pods that were put on nodes, and those that were taken off for them; ``undo`` puts everything back."""
+
+    world: World
+    placed: list[PlacedPod] = field(default_factory=list)
+    evicted: list[PlacedPod] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    refusals: Counter[str] = field(default_factory=Counter)
+    start: str = ""
+    log: list[tuple[bool, PlacedPod]] = field(default_factory=list)
+
+    def kind(self, number: int) -> str:
+        if len(self.nodes) < number:
+            return STUCK
+        return AFTER_PREEMPTION if self.evicted else NOW
+
+    def undo(self) -> None:
+        for was_placed, pod in reversed(self.log):
+            if was_placed:
+                self.world.remove(pod)
+            else:
+                self.world.put_back(pod)
+        self.log.clear()
+
+
+def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None = None) -> list[Fit]:
+    """The answers, in the order of the jobs. More important ones go first, as in the scheduler's queue."""
+    order = sorted(range(len(jobs)), key=lambda index: -jobs[index].pod.priority)
+    ordered = [jobs[index] for index in order]
+    matters = len(jobs) > 1 and not _alike(jobs)
+    trials = [_Trial(cluster, random.Random(seed), seed) for seed in range(_TRIALS if matters else 1)]
+    first = trials[0].run(ordered, variants)
+    others = [trial.run(ordered, None) for trial in trials[1:]]
+    fits = []
+    for place, fit in enumerate(first):
+        verdicts = {fit.otherwise or fit.verdict, *(one[place].otherwise or one[place].verdict for one in others)}
+        rough = {STUCK if verdict not in (NOW, AFTER_PREEMPTION, UNKNOWN) else verdict for verdict in verdicts}
+        differs = len(rough) > 1 and fit.verdict != UNKNOWN
+        fits.append(replace(fit, verdict=UNKNOWN, depends_on_batch=True) if differs else fit)
+    answers: dict[int, Fit] = dict(zip(order, fits, strict=True))
+    return [answers[index] for index in range(len(jobs))]
+
+
+def _alike(jobs: Sequence[FitJob]) -> bool:
+    """Copies of one pod without rules of its own: it does not matter which of the nodes that fit take some of them."""
+    first = jobs[0].pod
+    return all(
+        job.pod.requests == first.requests
+        and job.pod.ports == first.ports
+        and job.pod.priority == first.priority
+        and not job.pod.minds_its_own
+        and all(job.pod.spec.get(key) == first.spec.get(key) for key in ("nodeSelector", "affinity", "tolerations"))
+        for job in jobs
+    )
+
+
+class _Trial:
+    """One way in which the jobs of a batch may be placed, one after the other."""
+
+    def __init__(self, cluster: Cluster, chance: random.Random, seed: int) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._chance = chance
+        self._seed = seed
+        self._attempts: list[_Attempt] = []
+        self._known: dict[tuple[str, int], Fit] = {}
+        self._moves = 0
+
+    def run(self, jobs: Sequence[FitJob], variants: Variants | None) -> list[Fit]:
+        charged: list[tuple[QuotaState, dict[str, Any]]] = [
+            (state, dict(state.used)) for states in self._cluster.quotas.values() for state in states
+        ]
+        gone = [pod for job in jobs for pod in job.replaces]
+        for pod in gone:
+            for state in self._cluster.quotas.get(pod.namespace, ()):
+                state.charge(charges_of_placed(pod), -1)
+        try:
+            with self._world.without(gone):
+                fits = [self._judge(job, variants) for job in jobs]
+                for attempt in reversed(self._attempts):
+                    attempt.undo()
+            return fits
+        finally:
+            for state, used in charged:
+                state.used = used
+
+    # -- one job -------------------------------------------------------------------------------------------------------
+
+    def _judge(self, job: FitJob, variants: Variants | None) -> Fit:
+        key = job.likeness, self._moves
+        if key in self._known and not job.charges:
+            return replace(self._known[key], job=job)
+        fit = self._answer(job, variants)
+        self._known[key] = fit
+        return fit
+
+    def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
+        unjudged = [*job.pod.unjudged, *job.unjudged]
+        unjudged += [text for check in self._world.checks for text in check.unjudged(job.pod)]
+        states = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(job.pod)]
+        lacks = [lack for state in states for lack in state.lacks(job.charges, job.number)]
+        refused = list(job.pod.refusals)
+        refused += [
+            f"quota {one.name} requires {name} in each container" for one in states for name in one.unnamed(job.pod)
+        ]
+        let_in = 0 if refused else min([job.number, *(one.most(job.charges, job.number) for one in states)])
+        for state in states:
+            state.charge(job.charges, let_in)
+        attempts = list(self._explore(job, let_in))
+        kinds = {attempt.kind(let_in) for attempt in attempts}
+        chosen = self._chosen(job, let_in, attempts)
+        fit = self._verdict(job, chosen, kinds, attempts, let_in)
+        if refused:
+            fit = replace(fit, verdict=NEVER, refused=tuple(refused))
+        elif lacks:
+            ever = any(lack.ever for lack in lacks) or fit.verdict == NEVER
+            fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=tuple(lacks))
+        if unjudged and fit.verdict != NEVER:
+            fit = replace(fit, verdict=UNKNOWN, otherwise=fit.verdict, unjudged=tuple(dict.fromkeys(unjudged)))
+        if variants and (fit.places or fit.verdict not in (NOW, UNKNOWN)):
+            for state in states:
+                state.charge(job.charges, -let_in)
+            fit = replace(fit, changes=tuple(self._changes(job, variants, chosen)))
+            for state in states:
+                state.charge(job.charges, let_in)
+        return fit
+
+    def _chosen(self, job: FitJob, number: int, attempts: Sequence[_Attempt]) -> _Attempt:
+        """The attempt that the following jobs find: one where the job fits, if there are such."""
+        best = [one for one in attempts if one.kind(number) == NOW] or list(attempts)
+        start = self._chance.choice(best).start if self._seed else best[0].start
+        attempt = next(self._explore(job, number, start))
+        if attempt.log:
+            self._moves += 1
+        self._attempts.append(attempt)
+        return attempt
+
+    def _explore(self, job: FitJob, number: int, start: str | None = None) -> Iterator[_Attempt]:
+        """An attempt from each place where the first pod may go; with ``start``, only that one, which stays."""
+        pod = job.pod
+        with self._world.rules_of(pod) as rules:
+            suitable, refused = self._world.suitable(pod)
+            places = _places(self._world, pod, suitable, rules) if pod.near else {"": suitable}
+            names = [start] if start is not None else list(places)[:_STARTS]
+            for name in names:
+                attempt = _Attempt(self._world, start=name)
+                self._fill(attempt, pod, number, self._ordered(suitable), places.get(name, suitable), rules)
+                if len(attempt.nodes) < number:
+                    attempt.refusals += refused
+                if start is not None:
+                    yield attempt
+                    return
+                attempt.undo()
+                yield attempt
+
+    def _ordered(self, nodes: list[NodeState]) -> list[NodeState]:
+        """The nodes in the order of this trial: as listed, the fullest first, the emptiest first, and by chance."""
+        if self._seed == 0:
+            return nodes
+        if self._seed in (1, 2):
+            return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)
+        return self._chance.sample(nodes, len(nodes))
+
+    def _fill(
+        self,
+        attempt: _Attempt,
+        pod: WantedPod,
+        number: int,
+        nodes: Sequence[NodeState],
+        starts: Sequence[NodeState],
+        rules: PodRules,
+    ) -> None:
+        """Put as many copies on nodes as find room, the first on one of ``starts``; then make room for the others."""
+        is_spread = self._seed % 2 == 0
+        if number and not any(self._take(attempt, pod, state, rules) for state in starts):
+            self._make_room(attempt, pod, starts, rules)
+        open_nodes = list(nodes)
+        while 0 < len(attempt.nodes) < number:
+            taking = []
+            for state in open_nodes:
+                while len(attempt.nodes) < number and self._take(attempt, pod, state, rules):
+                    taking.append(state)
+                    if is_spread:
+                        break
+            if taking:
+                # A copy that finds no room now finds none later, but for rules among copies.
+                open_nodes = open_nodes if pod.minds_its_own else taking
+            elif self._make_room(attempt, pod, nodes, rules):
+                open_nodes = list(nodes)
+            else:
+                break
+        if len(attempt.nodes) < number:
+            refusals = (self._world.refuse(pod, state, rules) for state in nodes)
+            for refusal in filter(None, refusals):
+                attempt.refusals[", ".join(refusal.resources) or refusal.reason] += 1
+
+    def _take(self, attempt: _Attempt, pod: WantedPod, state: NodeState, rules: PodRules) -> bool:
+        if self._world.refuse(pod, state, rules) is not None:
+            return False
+        copy = self._world.place(pod, state)
+        attempt.log.append((True, copy))
+        attempt.placed.append(copy)
+        attempt.nodes.append(state.name)
+        return True
+
+    def _make_room(self, attempt: _Attempt, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> bool:
+        eviction = best_eviction(self._world, pod, nodes, rules, self._cluster.budgets)
+        if eviction is None:
+            return False
+        for victim in eviction.pods:
+            self._world.remove(victim)
+            attempt.log.append((False, victim))
+            attempt.evicted.append(victim)
+        return self._take(attempt, pod, eviction.node, rules)
+
+    # -- why not -------------------------------------------------------------------------------------------------------
+
+    def _verdict(
+        self, job: FitJob, chosen: _Attempt, kinds: set[str], attempts: Sequence[_Attempt], number: int
+    ) -> Fit:
+        evicted = tuple(dict.fromkeys(pod.job for pod in chosen.evicted))
+        fit = Fit(
+            job,
+            NOW,
+            tuple(chosen.nodes),
+            self._possible(job),
+            evicted,
+            refusals=dict(chosen.refusals.most_common()),
+        )
+        if kinds == {NOW}:
+            return fit
+        if kinds == {AFTER_PREEMPTION}:
+            return replace(fit, verdict=AFTER_PREEMPTION)
+        if len(kinds) > 1:
+            places = tuple((one.start, len(one.nodes)) for one in attempts)
+            return replace(fit, verdict=UNKNOWN, places=places)
+        if self._seed:
+            return replace(fit, verdict=STUCK)
+        log = list(chosen.log)
+        chosen.undo()
+        try:
+            return self._waiting(replace(fit, evicted=()), job)
+        finally:
+            for was_placed, pod in log:
+                if was_placed:
+                    self._world.put_back(pod)
+                else:
+                    self._world.remove(pod)
+            chosen.log = log
+
+    def _possible(self, job: FitJob) -> int:
+        suitable, _refused = self._world.suitable(job.pod)
+        if len(suitable) > 200:
+            suitable = suitable[:200]
+        with self._world.rules_of(job.pod) as rules:
+            return sum(self._world.refuse(job.pod, state, rules) is None for state in suitable)
+
+    def _waiting(self, fit: Fit, job: FitJob) -> Fit:
+        """What has to end, or to come back, before the job runs."""
+        groups = self._groups(job)
+        ordered = sorted(groups, key=self._end)
+        everything = [pod for name in ordered for pod in groups[name]]
+        if not self._fits(job, everything):
+            healed = replace(job, pod=_healthy(job.pod))
+            if not self._fits(healed, everything):
+                return replace(fit, verdict=NEVER)
+            away = [one.name for one in self._away(job)]
+            return replace(fit, verdict=AFTER_NODES, away=tuple(away))
+        low, high = 1, len(ordered)
+        while low < high:
+            middle = (low + high) // 2
+            if self._fits(job, [pod for name in ordered[:middle] for pod in groups[name]]):
+                high = middle
+            else:
+                low = middle + 1
+        needed = ordered[:high]
+        for name in ordered[: high - 1][-20:]:
+            fewer = [one for one in needed if one != name]
+            if self._fits(job, [pod for one in fewer for pod in groups[one]]):
+                needed = fewer
+        return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
+
+    def _groups(self, job: FitJob) -> dict[JobName, list[PlacedPod]]:
+        """The pods that may end, by job."""
+        groups: dict[JobName, list[PlacedPod]] = {}
+        suitable, _refused = self._world.suitable(job.pod)
+        near = {state.name for state in suitable}
+        for pod in self._world.pods():
+            if pod.owner not in _ENDLESS and (pod.node in near or pod.keeps_off):
+                groups.setdefault(pod.job, []).append(pod)
+        return groups
+
+    def _end(self, name: JobName) -> tuple[bool, float, JobName]:
+        return name in self._cluster.endless, self._cluster.ends.get(name, float("inf")), name
+
+    def _fits(self, job: FitJob, gone: Iterable[PlacedPod]) -> bool:
+        calm = replace(job, pod=replace(job.pod, preempts=False))
+        with self._world.without(gone):
+            return any(attempt.kind(job.number) == NOW for attempt in self._explore(calm, job.number))
+
+    def _away(self, job: FitJob) -> Iterator[NodeState]:
+        """The nodes that would be suitable if they were well and not cordoned."""
+        healthy = _healthy(job.pod)
+        for state in self._world.nodes.values():
+            if unsuitable(job.pod, state.node) in (CORDONED, TAINTED) and not unsuitable(healthy, state.node):
+                yield state
+
+    def _changes(self, job: FitJob, variants: Variants, chosen: _Attempt) -> Iterator[Change]:
+        """The first change of each field that makes the job run, in the order in which they are proposed."""
+        log = list(chosen.log)
+        chosen.undo()
+        found: set[tuple[str, ...]] = set()
+        try:
+            for change, other in variants(job):
+                if change.of in found:
+                    continue
+                quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
+                if any(one.most(other.charges, other.number) < other.number for one in quotas):
+                    continue
+                kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
+                if kinds in ({NOW}, {AFTER_PREEMPTION}):
+                    found.add(change.of)
+                    yield replace(change, verdict=next(iter(kinds)))
+        finally:
+            for was_placed, pod in log:
+                if was_placed:
+                    self._world.put_back(pod)
+                else:
+                    self._world.remove(pod)
+            chosen.log = log
+
+
+def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> dict[str, list[NodeState]]:
+    """The nodes where the first pod may go, by the place of the topology that binds the others to it."""
+    keys = [term["topologyKey"] for term in pod.near]
+    found: dict[str, list[NodeState]] = {}
+    for state in nodes:
+        if world.refuse(pod, state, rules) is None:
+            place = ", ".join(str(state.node.labels.get(key)) for key in dict.fromkeys(keys))
+            found.setdefault(place, []).append(state)
+    return found or {"": list(nodes)}
+
+
+def _healthy(pod: WantedPod) -> WantedPod:
+    """The pod on nodes without what Kubernetes and cordons keep pods off for."""
+    names = ("unschedulable", "not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure")
+    keys = (*names, "network-unavailable")
+    accepted = [{"key": f"{_CONDITIONS}{name}", "operator": "Exists"} for name in keys]
+    return replace(pod, spec={**pod.spec, "tolerations": [*(pod.spec.get("tolerations") or ()), *accepted]})

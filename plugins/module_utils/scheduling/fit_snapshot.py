@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What jobs are judged against: lists of the cluster, each reduced to what the scheduler looks at.
+
+Their number does not depend on how many jobs are judged, but on the namespaces of these and on what they ask for. What
+the account may not read is None, and makes an answer that depends on it unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from ..cluster.devices import Inventory
+from ..cluster.read import UNFINISHED, read_devices
+from ..cluster.status import pods_wanted
+from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
+from ..kube.errors import ApiError
+from ..kube.resources import (
+    DEVICE_CLASS,
+    LIMIT_RANGE,
+    NAMESPACE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    RUNTIME_CLASS,
+    STORAGE_CLASS,
+)
+from ..labels import KUEUE_QUEUE, job_name_of
+from .admitted_pod import Admission, WantedPod, admitted
+from .device_fit import DeviceCheck
+from .fit import Cluster, FitJob, JobName
+from .pod_facts import PlacedPod, RoomyNode, placed_pod, required_terms, roomy_node
+from .quota_fit import charges_of, quota_state
+from .volume_fit import VolumeCheck
+from .world import Check, World
+
+Object = Mapping[str, Any]
+Objects = list[dict[str, Any]]
+
+_IMPLICIT = "deviceclass.resource.kubernetes.io/"
+_ENDS_BY_ITSELF = "training"
+
+
+@dataclass(frozen=True)
+class FitSnapshot:
+    """The lists. By namespace: quotas, limit ranges, claims of volumes."""
+
+    nodes: Sequence[RoomyNode] | None = None
+    pods: Sequence[PlacedPod] | None = None
+    quotas: Mapping[str, Sequence[Object] | None] = field(default_factory=dict)
+    limit_ranges: Mapping[str, Sequence[Object] | None] = field(default_factory=dict)
+    claims: Mapping[str, Sequence[Object] | None] = field(default_factory=dict)
+    priority_classes: Mapping[str, Object] | None = field(default_factory=dict)
+    runtime_classes: Mapping[str, Object] | None = field(default_factory=dict)
+    namespaces: Mapping[str, Mapping[str, str]] | None = field(default_factory=dict)
+    budgets: Sequence[Object] | None = ()
+    volumes: Mapping[str, Object] | None = field(default_factory=dict)
+    storage_classes: Mapping[str, Object] | None = field(default_factory=dict)
+    devices: Inventory | None = None
+    device_classes: Sequence[Object] | None = ()
+
+    @property
+    def extended(self) -> dict[str, str]:
+        """The resources that stand for a class of devices."""
+        found = {}
+        for one in self.device_classes or ():
+            name = one["metadata"]["name"]
+            found[f"{_IMPLICIT}{name}"] = name
+            if resource := (one.get("spec") or {}).get("extendedResourceName"):
+                found[resource] = name
+        return found
+
+    def admission(self, namespace: str) -> Admission:
+        return Admission(self.priority_classes, self.limit_ranges.get(namespace, ()), self.runtime_classes)
+
+    def job_of(self, objects: Sequence[Object], kind_of_pods: str = "pods") -> FitJob:
+        """A job by its objects, the workload first."""
+        workload = objects[0]
+        namespace, name = workload["metadata"]["namespace"], job_name_of(workload) or workload["metadata"]["name"]
+        pod = admitted(workload["spec"]["template"], namespace, name, self.admission(namespace))
+        templates = self._templates(objects)
+        wanted = [one.get("resourceClaimTemplateName") for one in pod.spec.get("resourceClaims") or ()]
+        specs = [templates[namespace, one] for one in wanted if one and (namespace, one) in templates]
+        own = tuple(one for one in self.pods or () if one.job == (namespace, name))
+        number = max(1, pods_wanted({**workload, "status": {}}))
+        return FitJob(namespace, name, pod, number, charges_of(pod, specs), own, tuple(self._unjudged(workload, pod)))
+
+    def _unjudged(self, workload: Object, pod: WantedPod) -> Iterable[str]:
+        if queue := (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE):
+            yield f"Kueue admits it, when queue {queue} has room for it"
+        if self.nodes is None:
+            yield "the account may not list nodes"
+        if self.pods is None:
+            yield "the account may not list the pods of all namespaces, which use the nodes"
+        if self.quotas.get(pod.namespace, ()) is None:
+            yield "the account may not list the quotas of the namespace"
+        terms = (*pod.near, *pod.away)
+        if self.namespaces is None and any(term.get("namespaceSelector") is not None for term in terms):
+            yield "the account may not list namespaces, which its affinity selects"
+        if self.devices is None and pod.spec.get("resourceClaims"):
+            yield "the account may not list the devices that it claims, or the cluster has none"
+
+    @staticmethod
+    def _templates(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
+        return {
+            (obj["metadata"]["namespace"], obj["metadata"]["name"]): obj["spec"]["spec"]
+            for obj in objects
+            if obj["kind"] == "ResourceClaimTemplate"
+        }
+
+    def cluster(self, objects: Iterable[Object], ends: Mapping[JobName, float]) -> Cluster:
+        """What ``fit_jobs`` judges against; ``objects`` are those of all jobs."""
+        pods = self.pods or ()
+        checks: list[Check] = []
+        claims = self._volume_check(pods)
+        if claims is not None:
+            checks.append(claims)
+        extended = self.extended
+        if self.devices is not None:
+            checks.append(DeviceCheck(self.devices, self._templates(objects), extended))
+        quotas = {
+            namespace: [state for quota in found or () if (state := quota_state(quota))]
+            for namespace, found in self.quotas.items()
+        }
+        endless = frozenset(pod.job for pod in pods if pod.use.job_kind not in (None, _ENDS_BY_ITSELF))
+        delegated = extended if self.devices is not None else {}
+        world = World(self.nodes or (), pods, self.namespaces, checks, delegated)
+        return Cluster(world, quotas, self.budgets or (), ends, endless)
+
+    def _volume_check(self, pods: Iterable[PlacedPod]) -> VolumeCheck | None:
+        if not self.claims:
+            return None
+        known = all(found is not None for found in self.claims.values())
+        claims = {
+            (namespace, one["metadata"]["name"]): one for namespace, found in self.claims.items() for one in found or ()
+        }
+        check = VolumeCheck(claims if known else None, self.volumes, self.storage_classes)
+        for pod in pods:
+            if pod.claims:
+                check.put_back(pod)
+        return check
+
+
+def read_fit_snapshot(
+    client: Client, jobs: Sequence[Sequence[Object]], priority_classes: Mapping[str, Object] | None = None
+) -> FitSnapshot:
+    """What is needed to judge jobs, each given by its objects. ``priority_classes`` are those that are about to be."""
+    workloads = [objects[0] for objects in jobs]
+    specs = [workload["spec"]["template"]["spec"] for workload in workloads]
+    namespaces = sorted({workload["metadata"]["namespace"] for workload in workloads})
+    reads: dict[tuple[str, str], Callable[[], Any]] = {
+        ("nodes", ""): lambda: client.list_slim(NODE, roomy_node),
+        ("pods", ""): lambda: client.list_slim(POD, placed_pod, fields=UNFINISHED),
+        ("priority_classes", ""): lambda: _by_name(client.list_objects(PRIORITY_CLASS)),
+        ("budgets", ""): lambda: client.list_objects(POD_DISRUPTION_BUDGET),
+    }
+    for namespace in namespaces:
+        reads["quotas", namespace] = partial(client.list_objects, RESOURCE_QUOTA, namespace)
+        reads["limit_ranges", namespace] = partial(client.list_objects, LIMIT_RANGE, namespace)
+    if any(spec.get("runtimeClassName") for spec in specs):
+        reads["runtime_classes", ""] = lambda: _by_name(client.list_objects(RUNTIME_CLASS))
+    if any(map(_selects_namespaces, specs)):
+        reads["namespaces", ""] = lambda: {
+            obj["metadata"]["name"]: obj["metadata"].get("labels") or {}
+            for obj in client.list_objects(NAMESPACE, metadata_only=True)
+        }
+    with_volumes = [
+        namespace
+        for namespace in namespaces
+        if any(_claims_volumes(one) for one in workloads if one["metadata"]["namespace"] == namespace)
+    ]
+    for namespace in with_volumes:
+        reads["claims", namespace] = partial(client.list_objects, PERSISTENT_VOLUME_CLAIM, namespace)
+    if with_volumes:
+        reads["volumes", ""] = lambda: _by_name(client.list_objects(PERSISTENT_VOLUME))
+        reads["storage_classes", ""] = lambda: _by_name(client.list_objects(STORAGE_CLASS))
+    if any(map(_may_be_devices, specs)):
+        reads["device_classes", ""] = partial(client.list_objects, DEVICE_CLASS)
+    keys = list(reads)
+    found = run_concurrently(lambda key: _if_there(reads[key]), keys, client.concurrency)
+    answers: dict[tuple[str, str], Any] = dict(zip(keys, found, strict=True))
+    fields: dict[str, Any] = {name: answers[name, place] for name, place in keys if not place}
+    for name in ("quotas", "limit_ranges", "claims"):
+        fields[name] = {place: answers[name, place] for other, place in keys if other == name}
+    snapshot = FitSnapshot(**fields)
+    if snapshot.priority_classes is not None and priority_classes:
+        snapshot = replace(snapshot, priority_classes={**priority_classes, **snapshot.priority_classes})
+    asked = {name for workload in workloads for name in _requested(workload["spec"]["template"]["spec"])}
+    if any(spec.get("resourceClaims") for spec in specs) or asked & set(snapshot.extended):
+        snapshot = replace(snapshot, devices=read_devices(client, namespaces))
+    return snapshot
+
+
+def _if_there(read: Callable[[], Any]) -> Any:
+    """None for what the account may not read, or an older server does not have."""
+    try:
+        return read()
+    except ApiError as error:
+        if error.is_forbidden or error.status == 404:
+            return None
+        raise
+
+
+def _by_name(objects: Objects) -> dict[str, Object]:
+    return {obj["metadata"]["name"]: obj for obj in objects}
+
+
+def _selects_namespaces(spec: Object) -> bool:
+    terms = (*required_terms(spec, "podAffinity"), *required_terms(spec, "podAntiAffinity"))
+    return any(term.get("namespaceSelector") is not None for term in terms)
+
+
+def _claims_volumes(workload: Object) -> bool:
+    return any("persistentVolumeClaim" in one for one in workload["spec"]["template"]["spec"].get("volumes") or ())
+
+
+def _requested(spec: Object) -> set[str]:
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    amounts = ((one.get("resources") or {}) for one in containers)
+    return {name for one in amounts for part in ("requests", "limits") for name in one.get(part) or ()}
+
+
+def _may_be_devices(spec: Object) -> bool:
+    return bool(spec.get("resourceClaims")) or any("/" in name for name in _requested(spec))

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which pods would be preempted so that one of higher priority fits. Pure.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode), framework/preemption
+(pickOneNodeForPreemption).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..cluster.label_selectors import selects
+from .admitted_pod import WantedPod
+from .pod_facts import PlacedPod
+from .pod_rules import PodRules
+from .world import NodeState, World
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """The pods to take off a node. ``breaks``: how many of them a PodDisruptionBudget protects."""
+
+    node: NodeState
+    pods: tuple[PlacedPod, ...]
+    breaks: int = 0
+
+    @property
+    def loss(self) -> tuple[int, int, int, int, str]:
+        """The least is chosen; at last the node whose most important pod has run for the shortest time."""
+        priorities = [pod.priority for pod in self.pods]
+        highest = max(priorities)
+        started = min(pod.started_at for pod in self.pods if pod.priority == highest)
+        return self.breaks, highest, sum(one + 2**31 for one in priorities), len(priorities), _descending(started)
+
+
+def best_eviction(
+    world: World, pod: WantedPod, nodes: Iterable[NodeState], rules: PodRules, budgets: Sequence[Object]
+) -> Eviction | None:
+    """The eviction that loses the least; None if none helps."""
+    if not pod.preempts:
+        return None
+    found = (_eviction(world, pod, state, rules, budgets) for state in nodes)
+    return min(filter(None, found), key=lambda eviction: eviction.loss, default=None)
+
+
+def _eviction(
+    world: World, pod: WantedPod, state: NodeState, rules: PodRules, budgets: Sequence[Object]
+) -> Eviction | None:
+    lower = [other for other in state.pods.values() if other.priority < pod.priority]
+    if not lower or not _is_enough(pod, state, lower):
+        return None
+    refusal = world.refuse(pod, state, rules)
+    if refusal is None or refusal.lasts:
+        return None
+    for other in lower:
+        world.remove(other)
+    victims: list[PlacedPod] = []
+    gone = lower
+    try:
+        if world.refuse(pod, state, rules) is not None:
+            return None
+        breaks = 0
+        gone = []
+        important = sorted(lower, key=lambda other: (-other.priority, other.started_at))
+        protected = _protected(important, budgets)
+        for other in sorted(important, key=lambda other: other.uid not in protected):
+            world.put_back(other)
+            if world.refuse(pod, state, rules) is not None:
+                world.remove(other)
+                victims.append(other)
+                breaks += other.uid in protected
+    finally:
+        for other in (*gone, *victims):
+            world.put_back(other)
+    return Eviction(state, tuple(victims), breaks) if victims else None
+
+
+def _is_enough(pod: WantedPod, state: NodeState, lower: Sequence[PlacedPod]) -> bool:
+    """Whether there would be enough of each resource, which is quicker to see than to try."""
+    for resource, amount in pod.requests.items():
+        missing = amount - state.free.get(resource, 0)
+        if missing > 0 and missing > sum(other.requests.get(resource, 0) for other in lower):
+            return False
+    return True
+
+
+def _protected(pods: Iterable[PlacedPod], budgets: Sequence[Object]) -> set[str]:
+    """The pods whose eviction breaks a PodDisruptionBudget (``filterPodsWithPDBViolation``)."""
+    left = [(budget.get("status") or {}).get("disruptionsAllowed") or 0 for budget in budgets]
+    found = set()
+    for pod in pods:
+        for index, budget in enumerate(budgets):
+            selector = (budget.get("spec") or {}).get("selector")
+            is_meant = budget["metadata"]["namespace"] == pod.namespace and pod.labels and selector
+            if not is_meant or not selects(selector, pod.labels):
+                continue
+            if pod.name in ((budget.get("status") or {}).get("disruptedPods") or {}):
+                continue
+            left[index] -= 1
+            if left[index] < 0:
+                found.add(pod.uid)
+    return found
+
+
+def _descending(time: str) -> str:
+    """Sorts the latest time first: the complement of each digit."""
+    return time.translate(_COMPLEMENT)
+
+
+_COMPLEMENT = str.maketrans("0123456789", "9876543210")

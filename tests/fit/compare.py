@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Predict for random jobs whether they run, let the scheduler of a cluster answer, and compare."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import (
+    AFTER_JOBS,
+    AFTER_PREEMPTION,
+    AFTER_QUOTA,
+    UNKNOWN,
+    Fit,
+    fit_jobs,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import NOW as RUNS_NOW
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit_snapshot import read_fit_snapshot
+
+from .observed import NOW, PREEMPTS, QUOTA, STUCK, VOLUMES, Stage
+from .worlds import Job, RandomWorld, random_world
+
+
+@dataclass
+class Tally:
+    """Pairs of a state and a job: how many, what was predicted, and what was wrong."""
+
+    pairs: int = 0
+    waits: int = 0  # jobs that were tried again after those that they were said to wait for
+    verdicts: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        told = self.pairs - sum(self.unknown.values())
+        lines = [
+            f"{self.pairs} pairs: {told} predicted, {len(self.wrong)} of them wrong, {self.pairs - told} not known"
+        ]
+        lines.append(f"{self.waits} tried again without the jobs that they were said to wait for")
+        lines.append(", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.most_common()))
+        lines += [f"  not known ({number}): {reason}" for reason, number in self.unknown.most_common()]
+        return "\n".join([*lines, *self.wrong])
+
+
+def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally) -> None:
+    """One world and its batches. Pods are created one after the other, the most important first."""
+    world = random_world(seed, stage.nodes, batches, volumes=list(VOLUMES) if stage.real else None)
+    if not stage.real:
+        world.slices = []
+    stage.set_up(world)
+    for number, batch in enumerate(world.batches):
+        fits = predict(client, batch)
+        for job, fit in zip(batch, fits, strict=True):
+            observed, pods = stage.try_job(job)
+            _count(tally, world, number, job, fit, observed, pods)
+        stage.clean()
+        if len(batch) == 1 and fits[0].verdict == AFTER_JOBS:
+            _check_what_it_waits_for(stage, batch[0], fits[0], tally, f"seed {seed}, batch {number}")
+
+
+def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, where: str) -> None:
+    """Without the jobs that are said to be in the way, it runs."""
+    stage.end_jobs(fit.after)
+    observed, _pods = stage.try_job(job)
+    stage.clean()
+    tally.waits += 1
+    if observed != NOW:
+        tally.wrong.append(f"{where}, {job.name}: does not run after {fit.after}: {observed}\n  {job.template['spec']}")
+
+
+def predict(client: Client, batch: list[Job]) -> list[Fit]:
+    snapshot = read_fit_snapshot(client, [job.objects for job in batch])
+    objects = [obj for job in batch for obj in job.objects]
+    return fit_jobs(snapshot.cluster(objects, {}), [snapshot.job_of(job.objects) for job in batch])
+
+
+def _count(
+    tally: Tally, world: RandomWorld, number: int, job: Job, fit: Fit, observed: str, pods: list[dict[str, object]]
+) -> None:
+    tally.pairs += 1
+    tally.verdicts[fit.verdict] += 1
+    if fit.verdict == UNKNOWN:
+        tally.unknown["; ".join(fit.unjudged) or ("where the first pod goes" if fit.places else "the batch")] += 1
+        return
+    if expected(fit) != observed:
+        messages = [
+            condition.get("message")
+            for pod in pods
+            for condition in (pod.get("status") or {}).get("conditions", ())  # type: ignore[attr-defined]
+            if condition["type"] == "PodScheduled"
+        ]
+        nodes = [pod["spec"].get("nodeName") for pod in pods]  # type: ignore[attr-defined]
+        tally.wrong.append(
+            f"seed {world.seed}, batch {number}, {job.name}: predicted {fit.verdict} "
+            f"(nodes {list(fit.nodes)}, {dict(fit.refusals)}, {[lack.row for lack in fit.lacks]}), "
+            f"observed {observed}: nodes {nodes}, {messages}\n  {json.dumps(job.template['spec'])} x{job.number}"
+        )
+
+
+def expected(fit: Fit) -> str:
+    if fit.verdict == RUNS_NOW:
+        return NOW
+    if fit.verdict == AFTER_PREEMPTION:
+        return PREEMPTS
+    return QUOTA if fit.verdict == AFTER_QUOTA or fit.lacks or fit.refused else STUCK

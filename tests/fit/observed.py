@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the scheduler of a cluster makes of random jobs on random nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from integration.api import Api
+
+from .worlds import CLASSES, DEVICE_CLASS, DRIVER, FREE, LIMITED, MARK, OTHER, Job, Object, RandomWorld
+
+NOW, PREEMPTS, STUCK, QUOTA = "now", "preempts", "stuck", "quota"
+_MERGE = "application/merge-patch+json"
+_TRIED = f"{MARK}=try"
+VOLUMES = {"data-rack": "rack-1", "data-any": None, "data-none": ""}  # rack, everywhere, no volume
+
+
+class Stage:
+    """The nodes of a cluster that worlds are set up on, and namespaces for their pods."""
+
+    def __init__(self, api: Api, nodes: list[str], *, real: bool) -> None:
+        self.api = api
+        self.nodes = nodes
+        self.real = real  # whether there are volumes and devices, and controllers for them
+        self.world: RandomWorld | None = None
+        self._labels: dict[str, set[str]] = {name: set() for name in nodes}
+        for name, (value, policy) in CLASSES.items():
+            body: Object = {"metadata": {"name": name}, "value": value}
+            if policy:
+                body["preemptionPolicy"] = policy
+            self._post("/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        for name in (LIMITED, FREE, OTHER):
+            labels = {"fit.test/team": "other"} if name == OTHER else {}
+            self._post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
+        self._post(
+            "/apis/resource.k8s.io/v1/deviceclasses",
+            {"metadata": {"name": DEVICE_CLASS}, "spec": {"selectors": [selector]}},
+        )
+        if real:
+            self._make_volumes()
+
+    def _post(self, path: str, body: Object) -> int:
+        status, answer = self.api.call("POST", path, body)
+        assert status in (200, 201, 403, 409), answer
+        return status
+
+    def _make_volumes(self) -> None:
+        for name, rack in VOLUMES.items():
+            claim = {
+                "metadata": {"name": name},
+                "spec": {
+                    "accessModes": ["ReadWriteMany"],
+                    "storageClassName": "",
+                    "resources": {"requests": {"storage": "1Gi"}},
+                    "volumeName": f"fit-{name}",
+                },
+            }
+            volume: Object = {
+                "metadata": {"name": f"fit-{name}"},
+                "spec": {
+                    "accessModes": ["ReadWriteMany"],
+                    "capacity": {"storage": "1Gi"},
+                    "hostPath": {"path": "/data"},
+                    "claimRef": {"namespace": FREE, "name": name},
+                },
+            }
+            if rack:
+                rule = {"key": "fit.test/rack", "operator": "In", "values": [rack]}
+                term = {"matchExpressions": [rule]}
+                volume["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+            if rack == "":
+                del claim["spec"]["volumeName"]
+            else:
+                self._post("/api/v1/persistentvolumes", volume)
+            self._post(f"/api/v1/namespaces/{FREE}/persistentvolumeclaims", claim)
+
+    # -- worlds --------------------------------------------------------------------------------------------------------
+
+    def set_up(self, world: RandomWorld) -> None:
+        self.clear()
+        self.world = world
+        for node in world.nodes:
+            self._shape(node)
+        for one in world.slices if self.real else ():
+            self._post("/apis/resource.k8s.io/v1/resourceslices", one)
+        for budget in world.budgets:
+            self._post(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets", budget)
+        self.restore()
+        if world.quota:
+            self._post(f"/api/v1/namespaces/{LIMITED}/resourcequotas", world.quota)
+        self._until(self._is_settled)
+        time.sleep(0.5)  # The scheduler hears of nodes and of pods by watches of their own.
+
+    def _shape(self, node: Object) -> None:
+        name = node["name"]
+        labels = {**dict.fromkeys(self._labels[name]), **node["labels"]}
+        self._labels[name] = set(node["labels"])
+        body = {
+            "metadata": {"labels": labels},
+            "spec": {"taints": node["taints"], "unschedulable": node["unschedulable"]},
+        }
+        status, answer = self.api.call("PATCH", f"/api/v1/nodes/{name}", body, _MERGE)
+        assert status == 200, answer
+        known = answer["status"].get("allocatable") or {}
+        amounts = {**dict.fromkeys(known), **node["amounts"]}
+        body = {"status": {"capacity": amounts, "allocatable": amounts}}
+        status, answer = self.api.call("PATCH", f"/api/v1/nodes/{name}/status", body, _MERGE)
+        assert status == 200, answer
+
+    def _is_settled(self) -> bool:
+        assert self.world is not None
+        live = {node["metadata"]["name"]: node for node in self._items("/api/v1/nodes")}
+        for node in self.world.nodes:
+            taints = live[node["name"]]["spec"].get("taints") or []
+            cordoned = any(taint["key"] == "node.kubernetes.io/unschedulable" for taint in taints)
+            if cordoned != node["unschedulable"] or len(taints) != len(node["taints"]) + cordoned:
+                return False
+        return self._is_quota_right() and self._are_budgets_right()
+
+    def _is_quota_right(self) -> bool:
+        for quota in self._items(f"/api/v1/namespaces/{LIMITED}/resourcequotas"):
+            status = quota.get("status") or {}
+            if status.get("hard") != quota["spec"]["hard"]:
+                return False
+            if any(amount != "0" for amount in (status.get("used") or {"": "?"}).values()):
+                return False
+        return True
+
+    def _are_budgets_right(self) -> bool:
+        budgets = self._items(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets")
+        return all("observedGeneration" in (budget.get("status") or {}) for budget in budgets)
+
+    def restore(self) -> None:
+        """The pods of the world that are gone."""
+        assert self.world is not None
+        live = {pod["metadata"]["name"] for pod in self._running()}
+        for pod in self.world.pods:
+            if pod["metadata"]["name"] not in live:
+                status = self._post(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
+                assert status == 201, pod
+
+    def clear(self) -> None:
+        self.clean()
+        for namespace in (OTHER, FREE):
+            self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run")
+        self._delete_all(f"/api/v1/namespaces/{LIMITED}/resourcequotas")
+        self._delete_all(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets")
+        if self.real:
+            self._delete_all("/apis/resource.k8s.io/v1/resourceslices")
+        self._until(lambda: not self._running())
+
+    def _delete_all(self, path: str, labels: str = "") -> None:
+        status, answer = self.api.call("DELETE", f"{path}?labelSelector={labels}", {"gracePeriodSeconds": 0})
+        assert status in (200, 202, 404), answer
+
+    # -- jobs ----------------------------------------------------------------------------------------------------------
+
+    def try_job(self, job: Job) -> tuple[str, list[Object]]:
+        """What becomes of a job: a word, and its pods."""
+        if job.claim:
+            path = f"/apis/resource.k8s.io/v1/namespaces/{job.namespace}/resourceclaimtemplates"
+            self._post(path, job.claim)
+        before = self._undisturbed()
+        path = f"/api/v1/namespaces/{job.namespace}/pods"
+        created = [self._post(path, job.pod(index)) for index in range(job.number)]
+        wanted = sum(status == 201 for status in created)
+        self._until(lambda: len(self._judged(job)) == wanted, quick=True)
+        pods = self._judged(job)
+        if wanted < job.number:
+            return QUOTA, pods
+        if before - self._undisturbed() or any((pod.get("status") or {}).get("nominatedNodeName") for pod in pods):
+            settled = self._after_preemption(job)
+            return (PREEMPTS if settled else STUCK), self._judged(job)
+        return (NOW if all(pod["spec"].get("nodeName") for pod in pods) else STUCK), pods
+
+    def _judged(self, job: Job) -> list[Object]:
+        found = self._items(f"/api/v1/namespaces/{job.namespace}/pods", f"app={job.name}")
+        return [pod for pod in found if pod["spec"].get("nodeName") or _condition(pod)]
+
+    def _undisturbed(self) -> set[str]:
+        """The pods of the world that nothing has preempted, nor the earlier jobs of the batch."""
+        pods = (*self._running(), *self._tried())
+        return {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+    def end_jobs(self, names: Iterable[tuple[str, str]]) -> None:
+        """End pods of the world by their jobs, which are as in the label ``app``."""
+        for namespace, name in names:
+            self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run,app={name}")
+        self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
+
+    def _after_preemption(self, job: Job) -> bool:
+        """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts."""
+        deadline = time.monotonic() + 12
+        while time.monotonic() < deadline:
+            pods = self._judged(job)
+            if len(pods) == job.number and all(pod["spec"].get("nodeName") for pod in pods):
+                return True
+            time.sleep(0.2)
+        return False
+
+    def clean(self) -> None:
+        """Remove the jobs that were tried, and put back what they have preempted."""
+        for namespace in (LIMITED, FREE):
+            self._delete_all(f"/api/v1/namespaces/{namespace}/pods", _TRIED)
+            self._delete_all(f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates", _TRIED)
+        self._until(lambda: not self._items(f"/api/v1/namespaces/{LIMITED}/pods") and not self._tried())
+        self._until(lambda: not self._items("/apis/resource.k8s.io/v1/resourceclaims"))
+        if self.world:
+            self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
+            self.restore()
+            self._until(self._is_quota_right)
+
+    def _tried(self) -> list[Object]:
+        return self._items(f"/api/v1/namespaces/{FREE}/pods", _TRIED)
+
+    def _running(self) -> list[Object]:
+        return self._items("/api/v1/pods", f"{MARK}=run")
+
+    def _items(self, path: str, labels: str = "") -> list[Object]:
+        status, answer = self.api.call("GET", f"{path}?labelSelector={labels}")
+        return list(answer["items"]) if status == 200 else []
+
+    def _until(self, condition: Callable[[], Any], seconds: float = 60, *, quick: bool = False) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
+            time.sleep(0.02 if quick else 0.05)
+
+
+def _condition(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "PodScheduled" and one.get("reason") != "SchedulerError" for one in conditions)

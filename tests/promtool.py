@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""promtool: Prometheus' own answers to rules and expressions, over series that a test writes down."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+Rule = Mapping[str, Any]
+
+
+def program(name: str = "promtool") -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def rules_file(path: Path, rules: Sequence[Rule]) -> Path:
+    """A file of rules that promtool has checked."""
+    groups = [{"name": "test", "interval": "1m", "rules": [dict(rule) for rule in rules]}]
+    path.write_text(yaml.safe_dump({"groups": groups}, width=1_000_000))
+    checked = subprocess.run([program(), "check", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    return path
+
+
+def check(path: Path, rules: Sequence[Rule], series: Mapping[str, str], **cases: Any) -> None:
+    """Rules and expressions over series, as promtool tests them. What differs is the message of the failure."""
+    rules_file(path / "rules.yml", rules)
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        **cases,
+    }
+    content = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [test]}
+    (path / "test.yml").write_text(yaml.safe_dump(content, width=1_000_000))
+    command = [program(), "test", "rules", "test.yml"]
+    done = subprocess.run(command, cwd=path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
