@@ -16,7 +16,7 @@ from kubesim import Cluster
 from .api import Api, eventually
 from .receivers import http_receiver
 from .rulebooks import ROOT, needs_rulebook, rulebook
-from .test_event_source import job
+from .test_event_source import job, submit
 
 pytestmark = [needs_rulebook, pytest.mark.timeout(300)]
 
@@ -85,7 +85,7 @@ def test_the_other_rulebooks(cluster: Cluster, api: Api, tmp_path: Path) -> None
         environment = {"K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig"), "GPUCTL_NOTIFY_URL": receiver.url}
         with rulebook(tmp_path, str(together), environment, variables) as running:
             running.wait_for("watching")
-            api.create("job", job("llm"), "default")
+            submit(api, "default", name="llm")
             pod = eventually(lambda: _running_pod(api, "llm"))
             node = pod["spec"]["nodeName"]
             _lose(api, node)
