@@ -27,6 +27,7 @@ VALUES: tuple[Any, ...] = (
 REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_job": {"name": "a", "state": "absent"},
     "gpuctl_job_log": {"name": "a"},
+    "gpuctl_job_metrics_info": {"name": "a"},
     "gpuctl_copy": {"name": "a", "local_path": "/tmp/nowhere", "remote_path": "/tmp/a"},
     "gpuctl_pool": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_quota": {"definition": {"kind": "quota", "quota": {"name": "a"}}},
@@ -34,6 +35,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_rbac": {"name": "a", "level": "read"},
     "gpuctl_kubeconfig": {"name": "a", "dest": "/tmp/nowhere/a.kubeconfig"},
     "gpuctl_workspace": {"namespace": "a"},
+    "gpuctl_policy": {"name": "a", "state": "absent"},
     "gpuctl_stack": {"name": "a", "state": "absent"},
 }
 
