@@ -36,8 +36,9 @@ _QUEUES = (
 
 # gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info, gpuctl_status
 _READ_PERMISSIONS: Permissions = (
-    ("get list", _WORKLOADS),
-    ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
+    ("get list watch", _WORKLOADS),  # The event source runwhere.gpuctl.jobs watches.
+    ("list watch", "events nodes pods resourcequotas"),
+    ("list", "configmaps horizontalpodautoscalers.autoscaling services"),
     ("get list", "namespaces"),
     ("list", f"{_OFFERED_DEVICES} {_CLAIMS}"),
     # gpuctl_doctor
