@@ -11,19 +11,21 @@ from ..cluster.declared import Declared
 from ..cluster.nodes import Node
 from ..labels import DEFAULT_POOL
 from ..quantity import parse, uniform
-from ..scheduling.fit import Change
+from ..scheduling.fit import FitChange
 from .objects.priority import PRIORITIES
 from .select import SelectedJob
 
 _MOST_POOLS = 8
 
 
-def changed_jobs(job: SelectedJob, declared: Declared, nodes: Sequence[Node]) -> Iterator[tuple[Change, SelectedJob]]:
+def changed_jobs(
+    job: SelectedJob, declared: Declared, nodes: Sequence[Node]
+) -> Iterator[tuple[FitChange, SelectedJob]]:
     """The job with one field, or two that belong together, changed. Of each field, what asks for most comes first."""
     for fields, update in _changes(job, nodes):
         try:
             other = SelectedJob(job.namespace, job.name, job.kind, model=cast("Any", _updated(job.model, update)))
-            yield Change(tuple((field, str(old), str(new)) for field, old, new in fields)), other.built(declared)
+            yield FitChange(tuple((field, str(old), str(new)) for field, old, new in fields)), other.built(declared)
         except UnfitHardware:
             continue  # The pool cannot have that.
 
