@@ -239,8 +239,9 @@ class _Trial:
             state.charge(job.charges, let_in)
         attempts = list(self._explore(job, let_in))
         kinds = {attempt.kind(let_in) for attempt in attempts}
+        possible = self._possible(job)
         chosen = self._chosen(job, let_in, attempts)
-        fit = self._verdict(job, chosen, kinds, attempts, let_in)
+        fit = replace(self._verdict(job, chosen, kinds, attempts, let_in), possible=possible)
         if refused:
             fit = replace(fit, verdict=NEVER, refused=tuple(refused))
         elif lacks:
@@ -251,7 +252,8 @@ class _Trial:
         if variants and (fit.places or fit.verdict not in (NOW, UNKNOWN)):
             for state in states:
                 state.charge(job.charges, -let_in)
-            fit = replace(fit, changes=tuple(self._changes(job, variants, chosen)))
+            better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
+            fit = replace(fit, changes=tuple(self._changes(job, variants, chosen, better)))
             for state in states:
                 state.charge(job.charges, let_in)
         return fit
@@ -366,8 +368,7 @@ class _Trial:
             job,
             NOW,
             tuple(chosen.nodes),
-            self._possible(job),
-            evicted,
+            evicted=evicted,
             refusals=dict(chosen.refusals.most_common()),
         )
         if kinds == {NOW}:
@@ -448,7 +449,7 @@ class _Trial:
             if unsuitable(job.pod, state.node) in (CORDONED, TAINTED) and not unsuitable(healthy, state.node):
                 yield state
 
-    def _changes(self, job: FitJob, variants: Variants, chosen: _Attempt) -> Iterator[FitChange]:
+    def _changes(self, job: FitJob, variants: Variants, chosen: _Attempt, better: Sequence[str]) -> Iterator[FitChange]:
         """The first change of each field that makes the job run, in the order in which they are proposed."""
         log = list(chosen.log)
         chosen.undo()
@@ -461,7 +462,7 @@ class _Trial:
                 if any(one.most(other.charges, other.number) < other.number for one in quotas):
                     continue
                 kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
-                if kinds in ({NOW}, {AFTER_PREEMPTION}):
+                if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=next(iter(kinds)))
         finally:
