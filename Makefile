@@ -50,11 +50,11 @@ check: lint-python $(VENV) ## Five minutes: style, types, unit tests, and the in
 	$(PY) $(PYTEST) -m 'not nightly' tests/unit $$($(PY) -m tools.affected) $(ARGS)
 
 .PHONY: test
-test: lint sanity docs kubesim-if-changed chaos-short torch ## Everything a pull request needs
+test: lint sanity docs kubesim-if-changed chaos-short torch programs ## Everything a pull request needs
 	$(PY) $(PYTEST) -m 'not nightly' $(ARGS)
 
 .PHONY: test-all
-test-all: torch lint sanity docs importer translation molecule kubesim integration-modules test-environments chaos-short ## The rest as well: other versions, Galaxy's importer, molecule, scale
+test-all: torch programs lint sanity docs importer translation molecule kubesim integration-modules test-environments chaos-short ## The rest as well: other versions, Galaxy's importer, molecule, scale
 	$(PY) $(PYTEST) $(ARGS)
 
 .PHONY: unit
@@ -70,6 +70,11 @@ torch: .cache/torch/.made ## PyTorch for the tests that start real processes, ha
 	@rm -rf .cache/torch
 	@if $(PY) -m pip install --quiet --disable-pip-version-check --retries 1 --target .cache/torch -r $<; then touch $@; \
 	else rm -rf .cache/torch; echo 'PyTorch cannot be installed; the tests that need it are skipped' >&2; fi
+
+# Where they cannot be had, it says so, and the tests that need them are skipped.
+.PHONY: programs
+programs: $(VENV) ## Prometheus and Alertmanager for the tests that run them, from Debian packages unless on PATH
+	-@$(PY) -m tools.debian_programs
 
 .PHONY: integration
 integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)

@@ -176,7 +176,7 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     try:
         with _infrequent_gc():
             try:
-                use_catalog(_profiles_of_file(task.environ))
+                use_catalog(profiles_of_file(task.environ))
                 return spec.run(task)
             finally:
                 task.warn_of_odd_objects()
@@ -201,7 +201,7 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
         raise
 
 
-def _profiles_of_file(environ: Mapping[str, str]) -> Catalog | None:
+def profiles_of_file(environ: Mapping[str, str]) -> Catalog | None:
     """The profiles of accelerators with those of the administrator's file, if there is one. Raises ManifestErrors."""
     file = environ.get(ACCELERATORS_FILE)
     if not file:

@@ -63,7 +63,7 @@ class Server:
         query = parse_qs(request.query_string, keep_blank_values=True)
         info = parse_request(request.method, request.path, {k: v[0] for k, v in query.items()})
         if request.path.startswith(control.PREFIX):
-            return control.answer(request, self.cluster.requests)
+            return await control.answer(request, self.cluster)
         user = ""
         try:
             await self.cluster.faults.inject(info)

@@ -18,6 +18,7 @@ from ..task import Task, TaskFailed
 from ..wait.goals import DELETED, WaitResult
 from ..wait.job_wait import wait_for_jobs
 from ..wait.loop import WaitTarget
+from .history_writer import HistoryWriter
 from .job_fit import judge_jobs
 from .ledger_store import LedgerStore
 from .replan import plan_and_apply
@@ -39,15 +40,18 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
         grace_seconds=0 if options.force else None,
         progress=task.progress,
     )
-    results = [result for result in plan_and_apply(task, state, jobs, ledger, executor) if result]
+    history = HistoryWriter(task, jobs)
+    results = [result for result in plan_and_apply(task, state, jobs, ledger, executor, history.look) if result]
     failed = [result for result in results if result.error is not None]
     applied = [result for result in results if result.error is None]
     problems = [_failure_summary(failed, len(applied), len(jobs))] if failed else []
     state.update_ledger(ledger, results)  # before a long wait, which may be interrupted
+    history.record(results, ledger.new_ends)
     wait_result = WaitResult()
     if options.wait and not task.check_mode and applied and (options.continue_on_error or not failed):
         wait_result = _wait_for(task, state, applied)
         state.update_ledger(ledger, applied)
+        history.record(applied, ledger.new_ends, wait_result.logs)
     if wait_result.problem:
         problems.append(wait_result.problem)
     if options.wait:

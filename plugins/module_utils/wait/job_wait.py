@@ -90,7 +90,8 @@ def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobI
     ended.sort(key=lambda each: each[1].fatal is None)
     for job, status, (pod, container) in ended[:_LOG_REQUESTS]:
         secrets = task.masked | live_secret_values(status.workload or {})
-        lines = _end_of_log(task, job[0], pod, container, secrets, previous=_is_running(status.pods, pod, container))
+        is_running = is_container_running(status.pods, pod, container)
+        lines = end_of_log(task, job[0], pod, container, secrets, previous=is_running)
         if lines:
             found[job] = lines
         if len(found) == _LOGS:
@@ -98,15 +99,16 @@ def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobI
     return found
 
 
-def _is_running(pods: Sequence[Mapping[str, Any]], pod: str, container: str) -> bool:
+def is_container_running(pods: Sequence[Mapping[str, Any]], pod: str, container: str) -> bool:
     """Whether the container of a crash loop runs once more, so that its own log does not show how it ended."""
     of_pod = (each.get("status", {}).get("containerStatuses") or () for each in pods if each["metadata"]["name"] == pod)
     return any("running" in (one.get("state") or {}) for found in of_pod for one in found if one["name"] == container)
 
 
-def _end_of_log(
+def end_of_log(
     task: Task[Any], namespace: str, pod: str, container: str, secrets: set[str], *, previous: bool
 ) -> list[str]:
+    """The last lines of a container, with secrets masked; none where they cannot be read."""
     query = log_query(container, tail=_LOG_LINES, since=None, previous=previous)
     view = View(max_line=_LOG_BYTES, secrets=secrets)
     try:

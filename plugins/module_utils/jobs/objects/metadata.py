@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ... import labels
 from ...accelerators import Equipment
-from ...manifest.models import JobManifest, Training
+from ...manifest.models import JobManifest, ProgramMetrics, Training
 from ...manifest.secrets import marked_in
 from . import queue, scheduling
 from .job_objects import Object, sparse
@@ -53,9 +53,20 @@ def template_metadata(manifest: JobManifest, namespace: str, equipment: Equipmen
     return sparse(
         {
             "labels": {**needed, **object_labels(manifest, namespace), **queued.labels},
-            "annotations": {**(equipment.needs("annotations") or {}), **queued.annotations, **_claimed(equipment)},
+            "annotations": {
+                **(equipment.needs("annotations") or {}),
+                **queued.annotations,
+                **_claimed(equipment),
+                **_scraped(manifest.metrics),
+            },
         }
     )
+
+
+def _scraped(metrics: ProgramMetrics | None) -> dict[str, str]:
+    if metrics is None:
+        return {}
+    return {labels.SCRAPE: "true", labels.SCRAPE_PORT: str(metrics.port), labels.SCRAPE_PATH: metrics.path}
 
 
 def _claimed(equipment: Equipment) -> dict[str, str]:

@@ -21,6 +21,7 @@ Provided = Mapping[str, "str | Object"]
 # For kinds without a startup_timeout, which start within minutes.
 _STARTUP_TIMEOUT = 300
 _STARTUP_PERIOD = 10
+METRICS_PORT = "metrics"
 _TWO_DOLLARS = re.compile(r"(?<!\$)\$\$(?![$(])")  # $$( is a literal $(, and $$$$ is $$: whoever writes them knows.
 
 
@@ -116,8 +117,22 @@ def _container(
             "volumeMounts": [volume.as_mount for volume in mounted],
             **security.container_fields(environment, manifest.resources),
             **additions.container,
+            "ports": _ports(manifest, additions),
         }
     )
+
+
+def _ports(manifest: JobManifest, additions: Additions) -> list[Object]:
+    """Those of the kind of job, and the one of its metrics, by whose name a PodMonitor finds it.
+
+    A list of ports is keyed by number: metrics on the port of the Service keep its name.
+    """
+    own = additions.container.get("ports")
+    ports: list[Object] = own if isinstance(own, list) else []
+    metrics = manifest.metrics
+    if metrics is None or any(port["containerPort"] == metrics.port for port in ports):
+        return ports
+    return [*ports, {"name": METRICS_PORT, "containerPort": metrics.port, "protocol": "TCP"}]
 
 
 def _environment(provided: Provided, given: list[EnvVar]) -> tuple[list[Object], list[str]]:
