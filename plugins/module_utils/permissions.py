@@ -45,6 +45,8 @@ _READ_PERMISSIONS: Permissions = (
     ("list", "clusterroles.rbac.authorization.k8s.io leases.coordination.k8s.io priorityclasses.scheduling.k8s.io"),
     ("list", "runtimeclasses.node.k8s.io storageclasses.storage.k8s.io"),
     ("list", "workloads.kueue.x-k8s.io podgroups.scheduling.volcano.sh"),  # What jobs in queues wait for.
+    # gpuctl_fit_info
+    ("list", "limitranges persistentvolumeclaims persistentvolumes poddisruptionbudgets.policy"),
 )
 
 # gpuctl_job_log
@@ -63,7 +65,7 @@ _SUBMIT_PERMISSIONS: Permissions = (
     ("list watch delete deletecollection", "pods"),
     ("get", "pods/log"),
     ("get", "namespaces"),  # In a RoleBinding, its own: the Pod Security level that it enforces.
-    ("list", "resourcequotas"),
+    ("list", "limitranges resourcequotas"),
     ("list", "persistentvolumeclaims serviceaccounts"),  # jobs/prechecks.py: whether what a job refers to exists.
     ("get list patch", "workloads.kueue.x-k8s.io"),
     ("list", "localqueues.kueue.x-k8s.io"),
