@@ -41,6 +41,7 @@ JOB_TYPE = f"{PREFIX}job-type"
 PRIORITY = f"{PREFIX}priority"
 POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
+POLICY = f"{PREFIX}policy"  # on what a policy consists of: its name
 NAMESPACE = f"{PREFIX}namespace"
 STACK = f"{PREFIX}stack"  # on the objects of a vendor's software: which installation they are of
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
@@ -69,6 +70,8 @@ SCRAPE_PORT = "prometheus.io/port"
 SCRAPE_PATH = "prometheus.io/path"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits workloads with this label
 KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the job
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"  # an annotation of pods
+VOLCANO_SCHEDULER = "volcano"
 
 
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
@@ -103,9 +106,19 @@ def pool_config_map_name(pool: str) -> str:
     return f"pool-{pool}"
 
 
+def policy_config_map_name(policy: str) -> str:
+    """The ConfigMap in the system namespace by which modules know a policy."""
+    return f"policy-{policy}"
+
+
 def pool_queue_name(pool: str) -> str:
     """The LocalQueue of a pool in each namespace that has one, and its Cohort, which is the whole pool."""
     return f"gpuctl-{pool}"
+
+
+def team_queue_name(pool: str, namespace: str) -> str:
+    """The part of a pool that a namespace has: a ClusterQueue of Kueue, or a Queue of Volcano."""
+    return f"{pool_queue_name(pool)}.{namespace}"
 
 
 def service_name(job: str) -> str:

@@ -17,7 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action impo
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py"))
-MODULES.remove("gpuctl_show")  # It prints what another task has done, and has no core.
+MODULES = [name for name in MODULES if name not in ("gpuctl_notify", "gpuctl_show")]  # They have no core.
 VALUES: tuple[Any, ...] = (
     None, "", " ", 0, -1, 1, 3, 0.5, 1e300, 2**31, 2**70, True, [], [{}], [[1]], [None], {}, {"a": 1}, {"": {"": []}},
     "x" * 10_000, "\x00", "\ud800", "\x1b[2J", "~", "/", "..", "http://", "http://[", "ftp://a", "a:b", "1" * 5000,
@@ -27,6 +27,7 @@ VALUES: tuple[Any, ...] = (
 REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_job": {"name": "a", "state": "absent"},
     "gpuctl_job_log": {"name": "a"},
+    "gpuctl_job_metrics_info": {"name": "a"},
     "gpuctl_copy": {"name": "a", "local_path": "/tmp/nowhere", "remote_path": "/tmp/a"},
     "gpuctl_pool": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_quota": {"definition": {"kind": "quota", "quota": {"name": "a"}}},
