@@ -286,9 +286,9 @@ def only_measured(uses: Iterable[Use], measured: MeasuredUsage, seen: Seen) -> l
         last_runs[run.namespace, run.name] = run
     found = []
     for (namespace, pod), told in measured.pods.items():
-        if (namespace, pod) in known or not told.held:
+        origin = measured.origins.get((namespace, pod))
+        if (namespace, pod) in known or not told.held or origin is None or origin.job is None:
             continue
-        origin = measured.origins[namespace, pod]
         job = namespace, origin.job or ""
         last_run, live = last_runs.get(job), seen.owners.get(job)
         owner = (_owner_of_run(last_run) if last_run else live) or Owner(namespace, origin.job)
