@@ -60,8 +60,8 @@ def absence_of(task: Task[Any], prometheus: Prometheus, job: MeasuredJob, span: 
         )
     if source is Source.POD_NAMES and not typed:
         return (
-            f"{where} has no metrics: kube-state-metrics leaves out the labels of jobs. Start it with {ALLOW_LIST}, in its "
-            f"chart metricLabelsAllowlist."
+            f"{where} has no metrics: kube-state-metrics leaves out the labels of jobs. Start it with {ALLOW_LIST}, "
+            f"in its chart metricLabelsAllowlist."
         )
     return (
         f"{where} has no metrics between {_between(span)}, although others have. Check that the exporter runs on its "
