@@ -32,6 +32,7 @@ description:
     running is left as it is.
   - Before it writes, the module looks once at the nodes, the quotas and the objects that the jobs refer to, and warns of what
     cannot work. See O(strict).
+  - In check mode, the results also say whether the jobs that would start pods would run, see RV(results[].fit).
   - If another run or person changes the same job at the same time, the module plans it again with what it finds then. After
     five attempts, the task fails and names the field manager of the other change.
 attributes:
@@ -415,6 +416,13 @@ results:
     released_gpus:
       description: Number of GPUs that pausing the job released.
       type: int
+    fit:
+      description:
+        - In check mode, whether the job would run now, and what it would wait for otherwise, as an entry of RV(results) of
+          M(runwhere.gpuctl.gpuctl_fit_info). V(none) for a job that would start no pods, and without check mode.
+        - Pools and quotas are those of the cluster, also if manifests of the task are about to change them.
+      type: dict
+      version_added: 1.1.0
     stops:
       description:
         - What the recreation of the job stopped, or would stop in check mode. V(none) if the job was not recreated, or had

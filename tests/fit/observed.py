@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from integration.api import Api
@@ -163,6 +163,7 @@ class Stage:
         if job.claim:
             path = f"/apis/resource.k8s.io/v1/namespaces/{job.namespace}/resourceclaimtemplates"
             self._post(path, job.claim)
+        before = self._undisturbed()
         path = f"/api/v1/namespaces/{job.namespace}/pods"
         created = [self._post(path, job.pod(index)) for index in range(job.number)]
         wanted = sum(status == 201 for status in created)
@@ -170,7 +171,7 @@ class Stage:
         pods = self._judged(job)
         if wanted < job.number:
             return QUOTA, pods
-        if self._is_disturbed() or any((pod.get("status") or {}).get("nominatedNodeName") for pod in pods):
+        if before - self._undisturbed() or any((pod.get("status") or {}).get("nominatedNodeName") for pod in pods):
             settled = self._after_preemption(job)
             return (PREEMPTS if settled else STUCK), self._judged(job)
         return (NOW if all(pod["spec"].get("nodeName") for pod in pods) else STUCK), pods
@@ -179,10 +180,16 @@ class Stage:
         found = self._items(f"/api/v1/namespaces/{job.namespace}/pods", f"app={job.name}")
         return [pod for pod in found if pod["spec"].get("nodeName") or _condition(pod)]
 
-    def _is_disturbed(self) -> bool:
-        assert self.world is not None
-        live = [pod for pod in self._running() if "deletionTimestamp" not in pod["metadata"]]
-        return len(live) < len(self.world.pods)
+    def _undisturbed(self) -> set[str]:
+        """The pods of the world that nothing has preempted, nor the earlier jobs of the batch."""
+        pods = (*self._running(), *self._tried())
+        return {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+    def end_jobs(self, names: Iterable[tuple[str, str]]) -> None:
+        """End pods of the world by their jobs, which are as in the label ``app``."""
+        for namespace, name in names:
+            self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run,app={name}")
+        self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
 
     def _after_preemption(self, job: Job) -> bool:
         """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts."""

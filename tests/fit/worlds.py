@@ -288,7 +288,7 @@ def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str
         more = {"cpu": chance.choice(["2", "20"]), "memory": "2Gi"}
         kind = chance.choice([{}, {"restartPolicy": "Always"}])
         spec["initContainers"] = [{"name": "first", "image": IMAGE, "resources": {"requests": more}, **kind}]
-    if chance.random() < 0.02:
+    if chance.random() < 0.005:
         spec["schedulingGates"] = [{"name": "fit.test/gate"}]
     if volumes and chance.random() < 0.08 and namespace == FREE:
         spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": chance.choice(volumes)}}]

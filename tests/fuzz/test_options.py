@@ -17,7 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action impo
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py"))
-MODULES.remove("gpuctl_show")  # It prints what another task has done, and has no core.
+MODULES = [name for name in MODULES if name not in ("gpuctl_notify", "gpuctl_show")]  # They have no core.
 VALUES: tuple[Any, ...] = (
     None, "", " ", 0, -1, 1, 3, 0.5, 1e300, 2**31, 2**70, True, [], [{}], [[1]], [None], {}, {"a": 1}, {"": {"": []}},
     "x" * 10_000, "\x00", "\ud800", "\x1b[2J", "~", "/", "..", "http://", "http://[", "ftp://a", "a:b", "1" * 5000,
@@ -35,6 +35,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_rbac": {"name": "a", "level": "read"},
     "gpuctl_kubeconfig": {"name": "a", "dest": "/tmp/nowhere/a.kubeconfig"},
     "gpuctl_workspace": {"namespace": "a"},
+    "gpuctl_policy": {"name": "a", "state": "absent"},
     "gpuctl_stack": {"name": "a", "state": "absent"},
 }
 

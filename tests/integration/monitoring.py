@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubesim import Cluster
 
 from tools import debian_programs
 
@@ -67,6 +68,9 @@ class World:
         "cadvisor",
         "program",
     )
+
+    def honors(self, exporter: str) -> bool:
+        return self.honor_labels or exporter in HONOR_LABELS
 
     def options(self, exporter: str) -> dict[str, str]:
         """The parameters of the exporter's URLs."""
@@ -198,7 +202,8 @@ def prometheus(
         "--storage.tsdb.retention.time=10y",
         f"--web.listen-address=127.0.0.1:{port}",
         "--web.enable-lifecycle",
-        "--query.lookback-delta=5m",
+        # What was written afterwards has no marks of staleness: a series is to end with its last sample.
+        f"--query.lookback-delta={'59s' if blocks else '5m'}",
         "--log.level=warn",
     ]
     server = Prometheus(f"http://127.0.0.1:{port}", cluster, world)
@@ -213,7 +218,7 @@ def prometheus_config(
     scrapes = [
         {
             "job_name": exporter,
-            "honor_labels": exporter in HONOR_LABELS or world.honor_labels,
+            "honor_labels": world.honors(exporter),
             "tls_config": {"insecure_skip_verify": True},
             "http_sd_configs": [
                 {
@@ -301,10 +306,26 @@ def webhook() -> Iterator[Webhook]:
         server.server_close()
 
 
-def create_blocks(text: Path, directory: Path) -> Path:
-    """The blocks of a file of OpenMetrics text with timestamps."""
-    promtool("tsdb", "create-blocks-from", "openmetrics", str(text), str(directory))
-    return directory
+def backfill(
+    directory: Path,
+    cluster: Cluster,
+    start: float,
+    end: float,
+    world: World | None = None,
+    *,
+    step: float = 60,
+    names: str = ".*",
+) -> Path:
+    """Blocks for `prometheus` with what it would have scraped of the pods that are and that were.
+
+    `names`: a pattern of the metrics that the test asks for; a day of all metrics of a large cluster takes minutes."""
+    world = world or World()
+    exporters = {name: (world.options(name), world.honors(name)) for name in world.exporters}
+    blocks = directory / "blocks"
+    for text in cluster.write_history(directory / "openmetrics", start, end, step, exporters, names):
+        promtool("tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(blocks))
+        text.unlink()
+    return blocks
 
 
 def promtool(*arguments: str) -> str:

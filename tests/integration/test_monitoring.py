@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubesim import Cluster
+from kubesim import Cluster, past_pod
 
 from . import monitoring
 from .monitoring import World
@@ -70,3 +70,51 @@ def test_an_alert_reaches_the_webhook_once(cluster: Cluster, tmp_path: Path) -> 
         assert payload["status"] == "firing"
         assert payload["commonLabels"] == {"alertname": "Hot", "instance": "node-1:9400"}
         assert server.query('ALERTS{alertname="Hot", alertstate="firing"}')
+
+
+def test_hours_can_be_asked_for_without_waiting_for_them(tmp_path: Path) -> None:
+    """Two jobs in a day: one on 2 GPUs for 3 hours, one on 4 GPUs for an hour that was deleted while it ran."""
+    day = 1_699_228_800.0
+    hour = 3600.0
+    gpus = "nvidia.com/gpu"
+    first = past_pod(
+        "first-0",
+        node="node-1",
+        created=day + hour,
+        started=day + hour + 60,
+        ended=day + 4 * hour,
+        resources={gpus: "2"},
+        labels={"app": "first"},
+    )
+    second = past_pod(
+        "second-0",
+        node="node-1",
+        created=day + 2 * hour,
+        started=day + 2 * hour,
+        resources={gpus: "4"},
+        labels={"app": "second"},
+    )
+    with Cluster(nodes=1).running() as cluster:
+        cluster.remember([(first, None), (second, day + 3 * hour)])
+        cluster.drive(job="first", utilization=50)
+        names = (
+            "kube_pod_(labels|status_phase|container_resource_requests)|DCGM_FI_DEV_(GPU_UTIL|TOTAL_ENERGY_CONSUMPTION)"
+        )
+        blocks = monitoring.backfill(tmp_path, cluster, day, day + 24 * hour, names=names)
+    held = (
+        'sum by (pod) (kube_pod_container_resource_requests{resource="nvidia_com_gpu"} * on (namespace, pod) '
+        'group_left () max by (namespace, pod) (kube_pod_status_phase{phase=~"Pending|Running"} == 1))'
+    )
+    with monitoring.prometheus(tmp_path, blocks=blocks) as server:
+        hours = server.query(f"sum_over_time(({held})[86399s:1m]) / 60", at=day + 24 * hour)
+        assert {one["metric"]["pod"]: float(one["value"][1]) for one in hours} == {"first-0": 6.0, "second-0": 4.0}
+        busy = 'avg(avg_over_time(DCGM_FI_DEV_GPU_UTIL{exported_pod="first-0"}[6h]))'
+        assert server.value(busy, at=day + 5 * hour) == pytest.approx(50 * 179 / 180)  # a minute to start
+        idle = server.value('DCGM_FI_DEV_GPU_UTIL{gpu="0"}', at=day + 6 * hour)
+        assert idle == 0
+        energy = 'max(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0"}) / 1000'
+        used = server.value(energy, at=day + 10 * hour) - server.value(energy, at=day)
+        idle_watts, watts_at_half = 62, 62 + 50 * 3.2
+        assert used == pytest.approx((10 * hour - 10740) * idle_watts + 10740 * watts_at_half)
+        assert server.value('count(kube_pod_labels{label_app="second"})', at=day + 2.5 * hour) == 1
+        assert server.query('kube_pod_labels{label_app="second"}', at=day + 3.2 * hour) == []

@@ -312,7 +312,7 @@ def acting(
 def allowed(level: str) -> set[Permission]:
     """Verb, group and resource of everything that a level's roles allow.
 
-    Without ``bind``, which is not a request, and without permissions for Kueue.
+    Without ``bind``, which is not a request, and without permissions for Kueue and Volcano.
     """
     return {
         (verb, group, resource)
@@ -321,7 +321,7 @@ def allowed(level: str) -> set[Permission]:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
-        if verb != "bind" and group != "kueue.x-k8s.io"
+        if verb != "bind" and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh")
     }
 
 

@@ -28,9 +28,9 @@ from tools.tree import ROOT, files
 COLLECTION = "runwhere.gpuctl"
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
-# Prints on the controller what another task has done, so it has no core, connection or requirements.
-SHOW = "gpuctl_show"
-CORES = [module for module in MODULES if module != SHOW]
+# They run on the controller, without a connection, so they have no core and no requirements.
+WITHOUT_CORE = ("gpuctl_notify", "gpuctl_show")
+CORES = [module for module in MODULES if module not in WITHOUT_CORE]
 CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
 OPTIONAL_FRAGMENTS = [

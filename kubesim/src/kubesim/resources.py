@@ -137,6 +137,10 @@ RESOURCES: tuple[Resource, ...] = (
         verbs=ALL_VERBS, returns_deleted=True,
         field_labels={"spec.clusterIP": "spec.clusterIP", "spec.type": "spec.type"},
     ),
+    Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False,
+             subresources=(STATUS,)),
+    Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings",
+             "ValidatingAdmissionPolicyBinding", False),
     Resource("apps", "v1", "controllerrevisions", "ControllerRevision"),
     Resource("apps", "v1", "daemonsets", "DaemonSet", short_names=("ds",), categories=_ALL, subresources=(STATUS,)),
     Resource("apps", "v1", "deployments", "Deployment", short_names=("deploy",), categories=_ALL,
@@ -159,6 +163,7 @@ RESOURCES: tuple[Resource, ...] = (
              field_labels={"status.successful": "status.succeeded"}),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", short_names=("netpol",)),
     Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",),
              subresources=(STATUS,)),
@@ -192,6 +197,9 @@ ADDED: tuple[Resource, ...] = (
     Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", False, short_names=("rf",),
              addon="kueue"),
     Resource("kueue.x-k8s.io", "v1beta2", "topologies", "Topology", False, addon="kueue"),
+    Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", short_names=("pg",), addon="volcano"),
+    Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, short_names=("q",), subresources=(STATUS,),
+             addon="volcano"),
 )  # fmt: skip
 
 _ALL_RESOURCES = (*RESOURCES, *ADDED)

@@ -30,6 +30,7 @@ from ..labels import (
 from ..manifest.problems import abridged
 from ..permissions import LEVELS
 from ..prometheus.prometheus_service import names_prometheus
+from ..queues.backends import BACKENDS
 from ..rbac.levels import cluster_roles, role_name
 from .snapshot import ExaminedNode, Snapshot
 
@@ -329,7 +330,8 @@ _QUEUES = {"kueue": "kueue.x-k8s.io", "volcano": "scheduling.volcano.sh", "kai-s
 def _queues(snapshot: Snapshot) -> Iterator[Finding]:
     for name, places in sorted(_wanted_queues(snapshot).items()):
         if _QUEUES[name] not in snapshot.groups:
-            remedy = f"Install {name}, or change what asks for it. These pods wait for ever without it."
+            install = BACKENDS[name].install if name in BACKENDS else f"Install {name}"
+            remedy = f"{install}, or change what asks for it. These pods wait for ever without it."
             for place in sorted(places):
                 yield Finding(ERROR, place, f"{name} is not installed: no API group {_QUEUES[name]}", remedy)
 

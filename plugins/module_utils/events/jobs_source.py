@@ -31,7 +31,7 @@ from ..wait.polling import backoff
 from ..wait.watch_cache import Key, Objects, WatchCache, WatchQuery
 from ..wording import worded
 from .cluster_transitions import KnownNode, KnownQuota, node_change, quota_change, quota_uses
-from .event_rows import job_event, job_fields, node_event, quota_event
+from .event_rows import EVENT_TYPES, job_event, job_fields, node_event, quota_event
 from .explanations import failure_details, pending_reason
 from .job_transitions import (
     Known,
@@ -68,6 +68,7 @@ _LONGEST_PAUSE = 30.0  # seconds without a look at the clock
 @dataclass(frozen=True, kw_only=True)
 class JobsSourceOptions(NamespaceOptions):
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    types: list[str] | None = option("list", elements="str", choices=list(EVENT_TYPES))
     state_file: str | None = option("path")
     since: int = option("int", default=0)
     pending_after: int = option("int", default=1800)
@@ -382,13 +383,15 @@ class JobsSource:
 
     def _is_wanted(self, step: Transition) -> bool:
         """Without a state, what was before ``since`` is no news; that a job still waits is."""
+        if self._options.types and step.type not in self._options.types:
+            return False
         if not self._state.is_new or step.type == "job.pending_too_long":
             return True
         oldest = self._began - timedelta(seconds=self._options.since)
         return step.time is not None and read_time(step.time) >= oldest
 
     def _hand_over(self, event: dict[str, Any]) -> None:
-        if not self._stopped:
+        if not self._stopped and (not self._options.types or event["type"] in self._options.types):
             self._deliver({name: _worded(value) for name, value in event.items()})
 
     def _warn(self, text: str) -> None:

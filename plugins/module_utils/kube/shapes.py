@@ -313,6 +313,7 @@ _COUNTS = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availa
 _LONG_RUNNING = {"observedGeneration": _number, **_COUNTS, "conditions": _CONDITIONS}
 
 # What an object has below its metadata, by kind. Of kinds that are missing here, only the metadata are read.
+_CONDITIONS = _each(_fields({"type": _text, "status": _text}, reason=_text, message=_text, lastTransitionTime=_time))
 _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # required, optional
     "ConfigMap": ({}, {"data": _LABELS}),
     "Deployment": (
@@ -501,15 +502,15 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
         {"spec": _fields({"template": _TEMPLATE}, replicas=_number, updateStrategy=_fields(type=_text))},
         {"status": _fields(**_LONG_RUNNING, currentRevision=_text, updateRevision=_text)},
     ),
+    "PodGroup": (  # Volcano's
+        {},
+        {"spec": _fields(queue=_text, minMember=_number), "status": _fields(phase=_text, conditions=_CONDITIONS)},
+    ),
     "Workload": (  # Kueue's
         {},
         {
             "spec": _fields(active=_flag, queueName=_text, priority=_number),
-            "status": _fields(
-                conditions=_each(
-                    _fields({"type": _text, "status": _text}, reason=_text, message=_text, lastTransitionTime=_time)
-                )
-            ),
+            "status": _fields(conditions=_CONDITIONS),
         },
     ),
 }

@@ -64,12 +64,14 @@ class FitJob:
 
 @dataclass(frozen=True)
 class Change:
-    """Another value of a field of the manifest, and what would come of it."""
+    """Other values of fields of the manifest, with those before, and what would come of them."""
 
-    field: str
-    before: str
-    after: str
+    fields: tuple[tuple[str, str, str], ...]  # field, before, after
     verdict: str = NOW
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        return tuple(field for field, _before, _after in self.fields)
 
 
 @dataclass(frozen=True)
@@ -424,17 +426,17 @@ class _Trial:
         """The first change of each field that makes the job run, in the order in which they are proposed."""
         log = list(chosen.log)
         chosen.undo()
-        found: set[str] = set()
+        found: set[tuple[str, ...]] = set()
         try:
             for change, other in variants(job):
-                if change.field in found:
+                if change.of in found:
                     continue
                 quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
                 if any(one.most(other.charges, other.number) < other.number for one in quotas):
                     continue
                 kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
                 if kinds in ({NOW}, {AFTER_PREEMPTION}):
-                    found.add(change.field)
+                    found.add(change.of)
                     yield replace(change, verdict=next(iter(kinds)))
         finally:
             for was_placed, pod in log:

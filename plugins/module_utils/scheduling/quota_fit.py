@@ -45,6 +45,10 @@ class QuotaLack:
         return self._text(self.wanted + self.used - self.hard)
 
     @property
+    def raised_to(self) -> str:
+        return self._text(self.wanted + self.used)
+
+    @property
     def row(self) -> dict[str, Any]:
         amounts = {"requested": self.wanted, "used": self.used, "hard": self.hard}
         texts = {name: self._text(amount) for name, amount in amounts.items()}

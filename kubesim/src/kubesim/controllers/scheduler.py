@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Collection
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from kubesim.clock import rfc3339
 from kubesim.errors import ApiError
@@ -34,14 +34,23 @@ COMPARED = 10
 
 class Scheduler(Controller):
     name = "kube-scheduler"
-    watches = ("Node", "Pod", "PersistentVolumeClaim", "DeviceClass", "ResourceClaim", "ResourceSlice")
+    #: What pods name in ``spec.schedulerName``.
+    scheduler_name: ClassVar[str] = SCHEDULER
+    watches: ClassVar[tuple[str, ...]] = (
+        "Node",
+        "Pod",
+        "PersistentVolumeClaim",
+        "DeviceClass",
+        "ResourceClaim",
+        "ResourceSlice",
+    )
 
     def __init__(self, registry: Any, ignored: Collection[str] = ()) -> None:
         """`ignored`: resources that an extender counts itself ("ignoredByScheduler" of its managedResources)."""
         super().__init__(registry)
         self.ignored = frozenset(ignored)
         self.snapshot = Snapshot()
-        self.recorder = SeriesRecorder(registry, SCHEDULER, f"{SCHEDULER}-kubesim")
+        self.recorder = SeriesRecorder(registry, self.scheduler_name, f"{self.scheduler_name}-kubesim")
         self.devices = DeviceScheduling(registry, self.name)
         self._queue: dict[Key, tuple[int, int]] = {}  # pods to place, with what orders them
         self._parked: dict[Key, None] = {}  # pods that fitted nowhere, until something changes
@@ -102,7 +111,7 @@ class Scheduler(Controller):
         return pod is not None and bool((pod["spec"].get("affinity") or {}).get("podAffinity"))
 
     def _waiting(self, pod: Object, old: Object | None) -> None:
-        if pod["spec"].get("schedulerName", SCHEDULER) != SCHEDULER or "deletionTimestamp" in pod["metadata"]:
+        if pod["spec"].get("schedulerName", SCHEDULER) != self.scheduler_name or "deletionTimestamp" in pod["metadata"]:
             return
         key = key_of(pod)
         self.snapshot.nominate(key, pod)

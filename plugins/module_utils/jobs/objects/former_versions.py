@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...engine.later_defaults import LaterDefault
+from ...engine.later_defaults import LaterDefault, LaterDefaults
 from ...labels import MAIN_CONTAINER
 
 _POD = ("spec", "template", "spec")
@@ -31,4 +31,11 @@ _SINCE_1_1 = (
         )
     ),
 )
-LATER_DEFAULTS = {"1.1": _SINCE_1_1}
+LATER_DEFAULTS: LaterDefaults = {"1.1": _SINCE_1_1}
+
+
+def later_defaults(former_command: list[str] | None) -> LaterDefaults:
+    """Those of a job; ``former_command`` is what versions before 1.1 ran, where they put no launcher before it."""
+    if former_command is None:
+        return LATER_DEFAULTS
+    return {**LATER_DEFAULTS, "1.1": (*_SINCE_1_1, LaterDefault("Job", (*_MAIN, "command"), former_command))}

@@ -47,6 +47,7 @@ _MODULES = {
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
     "mindspore.parallel.cluster.run": "msrun",
+    "llamafactory.cli": "torchrun",
 }
 # Frameworks whose processes a launcher does not join to a group.
 _STRANGERS = {
@@ -68,12 +69,16 @@ _RANK_TABLE = "/user/serverid/devindex/config/hccl.json"
 
 
 class Launch(NamedTuple):
-    """The command of each node with its launcher, ``name`` (None: the command is as the user wrote it)."""
+    """The command of each node with its launcher, ``name`` (None: the command is as the user wrote it).
+
+    ``former`` is the command as versions before 1.1 ran it, where the manifest says nothing of a launcher.
+    """
 
     command: list[str]
     name: str | None = None
     env: Provided = MappingProxyType({})
     warnings: tuple[str, ...] = ()
+    former: list[str] | None = None
 
     @property
     def is_by_first_node(self) -> bool:
@@ -99,8 +104,9 @@ def launch(manifest: Training, equipment: Equipment) -> Launch:
     if manifest.distributed.rank_table:
         if not found.command:
             raise UnfitHardware("distributed.rank_table", "no command that could wait for it", "Add the command")
-        found = found._replace(command=_after_rank_table(found.command), env={**found.env, **_rank_table_env()})
-    return found
+        return found._replace(command=_after_rank_table(found.command), env={**found.env, **_rank_table_env()})
+    command = manifest.environment.command
+    return found if found.command == command or _says_how(manifest) else found._replace(former=command)
 
 
 def processes_per_node(equipment: Equipment) -> int:
@@ -126,7 +132,7 @@ def _launched(manifest: Training, group: _Group) -> Launch:
     if begins_with is not None:
         return _kept(manifest, group, begins_with)
     name = wanted or _default(manifest)
-    if name == "none" or (wanted is None and (group.nodes == 1 or not _script_in(words))):
+    if name == "none" or (wanted is None and (group.size == 1 or not _script_in(words))):
         return Launch(command, warnings=_alone_warnings(manifest, group, words))
     if not command:
         raise UnfitHardware("distributed.launcher", f"{name} without a command to start", "Add the command")
@@ -163,6 +169,12 @@ def _default(manifest: Training) -> str:
     if framework in _SELF_STARTING:
         return "none"
     return _OF_FRAMEWORK.get(framework, manifest.distributed.backend)
+
+
+def _says_how(manifest: Training) -> bool:
+    """Whether a field of the manifest chooses the launcher: once it is set, the training is built anew for it."""
+    distributed = manifest.distributed
+    return bool({"launcher", "backend"} & distributed.model_fields_set or manifest.environment.framework)
 
 
 def _check_framework(manifest: Training) -> None:

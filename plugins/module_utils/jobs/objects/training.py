@@ -72,6 +72,7 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
         },
         dependents=dependents,
         priority_class=priority_class(manifest.job.priority),
+        former_command=started.former and deepspeed.use_templates(manifest, started.former).words,
         warnings=[*queue.gang_warnings(manifest.queue, nodes), *started.warnings, *config.warnings, *overrides],
     )
 

@@ -38,12 +38,13 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"default": {"cpu": 9}}}}),
     ("gpuctl_rbac", {"name": "ci", "level": "read"}),
     ("gpuctl_workspace", {"namespace": "default"}),
+    ("gpuctl_policy", {"name": "company", "state": "absent"}),
     ("gpuctl_stack", {"name": "nvidia", "state": "absent"}),
     ("gpuctl_kubeconfig", {"name": "default", "namespace": "default", "dest": os.devnull + "x", "state": "absent"}),
     ("gpuctl_copy", {"name": "running", "local_path": __file__, "remote_path": "/copied"}),
 ]
 MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
-MODULES.remove("gpuctl_show")  # has no core
+MODULES -= {"gpuctl_notify", "gpuctl_show"}  # have no core
 TASKS += [(module, {}) for module in sorted(MODULES - {module for module, _options in TASKS})]
 # Prints what a task imports that its action plugin has not imported before.
 SCRIPT = f"""

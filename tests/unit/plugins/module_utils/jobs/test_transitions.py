@@ -83,7 +83,8 @@ PAUSE = {
     ),
     "a training that Kueue has admitted": (job(queue="q", active=True), {"spec.active": False}),
     "a training that waits in a queue": (job(queue="q", active=True, suspend=True), {"spec.active": False}),
-    "a paused training in a queue": (job(queue="q", active=False, suspend=True), {}),
+    "a paused training in a queue": (job(queue="q", active=False, suspend=True, kept="1"), {}),
+    "one that somebody else has paused in its queue": (job(queue="q", active=False, suspend=True), {ANNOTATION: "1"}),
     "a finished training in a queue": (job(queue="q", status=COMPLETE), {}),
     "a service in a queue": (job("inference", queue="q"), {REPLICAS: 0, ANNOTATION: "3"}),
 }  # fmt: skip
@@ -116,7 +117,11 @@ RESUME = {
         job("inference", replicas=0, dependents=(AUTOSCALER,)),
         {REPLICAS: 2},
     ),
-    "a paused training in a queue": (job(queue="q", active=False, suspend=True), {"spec.active": True}),
+    "a paused training in a queue": (job(queue="q", active=False, suspend=True, kept="1"), {ANNOTATION: ABSENT}),
+    "one that somebody else has paused in its queue": (
+        job(queue="q", active=False, suspend=True),
+        {"spec.active": True},
+    ),
     "a training that waits in a queue": (job(queue="q", active=True, suspend=True), {}),
 }  # fmt: skip
 

@@ -18,7 +18,10 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import upgraded as upgraded_plan
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job, job_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import read_entries
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.former_versions import LATER_DEFAULTS
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.former_versions import (
+    LATER_DEFAULTS,
+    later_defaults,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, JOB, POD, STATEFUL_SET
@@ -112,10 +115,10 @@ def asleep(request: pytest.FixtureRequest) -> Iterator[Upgraded]:
 @pytest.fixture
 def upgraded() -> Iterator[Upgraded]:
     """One of each kind from 1.0.0, running."""
-    chosen = [e for e in RECORDED["1.0.0"] if e["manifest"]["job"]["name"] in ("dist", "serve", "lab", "web")]
+    chosen = [e for e in RECORDED["1.0.0"] if e["manifest"]["job"]["name"] in ("dist", "serve", "lab", "web", "script")]
     with Cluster(nodes=4).running() as running:
         found = Upgraded(running, chosen)
-        eventually(lambda: len(found.pods()) == 5)
+        eventually(lambda: len(found.pods()) == 6)
         yield found
 
 
@@ -138,7 +141,8 @@ def probe(upgraded: Upgraded) -> Any:
 
 def planned(entry: Object, model: Any) -> Plan:
     live = [obj for obj in entry["objects"] if obj["metadata"]["labels"]["app"] == model.job.name]
-    return plan_job(model.job.name, NAMESPACE, model.kind, build(model, NAMESPACE).objects, live, LATER_DEFAULTS)
+    built = build(model, NAMESPACE)
+    return plan_job(model.job.name, NAMESPACE, model.kind, built.objects, live, later_defaults(built.former_command))
 
 
 @pytest.mark.parametrize(("entry", "model"), JOBS)
@@ -211,7 +215,7 @@ def test_a_finished_training_with_a_former_digest_is_not_run_again(upgraded: Upg
 def test_a_change_beside_the_pods_leaves_them(upgraded: Upgraded) -> None:
     pods = upgraded.pods()
     described = [changed(manifest, "job", description="only metadata") for manifest in upgraded.manifests]
-    assert upgraded.apply(*described)["msg"] == "4 jobs: 4 update"
+    assert upgraded.apply(*described)["msg"] == "5 jobs: 5 update"
     assert upgraded.apply(*described)["changed"] is False
     assert upgraded.pods() == pods
     more = changed(upgraded.jobs["web"], "service", replicas=2)
@@ -272,6 +276,48 @@ def test_a_row_is_of_something_that_was_built_so_and_that_upgrade_builds_anew(ro
     upgraded_steps = [upgraded_plan(plan).steps[0] for plan in plans if plan.steps[0].kind == row.kind]
     paths = [change.path for step in upgraded_steps for change in step.changes]
     assert any(path == row.path[: len(path)] or row.path == path[: len(row.path)] for path in paths)
+
+
+SCRIPTS = ["script", "dist-script"]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("ledger", [True, False], ids=["with a ledger", "without one"])
+def test_a_script_without_a_launcher_keeps_running_until_its_manifest_changes(
+    asleep: Upgraded, name: str, ledger: bool
+) -> None:
+    if ledger:
+        asleep.with_ledger()
+    manifest = asleep.jobs[name]
+    result = asleep.apply(manifest)
+    assert (result["changed"], result["results"][0]["reason"]) == (False, None)
+    for block, fields in (
+        ("environment", {"image": OTHER_IMAGE}),
+        ("distributed", {"launcher": "torchrun"}),
+        ("distributed", {"launcher": "accelerate"}),
+        ("environment", {"framework": "deepspeed"}),
+    ):
+        predicted = asleep.apply(changed(manifest, block, **fields), check_mode=True)
+        assert predicted["results"][0]["action"] == "recreate", fields
+    assert asleep.apply(changed(manifest, "distributed", launcher="none"))["changed"] is False
+    assert asleep.apply(manifest, upgrade=True, check_mode=True)["results"][0]["action"] == "recreate"
+
+
+def test_upgrade_puts_a_launcher_before_a_script(upgraded: Upgraded) -> None:
+    assert upgraded.apply(upgraded.jobs["script"], upgrade=True)["results"][0]["action"] == "recreate"
+    (main,) = upgraded.template(JOB, "script")["containers"]
+    assert main["command"][:4] == ["torchrun", "--standalone", "--nproc_per_node", "4"]
+    assert upgraded.apply(upgraded.jobs["script"])["changed"] is False
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_finished_script_without_a_launcher_is_not_run_again(asleep: Upgraded, name: str) -> None:
+    asleep.with_ledger()
+    ended = {"conditions": [{"type": kind, "status": "True"} for kind in ("SuccessCriteriaMet", "Complete")]}
+    live = asleep.client.get(JOB, NAMESPACE, name)
+    asleep.cluster.load([{**live, "status": {**ended, "completionTime": "2026-08-01T00:00:00Z"}}])
+    assert asleep.apply(asleep.jobs[name])["changed"] is False
+    assert asleep.apply(asleep.jobs[name], upgrade=True)["changed"] is False
 
 
 def test_a_change_that_needs_a_recreation_is_refused_where_that_is_forbidden(upgraded: Upgraded) -> None:

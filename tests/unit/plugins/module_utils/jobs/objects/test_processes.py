@@ -49,9 +49,10 @@ def torch_path() -> str:
     ("nodes", "command", "distributed"),
     [
         (2, ["python", "train.py"], {}),
+        (1, ["python", "train.py"], {}),
         (1, ["python", "-u", "-m", "train"], {"launcher": "torchrun"}),
     ],
-    ids=["a script on two nodes", "a module on one node"],
+    ids=["a script on two nodes", "a script with two GPUs", "a module on one node"],
 )
 def test_a_plain_script_forms_a_group(
     build_job: BuildJob, tmp_path: Path, torch_path: str, nodes: int, command: list[str], distributed: dict[str, Any]
