@@ -209,8 +209,12 @@ class Client:
 
     def serves(self, api_version: str) -> bool:
         """Whether the server has an API group in a version, such as ``group/version``."""
+        return api_version in self.group_versions()
+
+    def group_versions(self) -> frozenset[str]:
+        """All API groups of the server, in all their versions."""
         groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
-        return any(one["groupVersion"] == api_version for group in groups for one in group.get("versions") or ())
+        return frozenset(one["groupVersion"] for group in groups for one in group.get("versions") or ())
 
     def user_name(self) -> str | None:
         """The user that the server takes this client for. Servers before Kubernetes 1.28 do not say: None."""

@@ -85,6 +85,17 @@ SUBJECT_ACCESS_REVIEW = Resource(
 )
 TOPOLOGY = Resource("Topology", KUEUE_VERSION, "topologies", namespaced=False)
 
+# Of operators, which are optional too. Where their kinds are missing, what asks for them says so.
+_MONITORING = "monitoring.coreos.com/v1"
+ALERTMANAGER = Resource("Alertmanager", _MONITORING, "alertmanagers")
+ALERTMANAGER_CONFIG = Resource("AlertmanagerConfig", "monitoring.coreos.com/v1alpha1", "alertmanagerconfigs")
+GRAFANA_DASHBOARD = Resource("GrafanaDashboard", "grafana.integreatly.org/v1beta1", "grafanadashboards")
+POD_MONITOR = Resource("PodMonitor", _MONITORING, "podmonitors")
+PROMETHEUS = Resource("Prometheus", _MONITORING, "prometheuses")
+PROMETHEUS_RULE = Resource("PrometheusRule", _MONITORING, "prometheusrules")
+SCALED_OBJECT = Resource("ScaledObject", "keda.sh/v1alpha1", "scaledobjects")
+SERVICE_MONITOR = Resource("ServiceMonitor", _MONITORING, "servicemonitors")
+
 # Volcano is optional, too.
 VOLCANO_VERSION = "scheduling.volcano.sh/v1beta1"
 POD_GROUP = Resource("PodGroup", VOLCANO_VERSION, "podgroups")
