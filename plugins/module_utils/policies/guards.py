@@ -208,7 +208,7 @@ def variables() -> dict[str, str]:
     terms = "variables.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     outside = (
         f"has(variables.spec.affinity) && has(variables.spec.affinity.nodeAffinity) && "
-        f"has({terms.rpartition('.')[0]}) && {terms}.all(t, has(t.matchExpressions) && "
+        f"has({terms.rpartition('.')[0]}) && size({terms}) > 0 && {terms}.all(t, has(t.matchExpressions) && "
         f"t.matchExpressions.exists(e, e.key == {text(POOL)} && e.operator == 'DoesNotExist'))"
     )
     return {
