@@ -194,6 +194,8 @@ ADDED: tuple[Resource, ...] = (
     Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", False, short_names=("rf",),
              addon="kueue"),
     Resource("kueue.x-k8s.io", "v1beta2", "topologies", "Topology", False, addon="kueue"),
+    Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", False, short_names=("hn",), addon="volcano",
+             subresources=(STATUS,)),
     Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", short_names=("pg",), addon="volcano"),
     Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, short_names=("q",), subresources=(STATUS,),
              addon="volcano"),
