@@ -173,7 +173,7 @@ def usage_page(result: Mapping[str, Any]) -> str:
     blocks = [tiles(_tiles(result))]
     if rows:
         bars = [_bar(row, names) for row in rows[:_MOST_BARS] if row["held_hours"]]
-        legend = [name for name in ("busy", "idle", _UNKNOWN) if any(name in dict(bar.segments) for bar in bars)]
+        legend = [name for name in ("busy", "idle", _UNKNOWN) if any(name in dict(each.segments) for each in bars)]
         chart = bar_chart("Held", bars, legend, unit="hours of GPUs, partitions and shares")
         blocks.append(section("Who held them", chart, *_left_out(rows)))
         blocks.append(section("Figures", page_table("Hours by group", _page_columns(result), *_page_rows(result))))

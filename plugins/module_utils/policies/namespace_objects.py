@@ -27,7 +27,7 @@ def namespace_objects(policy: PolicyRules, existing: Iterable[str]) -> Iterator[
         if rules.network is not None:
             yield network_policy(policy, name, rules.network)
         if rules.max_gpus is not None:
-            yield resource_quota(policy, name, rules.max_gpus)
+            yield accelerator_quota(policy, name, rules.max_gpus)
 
 
 def network_policy(policy: PolicyRules, namespace: str, network: Network) -> Object:
@@ -53,7 +53,7 @@ def network_policy(policy: PolicyRules, namespace: str, network: Network) -> Obj
     }
 
 
-def resource_quota(policy: PolicyRules, namespace: str, most: int) -> Object:
+def accelerator_quota(policy: PolicyRules, namespace: str, most: int) -> Object:
     """So many accelerators of any vendor. Kubernetes counts what pods request, however they are created."""
     keys = sorted({profile.device.quota_key for profile in catalog().profiles.values()})
     return {

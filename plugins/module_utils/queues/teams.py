@@ -51,14 +51,14 @@ def teams_in(resource_quotas: Iterable[Mapping[str, Any]]) -> list[Team]:
     for namespace, quotas in sorted(found.items()):
         own = [obj for obj in quotas if labels.is_managed(obj)]
         if own:
-            shares = {pool: share for obj in own for pool, share in _shares_of(obj).items()}
+            shares = {pool: share for obj in own for pool, share in shares_of(obj).items()}
             unscoped = [obj for obj in quotas if not ({"scopes", "scopeSelector"} & (obj.get("spec") or {}).keys())]
             hard = tuple((obj.get("spec") or {}).get("hard") or {} for obj in unscoped)
             teams.append(Team(namespace, shares, hard))
     return teams
 
 
-def _shares_of(resource_quota: Mapping[str, Any]) -> dict[str, int]:
+def shares_of(resource_quota: Mapping[str, Any]) -> dict[str, int]:
     """The shares as gpuctl_quota has written them; a text that somebody has edited may be anything."""
     try:
         found = json.loads((resource_quota["metadata"].get("annotations") or {}).get(labels.SHARES, "{}"))

@@ -29,7 +29,7 @@ _OWNERS = ("Job", "ReplicaSet", "StatefulSet")
 
 class VolcanoScheduler(Scheduler):
     name = "vc-scheduler"
-    watches = (*Scheduler.watches, "PodGroup", "Queue", "ReplicaSet", "StatefulSet")
+    watches: ClassVar[tuple[str, ...]] = (*Scheduler.watches, "PodGroup", "Queue", "ReplicaSet", "StatefulSet")
     scheduler_name: ClassVar[str] = "volcano"
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:

@@ -22,8 +22,3 @@ class QueueStrategy(Strategy):
     namespaced = False
     generation_of = "spec"
     has_status = True
-
-    def default(self, obj: Object) -> None:
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("weight", 1)
-        spec.setdefault("dequeueStrategy", "traverse")
