@@ -84,6 +84,8 @@ class Cluster:
         self.rest = Rest(self.registry, self.authenticator, self.authorizer, lambda: self.kubelet)
         self.requests = RequestLog()
         self.faults = Faults()
+        #: Programs behind the proxy subresource: (plural, namespace, name, port) -> URL.
+        self.programs: dict[tuple[str, str, str, str], str] = {}
         self.controllers: dict[str, Any] = {}
         self.exporters = Exporters(self.registry)
         self.addons = addons

@@ -26,8 +26,10 @@ JOB = {
     "resources": {"cpu": 1, "memory": "1Gi", "gpu": 1},
 }
 TASKS: list[tuple[str, dict[str, Any]]] = [
+    ("gpuctl_doctor", {"fail_on": "never"}),
     ("gpuctl_job", {"definition": JOB}),
     ("gpuctl_job", {"definition": JOB, "wait": True, "wait_for": "scheduled"}),
+    ("gpuctl_fit_info", {"definition": JOB}),
     ("gpuctl_job_info", {"details": True, "pods": True}),
     ("gpuctl_job_log", {"name": "running"}),
     ("gpuctl_job_metrics_info", {"name": "running"}),
