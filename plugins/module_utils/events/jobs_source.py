@@ -8,6 +8,7 @@ reported of it, which a file keeps: so a broken connection and a restart lose no
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -63,6 +64,7 @@ JobId = tuple[str, str]
 Deliver = Callable[[dict[str, Any]], None]
 
 _LONGEST_PAUSE = 30.0  # seconds without a look at the clock
+_HANDLED = 1.0  # seconds after which a rule engine has handled what it has taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,7 @@ class JobsSource:
         self._began = datetime.now(timezone.utc)
         self._cache: _News | None = None
         self._stopped = False
+        self._delivered = 0.0
         self._workloads: dict[JobId, dict[str, Object]] = defaultdict(dict)  # by uid
         self._pods: dict[JobId, dict[str, Object]] = defaultdict(dict)  # by name
         self._victims: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # by uid of the workload: see PodsOfJob
@@ -116,6 +119,8 @@ class JobsSource:
             LOGGER.info("watching %s", ", ".join(query.title for query in self._queries() if cache.is_read(query)))
             while not self._stopped:
                 cache.wait_for_change(self._pause())
+                if time.monotonic() - self._delivered >= _HANDLED:
+                    self._state.flush()
                 self._look_at_news(cache)
                 self._look_at_the_clock()
 
@@ -351,9 +356,10 @@ class JobsSource:
     def _pause(self) -> float:
         """Seconds until something is due, if nothing changes before."""
         first = min((deadline for deadline, _job in self._deadlines.values()), default=None)
+        longest = _HANDLED if self._state.holds else _LONGEST_PAUSE
         if first is None:
-            return _LONGEST_PAUSE
-        return min(_LONGEST_PAUSE, max(0.05, (first - datetime.now(timezone.utc)).total_seconds()))
+            return longest
+        return min(longest, max(0.05, (first - datetime.now(timezone.utc)).total_seconds()))
 
     # -- reports ------------------------------------------------------------------------------------------------------
 
@@ -393,6 +399,8 @@ class JobsSource:
     def _hand_over(self, event: dict[str, Any]) -> None:
         if not self._stopped and (not self._options.types or event["type"] in self._options.types):
             self._deliver({name: _worded(value) for name, value in event.items()})
+            self._delivered = time.monotonic()
+            self._state.flush()  # Whoever takes an event has handled the one before.
 
     def _warn(self, text: str) -> None:
         LOGGER.warning("%s", worded(text))
