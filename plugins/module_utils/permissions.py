@@ -31,7 +31,7 @@ _CLAIMS = "resourceclaims.resource.k8s.io"
 # What pools with a queue are made of (queues/backends.py).
 _QUEUES = (
     "clusterqueues.kueue.x-k8s.io cohorts.kueue.x-k8s.io localqueues.kueue.x-k8s.io resourceflavors.kueue.x-k8s.io "
-    "topologies.kueue.x-k8s.io queues.scheduling.volcano.sh"
+    "topologies.kueue.x-k8s.io hypernodes.topology.volcano.sh queues.scheduling.volcano.sh"
 )
 
 # gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info, gpuctl_status
@@ -45,6 +45,8 @@ _READ_PERMISSIONS: Permissions = (
     ("list", "clusterroles.rbac.authorization.k8s.io leases.coordination.k8s.io priorityclasses.scheduling.k8s.io"),
     ("list", "runtimeclasses.node.k8s.io storageclasses.storage.k8s.io"),
     ("list", "workloads.kueue.x-k8s.io podgroups.scheduling.volcano.sh"),  # What jobs in queues wait for.
+    # gpuctl_fit_info
+    ("list", "limitranges persistentvolumeclaims persistentvolumes poddisruptionbudgets.policy"),
 )
 
 # gpuctl_job_log
@@ -63,7 +65,7 @@ _SUBMIT_PERMISSIONS: Permissions = (
     ("list watch delete deletecollection", "pods"),
     ("get", "pods/log"),
     ("get", "namespaces"),  # In a RoleBinding, its own: the Pod Security level that it enforces.
-    ("list", "resourcequotas"),
+    ("list", "limitranges resourcequotas"),
     ("list", "persistentvolumeclaims serviceaccounts"),  # jobs/prechecks.py: whether what a job refers to exists.
     ("get list patch", "workloads.kueue.x-k8s.io"),
     ("list", "localqueues.kueue.x-k8s.io"),
