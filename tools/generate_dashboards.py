@@ -79,6 +79,7 @@ UTIL, HOT = ((None, "red"), (0.05, "orange"), (0.5, "green")), ((None, "green"),
 POOL, TEAM, JOB = 'pool=~"$pool"', 'namespace=~"$namespace"', 'job_name=~"$job"'
 FRAGMENTED = ((None, "green"), (0.3, "orange"), (0.6, "red"))
 FIRING = 'ALERTS{alertstate="firing",alertname=~"Gpu.+|NodeLost"}'
+NONE = 'label_replace(vector(0),"alertname","none","","")'
 EXTENDED = 'resource=~"requests[.].+/.+"'
 
 
@@ -203,7 +204,7 @@ PAGES = (
                 {
                     "{{namespace}}/{{job_name}}": (
                         f"max by(namespace,job_name)({measured('memory_used', POOL)}"
-                        f"/on(namespace,pod,UUID,GPU_I_ID) {MEASURES['memory_total'].record})"
+                        f"/on(namespace,pod,UUID,GPU_I_ID) group_left() {MEASURES['memory_total'].record})"
                     )
                 },
                 "percentunit",
@@ -217,8 +218,8 @@ PAGES = (
         "GPU team",
         "The GPU-hours of a team, how many of them were idle, and its quota.",
         (
-            Panel("GPU-hours", {"held": hours("namespace", TEAM)}, "h", "stat", 6, 4),
-            Panel("Idle GPU-hours", {"idle": f"{idle_hours('namespace', TEAM)} or vector(0)"}, "h", "stat", 6, 4),
+            Panel("GPU-hours", {"held": hours("", TEAM)}, "h", "stat", 6, 4),
+            Panel("Idle GPU-hours", {"idle": f"{idle_hours('', TEAM)} or vector(0)"}, "h", "stat", 6, 4),
             Panel("Held now", {"held": f"sum({selected(ALLOCATED, TEAM)})"}, kind="stat", width=6, height=4),
             Panel(
                 "Utilization",
@@ -284,7 +285,7 @@ PAGES = (
                 "What was used of the tensor cores: how efficient the program is.",
             ),
             Panel("Most memory", {"memory": f"max({measured('memory_used', TEAM, JOB)})"}, "bytes", "stat", 4, 4),
-            Panel("GPU-hours", {"held": hours("job_name", TEAM, JOB)}, "h", "stat", 4, 4),
+            Panel("GPU-hours", {"held": hours("", TEAM, JOB)}, "h", "stat", 4, 4),
             Panel(
                 "Waited for devices",
                 {"waited": f"max({ASKED.queue_wait()} and on(namespace,job_name) {selected(POD_INFO, TEAM, JOB)})"},
@@ -355,7 +356,7 @@ PAGES = (
             Panel("Power", {"power": f"sum({over('power')})"}, "watt", "stat", 6, 4),
             Panel(
                 "Hottest devices",
-                {"{{hostname}} {{gpu}} {{modelName}}": f"topk(15, {over('temperature')})"},
+                {"{{hostname}} {{gpu}} {{modelName}}": f"topk(8, {over('temperature')})"},
                 "celsius",
                 "bargauge",
                 maximum=100,
@@ -363,7 +364,7 @@ PAGES = (
             ),
             Panel(
                 "Firing alerts by name",
-                {"{{alertname}}": f"sum by(alertname)({FIRING}) or vector(0)"},
+                {"{{alertname}}": f"sum by(alertname)({FIRING}) or on() {NONE}"},
                 kind="timeseries",
             ),
             Panel(
@@ -465,8 +466,10 @@ def _panel(panel: Panel, source: Any) -> Any:
         if panel.kind == "bargauge":
             builder = builder.orientation(VizOrientation.HORIZONTAL)
     for letter, (legend, expression) in zip("ABCDEF", panel.expressions.items(), strict=False):
+        # Over a range, what looks back on the whole range would be asked for every point.
+        is_instant = panel.kind == "bargauge" or "$__range" in expression
         query = Dataquery().expr(expression).legend_format(legend).ref_id(letter)
-        builder = builder.with_target(query.instant() if panel.kind == "bargauge" else query)
+        builder = builder.with_target(query.instant() if is_instant else query)
     return builder
 
 

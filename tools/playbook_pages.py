@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The pages of the playbooks, from playbooks/vars/playbooks.yml, and of the event plugins. tools/generate_reference.py writes them."""
+"""The pages of the playbooks, from playbooks/vars/playbooks.yml, and that of the event plugins.
+
+tools/generate_reference.py writes them.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,7 @@ The connection comes from the environment variables `K8S_AUTH_*`, else from the 
 """
 _TYPES = {
     "bool": "boolean",
+    "float": "number",
     "int": "number",
     "list": "list, or text with commas",
     "path": "path",

@@ -321,7 +321,7 @@ def allowed(level: str) -> set[Permission]:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
-        if verb != "bind" and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh")
+        if verb != "bind" and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh", "topology.volcano.sh")
     }
 
 

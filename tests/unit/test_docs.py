@@ -90,13 +90,8 @@ def test_the_chinese_guide_explains_no_other_sentences() -> None:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-<<<<<<< HEAD
 def included() -> set[tuple[str, str]]:
     """What the collection has: its name, and the word for what it is."""
-=======
-def included() -> dict[str, list[str]]:
-    """What the collection has: names by the word for what it is."""
->>>>>>> i16-rules
     places = {
         "module": "plugins/modules/*.py",
         "callback plugin": "plugins/callback/*.py",
@@ -108,11 +103,7 @@ def included() -> dict[str, list[str]]:
         "event filter": "extensions/eda/plugins/event_filter/*.py",
         "role": "roles/*",
     }
-<<<<<<< HEAD
     return {(path.stem, word) for word, pattern in places.items() for path in ROOT.glob(pattern)}
-=======
-    return {word: sorted(path.stem for path in ROOT.glob(pattern)) for word, pattern in places.items()}
->>>>>>> i16-rules
 
 
 TEXTS = {**GUIDES, "README.md": (ROOT / "README.md").read_text(encoding="utf-8")}
@@ -121,11 +112,7 @@ TEXTS = {**GUIDES, "README.md": (ROOT / "README.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("text", TEXTS)
 def test_what_is_named_is_there(text: str) -> None:
     names = set(re.findall(r"runwhere\.gpuctl\.([a-z]\w*)", TEXTS[text])) - {"docsite", "gpuctl"}
-<<<<<<< HEAD
     assert names - {name for name, _word in included()} == set()
-=======
-    assert names - set().union(*included().values()) == set()
->>>>>>> i16-rules
 
 
 # -- the README --------------------------------------------------------------------------------------------------------
@@ -137,14 +124,9 @@ def test_the_readme_lists_the_included_content() -> None:
     """A row for each kind, in the order of the alphabet."""
     rows = re.findall(r"^\| (\w[\w ]+) \| (`\w+`(?:, `\w+`)*) \|$", README, re.MULTILINE)
     listed = {word: re.findall(r"\w+", names) for word, names in rows}
-<<<<<<< HEAD
     kinds = sorted({*(word for _name, word in included()), "action group"})
     names = {kind: sorted(name for name, word in included() if word == kind) for kind in kinds}
     assert listed == {f"{kind.capitalize()}s": found or ["gpuctl"] for kind, found in names.items()}
-=======
-    names = {**included(), "action group": ["gpuctl"]}
-    assert listed == {f"{kind.capitalize()}s": found for kind, found in names.items()}
->>>>>>> i16-rules
 
 
 ENVIRONMENTS = yaml.safe_load((ROOT / "tests" / "environments.yml").read_text(encoding="utf-8"))

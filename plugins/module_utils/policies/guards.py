@@ -414,7 +414,7 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
         )
 
 
-def violations(policy: PolicyRules, namespace: str, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
+def broken_rules(policy: PolicyRules, namespace: str, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
     """What a policy does not allow in the objects of a job, the workload first: the place in the manifest, and why."""
     rules = policy.namespaces.get(namespace)
     if rules is None:

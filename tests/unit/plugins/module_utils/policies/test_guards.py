@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_policy
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.admission_policies import admission_objects
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.guards import text, violations
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.guards import broken_rules, text
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import (
     PolicyRules,
     policy_config_map,
@@ -123,7 +123,7 @@ def test_both_languages_say_the_same(
     field = "parallelism" if kind == "Job" else "replicas"
     given_count = {} if count is None else {field: count}
     workload = {"kind": kind, "metadata": {"name": "x"}, "spec": {**given_count, "template": {"spec": spec}}}
-    said = {sentence for _place, sentence in violations(policy, namespace, [workload])}
+    said = {sentence for _place, sentence in broken_rules(policy, namespace, [workload])}
     if namespace == "elsewhere":  # The binding leaves it alone.
         assert said == set()
         return
