@@ -36,7 +36,7 @@ class Refusal:
     resources: tuple[str, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)
 class PodRules:
     """The rules of one pod, with the pods that they mean counted by topology pair; kept up as pods come and go."""
 
