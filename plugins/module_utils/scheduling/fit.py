@@ -453,7 +453,7 @@ class _Trial:
             text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
             return replace(fit, verdict=UNKNOWN, unjudged=(text,))
         with self._world.rules_of(job.pod) as rules:
-            counts = self._world.only_counts(job.pod, rules)
+            counts = self._world.only_amounts(job.pod) and not rules.matter
         needed = self._needed_by_amounts(job, groups, ordered) if counts else self._needed(job, groups, ordered)
         return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
 

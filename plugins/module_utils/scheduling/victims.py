@@ -43,31 +43,34 @@ def best_eviction(
     """The eviction that loses the least; None if none helps."""
     if not pod.preempts:
         return None
-    counts = world.only_counts(pod, rules)
     found = []
+    by_amounts = world.only_amounts(pod)
     for state in nodes:
-        key = id(pod), state.name, state.content
-        if not counts:
+        if not by_amounts or state.nominated:
             found.append(_eviction(world, pod, state, rules, budgets))
             continue
+        key = id(pod), state.name, state.content
         if key not in world.evictions:  # The same pod looks at the same nodes again and again.
-            world.evictions[key] = pod, _by_amounts(world, pod, state, rules, budgets)
-        found.append(world.evictions[key][1])
+            lower = [other for other in state.pods.values() if other.priority < pod.priority]
+            social = rules.matter and any(rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower)
+            world.evictions[key] = pod, social, None if social else _by_amounts(world, pod, state, lower, budgets)
+        _pod, social, eviction = world.evictions[key]
+        if social:
+            found.append(_eviction(world, pod, state, rules, budgets))
+        elif eviction and not (rules.matter and rules.refuse(state.node)):
+            found.append(eviction)
     return min(filter(None, found), key=lambda eviction: eviction.loss, default=None)
 
 
 def _by_amounts(
-    world: World, pod: WantedPod, state: NodeState, rules: PodRules, budgets: Sequence[Object]
+    world: World, pod: WantedPod, state: NodeState, lower: Sequence[PlacedPod], budgets: Sequence[Object]
 ) -> Eviction | None:
-    """The same as ``_eviction``, by arithmetic."""
-    lower = [other for other in state.pods.values() if other.priority < pod.priority]
+    """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
     if not lower or not _is_enough(pod, state, lower):
         return None
-    refusal = world.refuse(pod, state, rules)
+    refusal = world.lacks(pod, state)
     if refusal is None or refusal.lasts:
         return None
-    if state.nominated:
-        return _eviction(world, pod, state, rules, budgets)
     kept = [(name, state.free.get(name, 0) - amount) for name, amount in pod.requests.items()]
     left = {name: amount + sum(other.requests.get(name, 0) for other in lower) for name, amount in kept}
     places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower) - 1

@@ -99,7 +99,7 @@ class World:
         self._rules: list[PodRules] = []
         self._suitable: dict[str, tuple[list[NodeState], Counter[str]]] = {}
         self._made = 0
-        self.evictions: dict[tuple[int, str, int], tuple[WantedPod, Any]] = {}  # see victims.py
+        self.evictions: dict[tuple[int, str, int], tuple[WantedPod, bool, Any]] = {}  # see victims.py
         for pod in pods:
             if pod.node in self.nodes:
                 self._put(pod, self.nodes[pod.node])
@@ -220,21 +220,22 @@ class World:
             self._suitable[key] = found, refused
         return self._suitable[key]
 
-    def only_counts(self, pod: WantedPod, rules: PodRules) -> bool:
-        """Whether nothing but amounts of resources, and the number of pods, decides on which nodes the pod fits."""
+    def only_amounts(self, pod: WantedPod) -> bool:
+        """Whether, but for rules between pods, only amounts of resources and the number of pods decide."""
         claims = pod.claims or pod.spec.get("resourceClaims") or any(name in pod.requests for name in self.delegated)
-        return not (claims or pod.ports or rules.matter or pod.minds_its_own)
+        return not (claims or pod.ports)
 
     def refuse(self, pod: WantedPod, state: NodeState, rules: PodRules) -> Refusal | None:
         """Why a suitable node does not take the pod now."""
-        waiting = [one for one in state.nominated if one.priority >= pod.priority] if state.nominated else ()
-        refusal = self._lacks(pod, state, waiting)
+        refusal = self.lacks(pod, state)
         if refusal is not None:
             return refusal
         early = (check.refuse(pod, state) for check in self.checks)
         return next(filter(None, early), None) or (rules.refuse(state.node) if rules.matter else None)
 
-    def _lacks(self, pod: WantedPod, state: NodeState, waiting: Sequence[PlacedPod]) -> Refusal | None:
+    def lacks(self, pod: WantedPod, state: NodeState) -> Refusal | None:
+        """What of amounts and ports a node does not have; room is kept for pods that are nominated for it."""
+        waiting = [one for one in state.nominated if one.priority >= pod.priority] if state.nominated else ()
         if pod.ports:
             used = [*state.ports, *(port for one in waiting for port in one.ports)]
             if any(_clash(port, other) for port in pod.ports for other in used):
