@@ -63,6 +63,7 @@ HISTORY_LIMITS = f"{PREFIX}history-limits"  # an annotation of the newest one: i
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job
+IDLE_WARNED_AT = f"{PREFIX}idle-warned-at"  # an annotation of workloads: when gpuctl_idle found their accelerators idle
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templates: as kubectl rollout restart sets it
 # Annotations of pods: where to scrape them. Not Prometheus' own, but what its charts look for by default.
 SCRAPE = "prometheus.io/scrape"

@@ -31,13 +31,14 @@ _CLAIMS = "resourceclaims.resource.k8s.io"
 # What pools with a queue are made of (queues/backends.py).
 _QUEUES = (
     "clusterqueues.kueue.x-k8s.io cohorts.kueue.x-k8s.io localqueues.kueue.x-k8s.io resourceflavors.kueue.x-k8s.io "
-    "topologies.kueue.x-k8s.io queues.scheduling.volcano.sh"
+    "topologies.kueue.x-k8s.io hypernodes.topology.volcano.sh queues.scheduling.volcano.sh"
 )
 
 # gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info, gpuctl_status
 _READ_PERMISSIONS: Permissions = (
-    ("get list", _WORKLOADS),
-    ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
+    ("get list watch", _WORKLOADS),  # The event source runwhere.gpuctl.jobs watches.
+    ("list watch", "events nodes pods resourcequotas"),
+    ("list", "configmaps horizontalpodautoscalers.autoscaling services"),
     ("get list", "namespaces"),
     ("list", f"{_OFFERED_DEVICES} {_CLAIMS}"),
     # gpuctl_doctor

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.metrics.job_metrics import MODULE
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
 from kubesim import Cluster
 
 from . import manifests, monitoring
 from .monitoring import Prometheus, World
+from .tasks import perform
 
 pytestmark = monitoring.needs_programs
 
@@ -25,15 +25,6 @@ WORLDS = {
     "no labels of pods": World(allow_list=""),
 }
 Row = dict[str, Any]
-
-
-def perform(spec: ModuleSpec[Any], cluster: Cluster, **options: Any) -> Row:
-    """The result of a task, with its warnings."""
-    params = {name: option.get("default") for name, option in spec.arguments()["argument_spec"].items()}
-    params |= {"host": cluster.url, "validate_certs": False, "api_key": cluster.token, **options}
-    warnings: list[str] = []
-    task = Task(spec.options.from_params(params), params, False, warnings.append, list, environ={})
-    return {**run_task(task, spec), "warnings": warnings}
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,14 @@ from ..cluster.read import claim_templates_of
 from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
 from ..engine.plan import Action, Plan, Step, plan_job, recreated
-from ..labels import FIELD_MANAGER, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
+from ..labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
 from .interruption import held_gpus
 
 _SUSPEND = ("spec", "suspend")
 _ACTIVE = ("spec", "active")
 _REPLICAS = ("spec", "replicas")
 _KEPT = ("metadata", "annotations", PAUSED_REPLICAS)
+_IDLE = ("metadata", "annotations", IDLE_WARNED_AT)
 _RESTARTED = ("spec", "template", "metadata", "annotations", RESTARTED_AT)
 
 
@@ -147,6 +148,11 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
         if on_delete or (lost_nodes is not None and (is_terminating(pod) or pod["spec"].get("nodeName") in lost_nodes))
     ]
     return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in deleted)))
+
+
+def mark_idle(job: LiveJob, time: str | None) -> Plan:
+    """Record when the job was found idle (RFC 3339), or with None that it is not."""
+    return _patch(job, Action.ANNOTATE, [(_IDLE, time or ABSENT)])
 
 
 def scale(job: LiveJob, replicas: int) -> Plan:

@@ -561,7 +561,7 @@ class _Trial:
                 kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
-                    yield replace(change, verdict=next(iter(kinds)))
+                    yield replace(change, verdict=kinds.pop())
         finally:
             for was_placed, pod in log:
                 if was_placed:

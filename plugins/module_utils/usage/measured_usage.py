@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..accelerators import catalog
-from ..prometheus.label_matchers import one_of
+from ..metrics.metrics_source import ALLOW_LIST, JOB_TYPE_LABEL
 from ..prometheus.prometheus_answer import Sample
 from ..prometheus.prometheus_client import Prometheus
-from ..prometheus.promql import ALLOCATED, JOB, POD_LABELS, Queries, Source, plain_queries
+from ..prometheus.promql import ALLOCATED, JOB, Queries, Source, plain_queries
 from .gpu_usage import Measured
 
 PodId = tuple[str, str]
@@ -22,6 +22,7 @@ _HELD = (*_BY_POD, "node", "resource")
 _DAY = 86400
 _STEPS = ((2 * _DAY, 60), (14 * _DAY, 300), (93 * _DAY, 900))  # by the length of the range, in seconds
 _LONGEST_STEP = 3600
+_SETTLED = 600  # seconds after the start of a range in which recorded series have begun
 
 
 class Origin(NamedTuple):
@@ -54,7 +55,7 @@ def read_measured(
 ) -> MeasuredUsage:
     """Raises KubeError for a Prometheus that does not answer."""
     seconds, step = int(until - since), step_of(until - since)
-    queries = usage_queries(prometheus, until, seconds)
+    queries = usage_queries(prometheus, since, until)
     expressions = {
         "held": queries.gpu_hours(seconds, _HELD, step=step),
         "capacity": f"sum(sum_over_time(({queries.allocatable()})[{max(seconds - 1, 1)}s:{step}s]))*{step}/3600",
@@ -84,23 +85,31 @@ def read_measured(
         )
     if prometheus.warnings:
         usage.notes.append(f"Prometheus says: {'; '.join(prometheus.warnings)}.")
-    if not usage.pods:
+    if queries.source is Source.POD_NAMES:
         usage.notes.append(
-            f"{prometheus.where} has no series of pods of jobs in this range. kube-state-metrics needs "
-            f"--metric-labels-allowlist=pods=[{','.join(POD_LABELS)}], and an exporter has to run on the nodes."
+            f"Pods that Kubernetes and the history do not know are missing: kube-state-metrics does not tell "
+            f"Prometheus the labels of pods. Start it with {ALLOW_LIST}."
+        )
+    elif not usage.pods:
+        usage.notes.append(
+            f"{prometheus.where} has no series of pods of jobs in this range. See whether kube-state-metrics and an "
+            f"exporter for the GPUs are scraped."
         )
     return usage
 
 
-def usage_queries(prometheus: Prometheus, at: float, seconds: int) -> Queries:
-    """The expressions for what this Prometheus has: recorded series, else those of the exporters themselves."""
-    names = {sample.labels.get("__name__") for sample in prometheus.query(_recorded(seconds), at)}
+def usage_queries(prometheus: Prometheus, since: float, until: float) -> Queries:
+    """The expressions for what this Prometheus has of the whole range: two queries at most.
+
+    Recorded series count only if they reach back to its start.
+    """
     plain = plain_queries(catalog())
-    return replace(plain, source=Source.RULES) if ALLOCATED in names else plain
-
-
-def _recorded(seconds: int) -> str:
-    return f"group by(__name__)(last_over_time({{__name__=~{one_of([ALLOCATED])}}}[{max(seconds, 1)}s]))"
+    early, seconds = min(since + _SETTLED, until), max(int(until - since), 60)
+    if prometheus.query(f"count(last_over_time({ALLOCATED}[{max(int(early - since), 60)}s]))", early):
+        return replace(plain, source=Source.RULES)
+    if prometheus.query(f'count(last_over_time(kube_pod_labels{{{JOB_TYPE_LABEL}!=""}}[{seconds}s]))', until):
+        return plain
+    return replace(plain, source=Source.POD_NAMES)
 
 
 def _by_pod(samples: Sequence[Sample], allowed: set[str] | None) -> dict[PodId, float]:

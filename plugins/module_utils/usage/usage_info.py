@@ -42,12 +42,12 @@ class UsageInfoOptions(PrometheusOptions, NamespaceOptions):
     range: str | None = option("str")
     start: str | None = option("str")
     end: str | None = option("str")
-    group_by: list[str] = option("list", elements="str", choices=list(GROUPS), default=["team"])
+    group_by: list[str] | None = option("list", elements="str", choices=list(GROUPS))
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
     idle_below: float = option("float", default=0.05)
     prices: Mapping[str, Any] | None = option("dict")
-    currency: str = option("str", default="")
-    use_prometheus: str = option("str", choices=["auto", "never", "always"], default="auto")
+    currency: str | None = option("str")
+    use_prometheus: str = option("str", choices=["auto", "always", "never"], default="auto")
 
 
 UsageTask = Task[UsageInfoOptions]
@@ -62,8 +62,7 @@ def run(task: UsageTask) -> dict[str, Any]:
         raise TaskFailed(str(problem)) from None
     if not 0 <= options.idle_below <= 1:
         raise TaskFailed(f"O(idle_below): {options.idle_below:g} is not a part. Use 0 to 1, such as 0.05 for 5 %.")
-    if not options.group_by:
-        raise TaskFailed(f"O(group_by): empty. Use one or more of {', '.join(GROUPS)}.")
+    group_by = list(dict.fromkeys(options.group_by or ["team"]))
     prices = _prices(options)
     seen = read_cluster(task, since)
     measured = _measured(task, since, until)
@@ -73,9 +72,9 @@ def run(task: UsageTask) -> dict[str, Any]:
         uses = with_measurements(uses, measured.pods, 2 * measured.step / 3600)
         uses += only_measured(uses, measured, seen)
         notes += measured.notes
-    groups, total = usage_rows(uses, options.group_by, prices)
+    groups, total = usage_rows(uses, group_by, prices)
     has_prices, is_measured = bool(prices), measured is not None
-    rows = [row.result(options.group_by, has_prices=has_prices, is_measured=is_measured) for row in groups]
+    rows = [row.result(group_by, has_prices=has_prices, is_measured=is_measured) for row in groups]
     totals = total.result((), has_prices=has_prices, is_measured=is_measured)
     capacity = _capacity(seen, since.timestamp(), until.timestamp(), measured)
     whole = sum(hours for use in uses for row, hours in use.rows() if row.kind == DEVICES)
@@ -83,8 +82,8 @@ def run(task: UsageTask) -> dict[str, Any]:
         "changed": False,
         "start": _text(since),
         "end": _text(until),
-        "group_by": list(options.group_by),
-        "currency": options.currency,
+        "group_by": group_by,
+        "currency": options.currency or "",
         "results": [row for row in rows if row["held_hours"] or row["queued_hours"]],
         "totals": totals,
         "capacity_hours": None if capacity is None else round(capacity, 4),
@@ -287,9 +286,9 @@ def only_measured(uses: Iterable[Use], measured: MeasuredUsage, seen: Seen) -> l
         last_runs[run.namespace, run.name] = run
     found = []
     for (namespace, pod), told in measured.pods.items():
-        if (namespace, pod) in known or not told.held:
+        origin = measured.origins.get((namespace, pod))
+        if (namespace, pod) in known or not told.held or origin is None or origin.job is None:
             continue
-        origin = measured.origins[namespace, pod]
         job = namespace, origin.job or ""
         last_run, live = last_runs.get(job), seen.owners.get(job)
         owner = (_owner_of_run(last_run) if last_run else live) or Owner(namespace, origin.job)
