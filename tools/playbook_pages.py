@@ -44,6 +44,7 @@ The connection comes from the environment variables `K8S_AUTH_*`, else from the 
 """
 _TYPES = {
     "bool": "boolean",
+    "float": "number",
     "int": "number",
     "list": "list, or text with commas",
     "path": "path",
