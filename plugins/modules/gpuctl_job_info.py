@@ -50,7 +50,9 @@ options:
     type: bool
     default: false
   details:
-    description: Whether to return the pods and the recent warning events of each job.
+    description:
+      - Whether to return the pods and the recent warning events of each job, and how it uses its accelerators now if O(prometheus_url) or
+        O(prometheus_service), or their variable, is set.
     type: bool
     default: false
   full:
@@ -72,6 +74,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.prometheus
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -266,6 +269,14 @@ results:
       returned: with O(details=true)
       type: list
       elements: dict
+    metrics:
+      description:
+        - How the job uses its accelerators now. C(utilization) is the average of its pods, as a ratio, C(power) their sum in watts, and
+          C(memory) (bytes) and C(temperature) (degrees Celsius) are the highest. V(none) if nothing is known, or Prometheus was not asked.
+        - See M(runwhere.gpuctl.gpuctl_job_metrics_info) for curves.
+      returned: with O(details=true)
+      type: dict
+      sample: {utilization: 0.91, memory: 71303168000.0, power: 2412.0, temperature: 71.0}
     object:
       description: Kubernetes object of the workload. Secrets are masked.
       returned: with O(full=true)
