@@ -49,7 +49,7 @@ def event_page() -> str:
 def documented(path: Path, name: str) -> Any:
     """The value of DOCUMENTATION or EXAMPLES in a plugin."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
             continue
         if [target.id for target in node.targets if isinstance(target, ast.Name)] == [name]:
             return node.value.value

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The pages of the playbooks and of the event plugins, which tools/generate_reference.py writes."""
+"""The pages of the playbooks, from playbooks/vars/playbooks.yml, and that of the event plugins.
+
+tools/generate_reference.py writes them.
+"""
 
 from __future__ import annotations
 
