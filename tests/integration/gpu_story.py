@@ -19,8 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators impor
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import job_labels
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import plain_queries
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.recording import recording_rules
-from kubesim import Cluster
-from kubesim.metrics.history import past_pod
+from kubesim import Cluster, past_pod
 
 from . import monitoring
 from .monitoring import Prometheus, World
