@@ -38,7 +38,7 @@ SHIPPED = (
     "playbooks/*.yml", "playbooks/tasks/*.yml", "playbooks/vars/*.yml",
     "plugins/**/*.py",
     "roles/*/README.md", "roles/*/defaults/main.yml", "roles/*/meta/*.yml", "roles/*/tasks/*.yml",
-    "roles/*/templates/*.j2", "roles/*/vars/main.yml",
+    "roles/*/templates/*.j2", "roles/*/files/dashboards/*.json", "roles/*/vars/main.yml",
     "schemas/*.schema.json",
     "tests/config.yml",
 )  # fmt: skip

@@ -21,8 +21,8 @@ description:
     together.
   - The module compares each manifest with the live objects and writes only the differences. Manifests are written with
     server-side apply. Pausing, resuming, scaling and rolling restarts patch single fields instead.
-  - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads. It fails if an
-    unmanaged object has the name of a job.
+  - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads, and deletes Volcano
+    PodGroups of paused trainings. It fails if an unmanaged object has the name of a job.
   - Jobs need the PriorityClasses C(gpuctl-high), C(gpuctl-medium) and C(gpuctl-low). The module creates those that are missing
     if the account may, as cluster administrators and the level C(administer) of M(runwhere.gpuctl.gpuctl_rbac) do. Otherwise
     the task fails before it writes anything. If the value of one is wrong, a changed job is a reason for a warning. Only
@@ -64,6 +64,8 @@ options:
         set.
       - A training with C(queue.backend) V(kueue) is paused and resumed with C(spec.active) of its Kueue Workload. If such a
         training is recreated, it enters the queue again and is no longer paused.
+      - If a training with C(queue.backend) V(volcano) is paused, its PodGroup is deleted. Volcano makes another one when it is
+        resumed.
     type: str
     choices: [present, absent, paused, resumed, restarted]
     default: present

@@ -131,6 +131,7 @@ results:
     status:
       description:
         - One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
+        - V(Pending) is also a training that waits in a queue. RV(results[].reason) says in which, since when, and for what.
         - V(Partially Running) is a training, or a service, of which some pods are ready and others are not.
         - V(Unknown) is a workload that cannot be read. RV(results[].reason) says what is odd about it, and what to do. All other
           values are V(none) then. It does not affect other jobs.

@@ -61,7 +61,6 @@ options:
   currency:
     description: Currency of the prices. Only shown.
     type: str
-    default: ""
   use_prometheus:
     description:
       - With V(auto), Prometheus is asked if O(prometheus_url) or O(prometheus_service) is set, also by their variables. With V(always), the

@@ -60,7 +60,7 @@ def usage_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> 
         return [*wrapped(f"{_range(result)}: nobody held a GPU.", width), *_notes(result, width)]
     shown = rows if everything or len(rows) <= _FIRST_ROWS + 1 else rows[:_FIRST_ROWS]
     totals = {**dict.fromkeys(names, ""), names[0]: "TOTAL", **result["totals"]}
-    cells = [_usage_cells(row) for row in (*shown, totals)]
+    cells = [_usage_cells(row, "?") for row in (*shown, totals)]
     currency = f" {result['currency']}" if result["currency"] else ""
     columns = [
         *(Column(name, _TITLES[name].upper(), least=10) for name in names),
@@ -173,7 +173,7 @@ def usage_page(result: Mapping[str, Any]) -> str:
     blocks = [tiles(_tiles(result))]
     if rows:
         bars = [_bar(row, names) for row in rows[:_MOST_BARS] if row["held_hours"]]
-        legend = [name for name in ("busy", "idle", _UNKNOWN) if any(name in dict(bar.segments) for bar in bars)]
+        legend = [name for name in ("busy", "idle", _UNKNOWN) if any(name in dict(each.segments) for each in bars)]
         chart = bar_chart("Held", bars, legend, unit="hours of GPUs, partitions and shares")
         blocks.append(section("Who held them", chart, *_left_out(rows)))
         blocks.append(section("Figures", page_table("Hours by group", _page_columns(result), *_page_rows(result))))
@@ -236,10 +236,14 @@ def _tiles(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
         found.append(("Cost", f"{totals['cost']:,.2f}", result["currency"]))
     if result["unallocated_hours"] is not None:
         found.append(
-            ("Free", f"{_hours(result['unallocated_hours'])} h", f"of {_hours(result['capacity_hours'])} h in all")
+            (
+                "Held by nobody",
+                f"{_hours(result['unallocated_hours'])} h",
+                f"of {_hours(result['capacity_hours'])} h in all",
+            )
         )
     if totals["energy_kwh"] is not None:
-        found.append(("Energy", f"{totals['energy_kwh']:,.1f} kWh", "while held"))
+        found.append(("Energy", f"{totals['energy_kwh']:,.1f}", "kWh while held"))
     return found
 
 
@@ -303,16 +307,16 @@ def _meaning(totals: Row) -> list[str]:
 # -- cells
 
 
-def _usage_cells(row: Row) -> dict[str, Any]:
+def _usage_cells(row: Row, unknown: str = _UNKNOWN) -> dict[str, Any]:
     held = {each["resource"]: each["hours"] for each in row["accelerators"] if each["counts"] != "devices"}
     memory, energy, cost = row["peak_memory_bytes"], row["energy_kwh"], row["cost"]
     return {
         **row,
         "whole": _hours(row["gpu_hours"]),
         **{f"part {resource}": _hours(hours) for resource, hours in held.items()},
-        "busy": _UNKNOWN if row["busy_hours"] is None else _hours(row["busy_hours"]),
-        "idle": _UNKNOWN if row["idle_hours"] is None else _hours(row["idle_hours"]),
-        "covered": _UNKNOWN if row["coverage"] is None else _percent(row["coverage"]),
+        "busy": unknown if row["busy_hours"] is None else _hours(row["busy_hours"]),
+        "idle": unknown if row["idle_hours"] is None else _hours(row["idle_hours"]),
+        "covered": unknown if row["coverage"] is None else _percent(row["coverage"]),
         "queued": _hours(row["queued_hours"]),
         "memory": None if memory is None else f"{memory / 2**30:,.1f}",
         "energy": None if energy is None else f"{energy:,.1f}",

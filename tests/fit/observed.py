@@ -89,8 +89,6 @@ class Stage:
         for budget in world.budgets:
             self._post(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets", budget)
         self.restore()
-        if world.quota:
-            self._post(f"/api/v1/namespaces/{LIMITED}/resourcequotas", world.quota)
         self._until(self._is_settled)
         time.sleep(0.5)  # The scheduler hears of nodes and of pods by watches of their own.
 
@@ -125,9 +123,16 @@ class Stage:
             status = quota.get("status") or {}
             if status.get("hard") != quota["spec"]["hard"]:
                 return False
-            if any(amount != "0" for amount in (status.get("used") or {"": "?"}).values()):
+            if (status.get("used") or {}).get("pods") != str(self._charged(quota)):
                 return False
         return True
+
+    def _charged(self, quota: Object) -> int:
+        """The pods that the quota counts."""
+        pods = self._items(f"/api/v1/namespaces/{LIMITED}/pods")
+        if "scopeSelector" in quota["spec"]:
+            pods = [pod for pod in pods if pod["spec"].get("priorityClassName") == "fit-high"]
+        return len(pods)
 
     def _are_budgets_right(self) -> bool:
         budgets = self._items(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets")
@@ -137,14 +142,21 @@ class Stage:
         """The pods of the world that are gone."""
         assert self.world is not None
         live = {pod["metadata"]["name"] for pod in self._running()}
-        for pod in self.world.pods:
-            if pod["metadata"]["name"] not in live:
-                status = self._post(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
-                assert status == 201, pod
+        missing = [pod for pod in self.world.pods if pod["metadata"]["name"] not in live]
+        quotas = f"/api/v1/namespaces/{LIMITED}/resourcequotas"
+        if any(pod["metadata"]["namespace"] == LIMITED for pod in missing):
+            self._delete_all(quotas)  # It may be smaller than what uses it.
+            self._until(lambda: not self._items(quotas))
+        for pod in missing:
+            status = self._post(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
+            assert status == 201, pod
+        if self.world.quota and not self._items(quotas):
+            self._post(quotas, self.world.quota)
 
     def clear(self) -> None:
         self.clean()
-        for namespace in (OTHER, FREE):
+        self.world = None
+        for namespace in (OTHER, FREE, LIMITED):
             self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run")
         self._delete_all(f"/api/v1/namespaces/{LIMITED}/resourcequotas")
         self._delete_all(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets")
@@ -206,7 +218,7 @@ class Stage:
         for namespace in (LIMITED, FREE):
             self._delete_all(f"/api/v1/namespaces/{namespace}/pods", _TRIED)
             self._delete_all(f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates", _TRIED)
-        self._until(lambda: not self._items(f"/api/v1/namespaces/{LIMITED}/pods") and not self._tried())
+        self._until(lambda: not self._tried())
         self._until(lambda: not self._items("/apis/resource.k8s.io/v1/resourceclaims"))
         if self.world:
             self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
@@ -214,7 +226,7 @@ class Stage:
             self._until(self._is_quota_right)
 
     def _tried(self) -> list[Object]:
-        return self._items(f"/api/v1/namespaces/{FREE}/pods", _TRIED)
+        return self._items("/api/v1/pods", _TRIED)
 
     def _running(self) -> list[Object]:
         return self._items("/api/v1/pods", f"{MARK}=run")

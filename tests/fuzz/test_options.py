@@ -26,6 +26,7 @@ VALUES: tuple[Any, ...] = (
 # What each module needs beside the option in question.
 REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_job": {"name": "a", "state": "absent"},
+    "gpuctl_fit_info": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_job_log": {"name": "a"},
     "gpuctl_job_metrics_info": {"name": "a"},
     "gpuctl_copy": {"name": "a", "local_path": "/tmp/nowhere", "remote_path": "/tmp/a"},

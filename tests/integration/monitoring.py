@@ -88,8 +88,8 @@ class World:
 class Prometheus:
     """A running Prometheus."""
 
-    def __init__(self, url: str, cluster: str, world: World) -> None:
-        self.url, self.cluster, self.world = url, cluster, world
+    def __init__(self, url: str, cluster: str = "", world: World | None = None) -> None:
+        self.url, self.cluster, self.world = url, cluster, world or World()
 
     def query(self, expression: str, at: float | None = None) -> list[dict[str, Any]]:
         """The result of an instant query: `metric` and `value` of each series. AssertionError for a refusal."""
@@ -326,6 +326,17 @@ def backfill(
         promtool("tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(blocks))
         text.unlink()
     return blocks
+
+
+def shipped_rules(path: Path, alerts: Mapping[str, Any] | None = None, interval: str = "") -> Path:
+    """A file with the rules of this collection, as the settings of its alerts have them."""
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import built_in_catalog
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.alerts import rule_groups
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import plain_queries
+
+    groups = rule_groups(plain_queries(built_in_catalog()), alerts, **({"interval": interval} if interval else {}))
+    path.write_text(json.dumps({"groups": groups}, indent=1))
+    return path
 
 
 def promtool(*arguments: str) -> str:

@@ -147,8 +147,8 @@ def in_queue() -> Row:
     return managed("Job", "sft", "default", metadata={"labels": labels}, spec=spec)
 
 
-def pool_with_queue() -> Row:
-    data = {"nodes": "", "queue": json.dumps({"backend": "kueue"})}
+def pool_with_queue(backend: str) -> Row:
+    data = {"nodes": "", "queue": json.dumps({"backend": backend})}
     labels = {**OURS, "runwhere.ai/pool": "training"}
     return managed("ConfigMap", "pool-training", "gpuctl-system", metadata={"labels": labels}, data=data)
 
@@ -237,10 +237,16 @@ DEFECTS: dict[str, tuple[Callable[[Cluster], None], str, str, str]] = {
         "jobs in namespace default: kueue is not installed",
     ),
     "a pool with a queue of Kueue, which is missing": (
-        load(pool_with_queue),
+        load(lambda: pool_with_queue("kueue")),
         "queues",
         "error",
         "pool training: kueue is not installed",
+    ),
+    "a pool with a queue of Volcano, which is missing": (
+        load(lambda: pool_with_queue("volcano")),
+        "queues",
+        "error",
+        "pool training: volcano is not installed: no API group scheduling.volcano.sh. Install Volcano 1.11 or later",
     ),
     "no Prometheus": (
         delete("Service", "prometheus-operated", "kube-system"),

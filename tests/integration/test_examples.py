@@ -46,6 +46,9 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "manifests/quotas.yaml": [QUOTA],
     "quota.yaml": [QUOTA],
     "device-plugin.yaml": [DEVICE_PLUGIN],
+    "policy.yaml": [
+        {"kind": "policy", "policy": {"name": "company"}, "teams": {"team-a": {"pools": ["training-pool"]}}}
+    ],
     "training.yaml": [training("bert", environment=DONE)],
     "inference.yaml": [inference("chat")],
     "services/embeddings.yaml": [inference("embeddings")],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 from kubesim import Cluster, past_pod
 
+from tools.tree import ROOT
+
 from . import monitoring
 from .monitoring import World
 
+FILTER = ROOT / "extensions" / "eda" / "plugins" / "event_filter" / "alert.py"
 pytestmark = monitoring.needs_programs
 
 
@@ -24,7 +28,7 @@ def cluster() -> Iterator[Cluster]:
         "spec": {"containers": [{"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
     }
     with Cluster(nodes=1, tls=True).running() as cluster:
-        cluster.drive(job="train", utilization=60, temperature=86)
+        cluster.drive(job="train", utilization=60, temperature=70)
         cluster.call(lambda: cluster.registry.create("Pod", pod))
         yield cluster
 
@@ -57,19 +61,33 @@ def test_honor_labels_decides_whose_pod_it_is(
         assert server.value('kube_pod_labels{label_app="train"}') == 1
 
 
-def test_an_alert_reaches_the_webhook_once(cluster: Cluster, tmp_path: Path) -> None:
-    rules = tmp_path / "rules.yml"
-    rules.write_text(
-        "groups: [{name: x, rules: [{alert: Hot, expr: max by (instance) (DCGM_FI_DEV_GPU_TEMP) >= 85, for: 3s}]}]"
-    )
+def test_a_gpu_at_86_degrees_is_one_event_of_a_rulebook(cluster: Cluster, tmp_path: Path) -> None:
+    """By the rule of the collection, Prometheus, Alertmanager and the event filter, with seconds for minutes."""
+    rules = monitoring.shipped_rules(tmp_path / "rules.yml", {"GpuTemperatureHigh": {"for": "4s"}}, "2s")
+    hot = cluster.drive(node="node-1", gpu=7, temperature=86)
     with (
-        monitoring.alertmanager(tmp_path / "alertmanager") as manager,
-        monitoring.prometheus(tmp_path, cluster.url, rules=[rules], alertmanager=manager.url) as server,
+        monitoring.alertmanager(tmp_path / "alertmanager", repeating) as manager,
+        monitoring.prometheus(tmp_path, cluster.url, rules=[rules], alertmanager=manager.url, interval="2s") as server,
     ):
-        (payload,) = manager.webhook.wait_for()
-        assert payload["status"] == "firing"
-        assert payload["commonLabels"] == {"alertname": "Hot", "instance": "node-1:9400"}
-        assert server.query('ALERTS{alertname="Hot", alertstate="firing"}')
+        (alert,) = server.wait_for('ALERTS{alertname="GpuTemperatureHigh"}')
+        assert (alert["metric"]["gpu"], alert["metric"]["hostname"]) == ("7", "node-1")
+        # Alertmanager says it again and again: a rulebook hears it once.
+        manager.webhook.wait_for(lambda payloads: len(payloads) >= 3)
+        cluster.release(hot)
+        payloads = manager.webhook.wait_for(lambda payloads: payloads[-1]["status"] == "resolved")
+    alert_filter = runpy.run_path(str(FILTER))["main"]
+    events = [event for payload in payloads for event in alert_filter({"payload": payload, "meta": {}})]
+    assert [(event["type"], event["alert"], event["status"]) for event in events] == [
+        ("alert", "GpuTemperatureHigh", "firing"),
+        ("alert", "GpuTemperatureHigh", "resolved"),
+    ]
+    assert events[0]["message"] == "GPU 7 of node node-1 is 86 °C hot"
+
+
+def repeating(url: str) -> dict[str, Any]:
+    config = monitoring.alertmanager_config(url)
+    config["route"] |= {"group_interval": "1s", "repeat_interval": "1s"}
+    return config
 
 
 def test_hours_can_be_asked_for_without_waiting_for_them(tmp_path: Path) -> None:

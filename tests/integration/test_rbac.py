@@ -321,7 +321,7 @@ def allowed(level: str) -> set[Permission]:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
-        if verb != "bind" and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh")
+        if verb != "bind" and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh", "topology.volcano.sh")
     }
 
 
@@ -401,7 +401,13 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_pool_info": {}},
         {"runwhere.gpuctl.gpuctl_quota_info": {}},
         {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
+        {"runwhere.gpuctl.gpuctl_fit_info": {"definition": claimed(), "namespace": namespace}},
     ]
+
+
+def claimed() -> dict[str, Any]:
+    claim = {"workdirs": [{"path": "/data", "claim": "none"}]}
+    return compute("claimed", environment={"service_account": "default"}, storage=claim)
 
 
 def reading_in(namespace: str) -> list[dict[str, Any]]:
@@ -423,10 +429,8 @@ def submitting(namespace: str, field: Field) -> list[dict[str, Any]]:
     never = [kind("never-" + kind.__name__, resources={"gpu-type": "H9"}) for kind in (training, notebook, compute)]
     never.append(claiming(field))
     other = {"image": "registry.example.com/ml:v2"}
-    claim = {"workdirs": [{"path": "/data", "claim": "none"}]}
-    claimed = compute("claimed", environment={"service_account": "default"}, storage=claim)
     return [
-        {**job(definition=[claimed]), "check_mode": True},
+        {**job(definition=[claimed()]), "check_mode": True},
         job(definition=[*jobs(), scaled, wide, notebook()]),
         job(definition=[compute(), scaled, notebook(), wide], wait=True, wait_timeout=60),
         {  # Watches for certain: what is ready at the first look is not watched, and this one never is.

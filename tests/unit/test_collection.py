@@ -239,7 +239,7 @@ def _version(text: str) -> tuple[int, ...]:
 @pytest.mark.parametrize("name", [name for name in files(ROOT) if name.endswith(".py")])
 def test_a_python_file_says_its_licence(name: str) -> None:
     """Plugins use Ansible's code and share its licence; others may reuse the rest (Ansible's rule for module_utils)."""
-    is_plugin = name.startswith("plugins/") and not name.startswith("plugins/module_utils/")
+    is_plugin = name.startswith(("plugins/", "extensions/eda/")) and not name.startswith("plugins/module_utils/")
     identifier = "GPL-3.0-or-later" if is_plugin else "BSD-2-Clause"
     text = _text(name)
     if text:  # ansible-test wants package files empty

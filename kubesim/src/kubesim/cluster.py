@@ -52,7 +52,7 @@ class Cluster:
     """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
-    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue", "volcano" and "metrics" are known.
+    nothing by itself. `addons`: APIs beside those of Kubernetes; see ADDED in resources.py.
     `exec_root`: run the commands of exec as processes of this machine, each container in a directory of its own below
     this one. `metrics`:
     autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors

@@ -516,8 +516,27 @@ _ADDED = {
         "ResourceFlavor": _object(nodeLabels=_STRINGS, topologyName=_STRING),
         "Topology": _object(levels=_list(_object(nodeLabel=_STRING))),
     }.items()
+} | {
+    # Nothing below their spec is checked.
+    f"{'.'.join(reversed(group.split('.')))}.{version}.{kind}": _custom(group, version, kind, {"type": "object"})
+    for group, version, kinds in (
+        (
+            "monitoring.coreos.com",
+            "v1",
+            ("Alertmanager", "PodMonitor", "Prometheus", "PrometheusRule", "ServiceMonitor"),
+        ),
+        ("monitoring.coreos.com", "v1alpha1", ("AlertmanagerConfig",)),
+        ("grafana.integreatly.org", "v1beta1", ("GrafanaDashboard",)),
+        ("keda.sh", "v1alpha1", ("ScaledObject",)),
+    )
+    for kind in kinds
 }
 _AMOUNTS = {"type": "object", "additionalProperties": _AMOUNT}
+_MEMBER = _object(type=_STRING, selector=_object(exactMatch=_object(name=_STRING)))
+_TIER = {"type": "integer", "format": "int64"}
+_ADDED["sh.volcano.topology.v1alpha1.HyperNode"] = _custom(
+    "topology.volcano.sh", "v1alpha1", "HyperNode", _object(tier=_TIER, members=_list(_MEMBER))
+)
 _ADDED |= {
     f"sh.volcano.scheduling.v1beta1.{kind}": _custom("scheduling.volcano.sh", "v1beta1", kind, spec)
     for kind, spec in {

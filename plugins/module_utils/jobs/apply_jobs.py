@@ -111,7 +111,7 @@ def _fits(
     task: Task[JobOptions], state: State, jobs: list[SelectedJob], applied: list[ApplyResult]
 ) -> dict[JobId, dict[str, Any]]:
     """In check mode, whether the jobs that would start pods would run, and what they would wait for."""
-    if not task.check_mode or not state.builds_objects:
+    if not task.check_mode or not state.builds_objects or task.options.wait_for_nodes:
         return {}
     models = {job.id: job for job in jobs}
     starting = []

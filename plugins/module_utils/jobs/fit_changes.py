@@ -11,19 +11,21 @@ from ..cluster.declared import Declared
 from ..cluster.nodes import Node
 from ..labels import DEFAULT_POOL
 from ..quantity import parse, uniform
-from ..scheduling.fit import Change
+from ..scheduling.fit import FitChange
 from .objects.priority import PRIORITIES
 from .select import SelectedJob
 
 _MOST_POOLS = 8
 
 
-def changed_jobs(job: SelectedJob, declared: Declared, nodes: Sequence[Node]) -> Iterator[tuple[Change, SelectedJob]]:
+def changed_jobs(
+    job: SelectedJob, declared: Declared, nodes: Sequence[Node]
+) -> Iterator[tuple[FitChange, SelectedJob]]:
     """The job with one field, or two that belong together, changed. Of each field, what asks for most comes first."""
     for fields, update in _changes(job, nodes):
         try:
             other = SelectedJob(job.namespace, job.name, job.kind, model=cast("Any", _updated(job.model, update)))
-            yield Change(tuple((field, str(old), str(new)) for field, old, new in fields)), other.built(declared)
+            yield FitChange(tuple((field, str(old), str(new)) for field, old, new in fields)), other.built(declared)
         except UnfitHardware:
             continue  # The pool cannot have that.
 
@@ -57,10 +59,7 @@ def _changes(job: SelectedJob, nodes: Sequence[Node]) -> Iterator[_Row]:
     yield from _less_of(resources)
     if number > 1 or job.kind == "training":
         yield from _over_more_nodes(resources, number)
-    for gpus in range(resources.gpu - 1, 0, -1):
-        yield _row("resources.gpu", resources.gpu, gpus, "resources", gpu=gpus)
-    for count in range(number - 1, 0, -1):
-        yield _row("resources.node_count", number, count, "resources", node_count=count)
+    yield from _less_in_all(resources, number)
     higher = PRIORITIES[: PRIORITIES.index(model.job.priority)]
     for priority in reversed(higher):
         yield _row("job.priority", model.job.priority, priority, "job", priority=priority)
@@ -80,6 +79,20 @@ def _less_of(resources: Any) -> Iterator[_Row]:
         cpu = uniform(f"{int(parse(str(resources.cpu)).value * 1000) // divisor}m")
         yield _row("resources.memory", resources.memory, memory, "resources", memory=memory)
         yield _row("resources.cpu", resources.cpu, cpu, "resources", cpu=cpu)
+
+
+def _less_in_all(resources: Any, number: int) -> Iterator[_Row]:
+    """Fewer GPUs on each node, or fewer nodes: those that keep the most GPUs first."""
+    fewer = [
+        (gpus * number, _row("resources.gpu", resources.gpu, gpus, "resources", gpu=gpus))
+        for gpus in range(resources.gpu - 1, 0, -1)
+    ]
+    fewer += [
+        (count * resources.gpu, _row("resources.node_count", number, count, "resources", node_count=count))
+        for count in range(number - 1, 0, -1)
+    ]
+    for _total, row in sorted(fewer, key=lambda each: -each[0]):
+        yield row
 
 
 def _over_more_nodes(resources: Any, number: int) -> Iterator[_Row]:

@@ -21,8 +21,8 @@ from ..scheduling.fit import (
     NEVER,
     NOW,
     UNKNOWN,
-    Change,
     Fit,
+    FitChange,
 )
 from .job_ends import DEADLINE, LAST_RUN, SWEEP_RUNS, JobEnd
 
@@ -209,15 +209,15 @@ def _why_unknown(fit: Fit) -> str:
 # -- what helps --------------------------------------------------------------------------------------------------------
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: FitChange) -> dict[str, Any]:
     fields = [{"field": field, "before": before, "after": after} for field, before, after in change.fields]
     return {"fields": fields, "verdict": change.verdict}
 
 
-def _higher_quotas(fit: Fit) -> Iterator[Change]:
+def _higher_quotas(fit: Fit) -> Iterator[FitChange]:
     """All limits that are too low, where nodes would take the job then."""
     if fit.lacks and len(fit.nodes) == fit.job.number:
-        yield Change(
+        yield FitChange(
             tuple((f"limit {one.resource} of quota {one.quota}", one.row["hard"], one.raised_to) for one in fit.lacks)
         )
 

@@ -15,7 +15,7 @@ from ..kube.errors import if_allowed
 from ..kube.resources import CONFIG_MAP, JOB
 from ..kube.times import read_time
 from ..labels import LEDGER
-from ..scheduling.fit import Change, FitJob, fit_jobs
+from ..scheduling.fit import FitChange, FitJob, fit_jobs
 from ..scheduling.fit_snapshot import FitSnapshot, read_fit_snapshot
 from .fit_changes import changed_jobs
 from .fit_rows import fit_row
@@ -50,7 +50,7 @@ def rows_of(
     seconds = {name: (end.at - now).total_seconds() for name, end in ends.items()}
     cluster = snapshot.cluster((obj for job in jobs for obj in job.objects), seconds)
 
-    def variants(job: FitJob) -> Iterator[tuple[Change, FitJob]]:
+    def variants(job: FitJob) -> Iterator[tuple[FitChange, FitJob]]:
         for change, other in changed_jobs(selected[job.namespace, job.name], declared, nodes):
             yield change, snapshot.job_of(other.objects)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..cluster.declared import read_declared
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
-from ..policies.guards import violations
+from ..policies.guards import broken_rules
 from ..policies.policy_rules import PolicyRules, rules_of
 from ..task import Task
 from .select import SelectedJob
@@ -36,7 +36,7 @@ def policy_blockers(task: Task[JobOptions], starting: Iterable[tuple[SelectedJob
         if policy.action == "audit":
             continue
         for job, plan in starting:
-            for place, sentence in violations(policy, job.namespace, job.objects):
+            for place, sentence in broken_rules(policy, job.namespace, job.objects):
                 text = f"{job.place(place)}: {sentence}"
                 if policy.action == "deny":
                     blockers.append((plan, text))

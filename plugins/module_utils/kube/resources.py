@@ -63,6 +63,9 @@ SECRET = Resource("Secret", "v1", "secrets")
 ROLE = Resource("Role", _RBAC, "roles")
 ROLE_BINDING = Resource("RoleBinding", _RBAC, "rolebindings")
 RUNTIME_CLASS = Resource("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", namespaced=False)
+SELF_SUBJECT_ACCESS_REVIEW = Resource(
+    "SelfSubjectAccessReview", "authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False
+)
 SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
 SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
@@ -77,12 +80,28 @@ CLUSTER_QUEUE = Resource("ClusterQueue", KUEUE_VERSION, "clusterqueues", namespa
 COHORT = Resource("Cohort", KUEUE_VERSION, "cohorts", namespaced=False)
 LOCAL_QUEUE = Resource("LocalQueue", KUEUE_VERSION, "localqueues")
 RESOURCE_FLAVOR = Resource("ResourceFlavor", KUEUE_VERSION, "resourceflavors", namespaced=False)
+SUBJECT_ACCESS_REVIEW = Resource(
+    "SubjectAccessReview", "authorization.k8s.io/v1", "subjectaccessreviews", namespaced=False
+)
 TOPOLOGY = Resource("Topology", KUEUE_VERSION, "topologies", namespaced=False)
+
+# Of operators, which are optional too. Where their kinds are missing, what asks for them says so.
+_MONITORING = "monitoring.coreos.com/v1"
+ALERTMANAGER = Resource("Alertmanager", _MONITORING, "alertmanagers")
+ALERTMANAGER_CONFIG = Resource("AlertmanagerConfig", "monitoring.coreos.com/v1alpha1", "alertmanagerconfigs")
+GRAFANA_DASHBOARD = Resource("GrafanaDashboard", "grafana.integreatly.org/v1beta1", "grafanadashboards")
+POD_MONITOR = Resource("PodMonitor", _MONITORING, "podmonitors")
+PROMETHEUS = Resource("Prometheus", _MONITORING, "prometheuses")
+PROMETHEUS_RULE = Resource("PrometheusRule", _MONITORING, "prometheusrules")
+SCALED_OBJECT = Resource("ScaledObject", "keda.sh/v1alpha1", "scaledobjects")
+SERVICE_MONITOR = Resource("ServiceMonitor", _MONITORING, "servicemonitors")
 
 # Volcano is optional, too.
 VOLCANO_VERSION = "scheduling.volcano.sh/v1beta1"
 POD_GROUP = Resource("PodGroup", VOLCANO_VERSION, "podgroups")
 QUEUE = Resource("Queue", VOLCANO_VERSION, "queues", namespaced=False)
+VOLCANO_TOPOLOGY_VERSION = "topology.volcano.sh/v1alpha1"
+HYPER_NODE = Resource("HyperNode", VOLCANO_TOPOLOGY_VERSION, "hypernodes", namespaced=False)
 
 _BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstance(value, Resource)}
 

@@ -22,6 +22,8 @@ API_VERSION = "admissionregistration.k8s.io/v1"
 LABEL_VERB, LABEL_GROUP = "label", "runwhere.ai"  # what a role grants to those who may set our labels
 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
+# Server-side apply owns these blocks as a whole, so what the API server adds to them would be a difference.
+_MATCH_DEFAULTS = {"matchPolicy": "Equivalent", "objectSelector": {}}
 _MARK = "\0"
 # What Kubernetes' own controllers create, they create from objects that were checked.
 _CONTROLLER = (
@@ -254,7 +256,7 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
         "metadata": _metadata(policy, matched.suffix),
         "spec": {
             "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule]},
+            "matchConstraints": {"resourceRules": [rule], **_MATCH_DEFAULTS, "namespaceSelector": {}},
             **({"matchConditions": conditions} if conditions else {}),
             **({"variables": [{"name": key, "expression": value} for key, value in names.items()]} if names else {}),
             "validations": validations,
@@ -267,7 +269,7 @@ def _binding(policy: PolicyRules, admission: Object) -> Object:
     spec: Object = {"policyName": name, "validationActions": _ACTIONS[policy.action]}
     if not name.endswith(f"-{_NODES.suffix}"):
         chosen = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(policy.namespaces)}
-        spec["matchResources"] = {"namespaceSelector": {"matchExpressions": [chosen]}}
+        spec["matchResources"] = {"namespaceSelector": {"matchExpressions": [chosen]}, **_MATCH_DEFAULTS}
     return {
         "apiVersion": API_VERSION,
         "kind": "ValidatingAdmissionPolicyBinding",

@@ -208,7 +208,7 @@ def variables() -> dict[str, str]:
     terms = "variables.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     outside = (
         f"has(variables.spec.affinity) && has(variables.spec.affinity.nodeAffinity) && "
-        f"has({terms.rpartition('.')[0]}) && {terms}.all(t, has(t.matchExpressions) && "
+        f"has({terms.rpartition('.')[0]}) && size({terms}) > 0 && {terms}.all(t, has(t.matchExpressions) && "
         f"t.matchExpressions.exists(e, e.key == {text(POOL)} && e.operator == 'DoesNotExist'))"
     )
     return {
@@ -414,7 +414,7 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
         )
 
 
-def violations(policy: PolicyRules, namespace: str, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
+def broken_rules(policy: PolicyRules, namespace: str, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
     """What a policy does not allow in the objects of a job, the workload first: the place in the manifest, and why."""
     rules = policy.namespaces.get(namespace)
     if rules is None:

@@ -51,14 +51,14 @@ def teams_in(resource_quotas: Iterable[Mapping[str, Any]]) -> list[Team]:
     for namespace, quotas in sorted(found.items()):
         own = [obj for obj in quotas if labels.is_managed(obj)]
         if own:
-            shares = {pool: share for obj in own for pool, share in _shares_of(obj).items()}
+            shares = {pool: share for obj in own for pool, share in shares_of(obj).items()}
             unscoped = [obj for obj in quotas if not ({"scopes", "scopeSelector"} & (obj.get("spec") or {}).keys())]
             hard = tuple((obj.get("spec") or {}).get("hard") or {} for obj in unscoped)
             teams.append(Team(namespace, shares, hard))
     return teams
 
 
-def _shares_of(resource_quota: Mapping[str, Any]) -> dict[str, int]:
+def shares_of(resource_quota: Mapping[str, Any]) -> dict[str, int]:
     """The shares as gpuctl_quota has written them; a text that somebody has edited may be anything."""
     try:
         found = json.loads((resource_quota["metadata"].get("annotations") or {}).get(labels.SHARES, "{}"))
@@ -71,10 +71,14 @@ def _shares_of(resource_quota: Mapping[str, Any]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What the nodes of a pool have for pods, and how many of it are GPUs."""
+    """What the nodes of a pool have for pods, and how many of it are GPUs.
+
+    ``places`` are the values of the labels that the pool declares as ``topology``, of the nodes that have all of them.
+    """
 
     amounts: Mapping[str, Fraction]
     gpus: int
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def capacity_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> Capacity:
@@ -89,7 +93,15 @@ def capacity_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> Capaci
     for row in profile.resources() if profile else ():
         if not row.listed:
             amounts[row.resource] = UNCOUNTED
-    return Capacity(amounts, sum(slim_node(node).gpu_total for node in own))
+    return Capacity(amounts, sum(slim_node(node).gpu_total for node in own), _places_of(pool, own))
+
+
+def _places_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    keys = pool.hardware.topology.values()
+    found = {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
+    return {
+        name: tuple(own[key] for key in keys) for name, own in sorted(found.items()) if keys and own.keys() >= {*keys}
+    }
 
 
 def share_problems(pool: Declaration, capacity: Capacity, teams: Sequence[Team]) -> Iterator[str]:

@@ -63,7 +63,7 @@ class FitJob:
 
 
 @dataclass(frozen=True)
-class Change:
+class FitChange:
     """Other values of fields of the manifest, with those before, and what would come of them."""
 
     fields: tuple[tuple[str, str, str], ...]  # field, before, after
@@ -97,10 +97,10 @@ class Fit:
     otherwise: str = ""  # the verdict but for what is not judged
     places: tuple[tuple[str, int], ...] = ()  # where the first pod may go, and how many find room from there
     depends_on_batch: bool = False
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FitChange, ...] = ()
 
 
-Variants = Callable[[FitJob], Iterable[tuple[Change, FitJob]]]
+Variants = Callable[[FitJob], Iterable[tuple[FitChange, FitJob]]]
 
 
 @dataclass
@@ -146,6 +146,8 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
     ordered = [jobs[index] for index in order]
     matters = len(jobs) > 1 and not _alike(jobs)
     trials = [_Trial(cluster, random.Random(seed), seed) for seed in range(_TRIALS if matters else 1)]
+    for later in ordered[1 : _TRIALS + 1] if matters else ():
+        trials += (_Trial(cluster, random.Random(0), _TRIALS + 1, later.pod, hostile) for hostile in (True, False))
     first = trials[0].run(ordered, variants)
     others = [trial.run(ordered, None) for trial in trials[1:]]
     fits = []
@@ -172,9 +174,21 @@ def _alike(jobs: Sequence[FitJob]) -> bool:
 
 
 class _Trial:
-    """One way in which the jobs of a batch may be placed, one after the other."""
+    """One way in which the jobs of a batch may be placed, one after the other.
 
-    def __init__(self, cluster: Cluster, chance: random.Random, seed: int) -> None:
+    With a ``target``, the jobs before it go where they leave it the least room, or the most.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        chance: random.Random,
+        seed: int,
+        target: WantedPod | None = None,
+        hostile: bool = False,
+    ) -> None:
+        self._target = target
+        self._hostile = hostile
         self._cluster = cluster
         self._world = cluster.world
         self._chance = chance
@@ -225,8 +239,9 @@ class _Trial:
             state.charge(job.charges, let_in)
         attempts = list(self._explore(job, let_in))
         kinds = {attempt.kind(let_in) for attempt in attempts}
+        possible = self._possible(job)
         chosen = self._chosen(job, let_in, attempts)
-        fit = self._verdict(job, chosen, kinds, attempts, let_in)
+        fit = replace(self._verdict(job, chosen, kinds, attempts, let_in), possible=possible)
         if refused:
             fit = replace(fit, verdict=NEVER, refused=tuple(refused))
         elif lacks:
@@ -237,7 +252,8 @@ class _Trial:
         if variants and (fit.places or fit.verdict not in (NOW, UNKNOWN)):
             for state in states:
                 state.charge(job.charges, -let_in)
-            fit = replace(fit, changes=tuple(self._changes(job, variants, chosen)))
+            better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
+            fit = replace(fit, changes=tuple(self._changes(job, variants, chosen, better)))
             for state in states:
                 state.charge(job.charges, let_in)
         return fit
@@ -257,11 +273,12 @@ class _Trial:
         pod = job.pod
         with self._world.rules_of(pod) as rules:
             suitable, refused = self._world.suitable(pod)
-            places = _places(self._world, pod, suitable, rules) if pod.near else {"": suitable}
+            ordered = self._ordered(suitable, pod)
+            places = _places(self._world, pod, ordered, rules) if pod.near else {"": ordered}
             names = [start] if start is not None else list(places)[:_STARTS]
             for name in names:
                 attempt = _Attempt(self._world, start=name)
-                self._fill(attempt, pod, number, self._ordered(suitable), places.get(name, suitable), rules)
+                self._fill(attempt, pod, number, ordered, places.get(name, ordered), rules)
                 if len(attempt.nodes) < number:
                     attempt.refusals += refused
                 if start is not None:
@@ -270,13 +287,24 @@ class _Trial:
                 attempt.undo()
                 yield attempt
 
-    def _ordered(self, nodes: list[NodeState]) -> list[NodeState]:
+    def _ordered(self, nodes: list[NodeState], pod: WantedPod) -> list[NodeState]:
         """The nodes in the order of this trial: as listed, the fullest first, the emptiest first, and by chance."""
+        if self._target is not None:
+            return sorted(nodes, key=lambda state: self._harm(state, pod), reverse=self._hostile)
         if self._seed == 0:
             return nodes
         if self._seed in (1, 2):
             return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)
         return self._chance.sample(nodes, len(nodes))
+
+    def _harm(self, state: NodeState, pod: WantedPod) -> tuple[int, int]:
+        """How many copies of the target fit less on a node once the pod is there; and how many fit at all."""
+        target = self._target
+        if target is None or unsuitable(target, state.node):
+            return 0, 0
+        before = _copies(target, state.free)
+        left = {name: amount - pod.requests.get(name, 0) for name, amount in state.free.items()}
+        return before - _copies(target, left), -before if self._hostile else before
 
     def _fill(
         self,
@@ -340,8 +368,7 @@ class _Trial:
             job,
             NOW,
             tuple(chosen.nodes),
-            self._possible(job),
-            evicted,
+            evicted=evicted,
             refusals=dict(chosen.refusals.most_common()),
         )
         if kinds == {NOW}:
@@ -422,7 +449,7 @@ class _Trial:
             if unsuitable(job.pod, state.node) in (CORDONED, TAINTED) and not unsuitable(healthy, state.node):
                 yield state
 
-    def _changes(self, job: FitJob, variants: Variants, chosen: _Attempt) -> Iterator[Change]:
+    def _changes(self, job: FitJob, variants: Variants, chosen: _Attempt, better: Sequence[str]) -> Iterator[FitChange]:
         """The first change of each field that makes the job run, in the order in which they are proposed."""
         log = list(chosen.log)
         chosen.undo()
@@ -435,9 +462,9 @@ class _Trial:
                 if any(one.most(other.charges, other.number) < other.number for one in quotas):
                     continue
                 kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
-                if kinds in ({NOW}, {AFTER_PREEMPTION}):
+                if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
-                    yield replace(change, verdict=next(iter(kinds)))
+                    yield replace(change, verdict=kinds.pop())
         finally:
             for was_placed, pod in log:
                 if was_placed:
@@ -456,6 +483,10 @@ def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: Pod
             place = ", ".join(str(state.node.labels.get(key)) for key in dict.fromkeys(keys))
             found.setdefault(place, []).append(state)
     return found or {"": list(nodes)}
+
+
+def _copies(pod: WantedPod, free: Mapping[str, int]) -> int:
+    return min((max(0, free.get(name, 0)) // amount for name, amount in pod.requests.items()), default=0)
 
 
 def _healthy(pod: WantedPod) -> WantedPod:

@@ -52,7 +52,7 @@ class PodRules:
 
     def __post_init__(self) -> None:
         self._near_terms, self._away_terms, self._constraints = self.pod.near, self.pod.away, self.pod.spread
-        self.spread = [Counter() for _ in self._constraints]
+        self.spread = [Counter() for each in self._constraints]
 
     @property
     def matter(self) -> bool:

@@ -30,7 +30,7 @@ PORTS, RESOURCES, TOO_MANY_PODS = "host port in use", "resources", "too many pod
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-class Check(Protocol):
+class NodeCheck(Protocol):
     """Further things that a pod needs of a node: volumes, devices."""
 
     def refuse(self, pod: WantedPod, state: NodeState) -> Refusal | None: ...
@@ -84,7 +84,7 @@ class World:
         nodes: Iterable[RoomyNode],
         pods: Iterable[PlacedPod],
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
-        checks: Sequence[Check] = (),
+        checks: Sequence[NodeCheck] = (),
         devices_of: Mapping[str, str] | None = None,
     ) -> None:
         self.nodes = {node.name: NodeState(node, dict(node.room)) for node in nodes}

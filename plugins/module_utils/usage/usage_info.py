@@ -46,7 +46,7 @@ class UsageInfoOptions(PrometheusOptions, NamespaceOptions):
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
     idle_below: float = option("float", default=0.05)
     prices: Mapping[str, Any] | None = option("dict")
-    currency: str = option("str", default="")
+    currency: str | None = option("str")
     use_prometheus: str = option("str", choices=["auto", "always", "never"], default="auto")
 
 
@@ -83,7 +83,7 @@ def run(task: UsageTask) -> dict[str, Any]:
         "start": _text(since),
         "end": _text(until),
         "group_by": group_by,
-        "currency": options.currency,
+        "currency": options.currency or "",
         "results": [row for row in rows if row["held_hours"] or row["queued_hours"]],
         "totals": totals,
         "capacity_hours": None if capacity is None else round(capacity, 4),

@@ -39,6 +39,7 @@ class Scheduler(Controller):
     watches: ClassVar[tuple[str, ...]] = (
         "Node",
         "Pod",
+        "Namespace",
         "PersistentVolumeClaim",
         "DeviceClass",
         "ResourceClaim",
@@ -67,6 +68,8 @@ class Scheduler(Controller):
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         if kind == "Node":
             self._node_changed(event, obj, old)
+        elif kind == "Namespace":
+            self.snapshot.namespaces[obj["metadata"]["name"]] = obj["metadata"].get("labels") or {}
         elif kind != "Pod":
             self._try_again()
         elif event == "DELETED" or is_terminal(obj):
@@ -288,7 +291,7 @@ class Scheduler(Controller):
         ):
             return "not eligible due to a terminating pod on the nominated node.", False
         hopeful = [self.snapshot.nodes[name] for name, refusal in refusals.items() if not refusal.final]
-        best = best_candidate(pod, hopeful, self.snapshot)
+        best = best_candidate(pod, hopeful, self.snapshot, self.registry.list("PodDisruptionBudget"))
         if best is None:
             reasons = [NOT_HELPFUL if refusal.final else NO_VICTIMS for refusal in refusals.values()]
             return fit_error(len(refusals), reasons), True

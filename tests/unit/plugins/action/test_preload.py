@@ -26,8 +26,10 @@ JOB = {
     "resources": {"cpu": 1, "memory": "1Gi", "gpu": 1},
 }
 TASKS: list[tuple[str, dict[str, Any]]] = [
+    ("gpuctl_doctor", {"fail_on": "never"}),
     ("gpuctl_job", {"definition": JOB}),
     ("gpuctl_job", {"definition": JOB, "wait": True, "wait_for": "scheduled"}),
+    ("gpuctl_fit_info", {"definition": JOB}),
     ("gpuctl_job_info", {"details": True, "pods": True}),
     ("gpuctl_job_log", {"name": "running"}),
     ("gpuctl_job_metrics_info", {"name": "running"}),
@@ -40,6 +42,7 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_workspace", {"namespace": "default"}),
     ("gpuctl_policy", {"name": "company", "state": "absent"}),
     ("gpuctl_stack", {"name": "nvidia", "state": "absent"}),
+    ("gpuctl_monitoring_info", {}),
     ("gpuctl_kubeconfig", {"name": "default", "namespace": "default", "dest": os.devnull + "x", "state": "absent"}),
     ("gpuctl_copy", {"name": "running", "local_path": __file__, "remote_path": "/copied"}),
 ]

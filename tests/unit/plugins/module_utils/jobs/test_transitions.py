@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,16 @@ def test_pause(found, changes):
     plan = pause(found)
     assert changes_of(plan) == changes
     assert str(plan.action) == ("pause" if changes else "unchanged")
+
+
+def test_a_pause_leaves_no_pod_group_of_volcano():
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "podgroup-1"}}
+    running = replace(job(), admission=group)
+    assert [str(step) for step in pause(running).steps] == [
+        "pause Job train: spec.suspend",
+        "delete PodGroup podgroup-1",
+    ]
+    assert str(resume(replace(job(suspend=True), admission=None)).action) == "resume"
 
 
 RESUME = {
