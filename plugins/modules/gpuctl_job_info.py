@@ -145,6 +145,22 @@ results:
         pod qwen2-7b-sft-zlflg cannot be scheduled: it needs 8 GPUs on one node, but the most free on one of the 2 nodes of pool
         training-pool is 4 GPUs (on node-1), 4 GPUs short. Wait for other jobs to finish, delete one, or raise
         job.priority.
+    autoscaler:
+      description:
+        - What scales the service. C(min_replicas) and C(max_replicas) are its limits, C(current_replicas) and C(desired_replicas) what it
+          has counted and wants. Each of C(metrics) has its C(metric), C(type), C(target) and, once it was measured, C(current).
+        - C(problem) is why it cannot scale, and what to do about it.
+      type: dict
+      returned: for services with C(autoscaling)
+      version_added: 1.1.0
+      sample:
+        min_replicas: 1
+        max_replicas: 8
+        current_replicas: 3
+        desired_replicas: 4
+        metrics: [{metric: DCGM_FI_DEV_GPU_UTIL, type: Pods, target: "80", current: "91"}]
+        last_scaled_at: "2026-11-22T12:00:00Z"
+        problem: null
     ready:
       description: Number of ready pods and number of desired pods.
       type: str

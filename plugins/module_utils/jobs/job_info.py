@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from ..cluster.autoscaler import autoscaler_problem
+from ..cluster.autoscaler import autoscaler_problem, autoscaler_row
 from ..cluster.declared import know_accelerators
 from ..cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
 from ..cluster.lookup import job_names, job_of_pod, namespaces_not_found, not_found, pool_not_found
@@ -111,12 +111,16 @@ def _read(task: InfoTask) -> dict[str, Any]:
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
     rows, pods = _pods(task, workloads, stuck, now)
     events = _events(task, stuck, workloads)
-    reasons = {**_autoscaler_problems(task, workloads), **reasons_of(task.client(), stuck, pods, events)}
+    scalers = _autoscalers(task, workloads)
+    problems = {job: problem for job, obj in scalers.items() if (problem := autoscaler_problem(obj))}
+    reasons = {**problems, **reasons_of(task.client(), stuck, pods, events)}
     urls = _access_urls(task, workloads, tokens)
     use = _use(task) if any(rows.values()) else None
     results = []
     for job, workload in workloads.items():
         row = {**job_row(workload, now), "reason": reasons.get(job)}
+        if job in scalers:
+            row["autoscaler"] = autoscaler_row(scalers[job])
         if task.options.details:
             pod_names = {pod["job_id"] for pod in rows[job]}
             told = event_rows(workload, pod_names, events, now)
@@ -275,12 +279,12 @@ def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) ->
     return by_time(if_allowed(lambda: _list(task, EVENT, _without_managed_fields, fields="type=Warning"), Objects()))
 
 
-def _autoscaler_problems(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
-    """Why services that run are not scaled; none without the permission to read autoscalers."""
+def _autoscalers(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, Object]:
+    """What scales services; none without the permission to read autoscalers."""
     if not any(obj["kind"] == "Deployment" for obj in workloads.values()):
         return {}
     found = if_allowed(lambda: _select(task, HORIZONTAL_POD_AUTOSCALER, _without_managed_fields), Objects())
-    return {job: problem for obj in found if (job := _job_of(obj)) in workloads if (problem := autoscaler_problem(obj))}
+    return {job: obj for obj in found if (job := _job_of(obj)) in workloads}
 
 
 def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job, str]) -> dict[Job, list[str]]:
