@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How long gpuctl_fit_info thinks about ten jobs, once it has read a cluster of so many nodes and ten times the pods.
 
-``python tests/bench/fit_alone.py 1000`` prints the seconds of the processor: the lists reduced to what counts, and the answers. All
-GPUs are in use, so that each answer says which of a thousand jobs have to end, or are preempted.
+``python tests/bench/fit_alone.py 1000`` prints the seconds of the processor: the lists reduced to what counts, and the
+answers. All GPUs are in use, so that each answer says which of a thousand jobs have to end, or are preempted.
 """
 
 from __future__ import annotations

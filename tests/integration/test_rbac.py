@@ -329,7 +329,8 @@ def allowed(level: str) -> set[Permission]:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
-        if verb not in ("bind", "label") and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh", "topology.volcano.sh")
+        if verb not in ("bind", "label")
+        and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh", "topology.volcano.sh")
     }
 
 
