@@ -172,8 +172,7 @@ def _shortage(fit: Fit, nodes: Sequence[Node]) -> str:
     found = _shortage_of(fit, nodes)
     some = f"{len(fit.nodes)} of its {fit.job.number} pods find room. " if fit.nodes and fit.job.number > 1 else ""
     if found is not None and not (fit.nodes and fit.verdict == NEVER):
-        subject = "The next: " if some else ""
-        return f"{some}{subject}{_sentence(found.text)}"
+        return f"{some}{_sentence(f'for the next one, {found.text}' if some else found.text)}"
     said = [
         f"{number} nodes: {reason}" if number > 1 else f"1 node: {reason}" for reason, number in fit.refusals.items()
     ]
