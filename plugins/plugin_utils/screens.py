@@ -195,7 +195,8 @@ def fit_screen(rows: Sequence[Row], width: int, *, everything: bool, paint: Pain
     shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
     table = table_lines([_fit_cells(row) for row in shown], _FIT_COLUMNS, width, paint)
     explained = [{**row, "reason": " ".join(filter(None, (row["reason"], row["hint"])))} for row in by_interest]
-    told = [{**row, "status": SHORT_VERDICTS[row["verdict"]]} for row in explained]
+    words = {**SHORT_VERDICTS, "unknown": None}  # The reason begins with it.
+    told = [{**row, "status": words[row["verdict"]]} for row in explained]
     reasons = reasons_block(told, width, room=None if everything else Room())
     rest = [{**row, "verdict": SHORT_VERDICTS[row["verdict"]]} for row in by_interest[len(shown) :]]
     return _joined([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons])
