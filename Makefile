@@ -93,6 +93,10 @@ redteam: $(VENV) ## Attacks by tenants, nodes, servers and manifest authors (als
 fuzz: $(VENV) collections-path ## Load N=50000 damaged manifests; API servers judge what is accepted (also GPUCTL_TEST_KUBECONFIG)
 	$(PY) tests/fuzz/run.py $(if $(N),--mutants '$(N)') $(ARGS)
 
+.PHONY: fit
+fit: $(VENV) collections-path ## Hold gpuctl_fit_info to a scheduler: N=200 pairs of a random state and a job, from SEED=1 (GPUCTL_FIT_KUBECONFIG)
+	N='$(N)' SEED='$(SEED)' $(PY) tests/fit/run.py
+
 .PHONY: kubesim
 kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one among them
 	$(PY) $(PYTEST) kubesim/tests $(ARGS)

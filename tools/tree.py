@@ -30,7 +30,7 @@ SHIPPED = (
     "LICENSES/*.txt",
     "accelerators/*.yml",
     "changelogs/changelog.yaml", "changelogs/config.yaml", "changelogs/fragments/*.yml",
-    "docs/*.md", "docs/*.svg", "docs/*.png", "docs/docsite/*.yml", "docs/docsite/rst/*.rst",
+    "docs/*.md", "docs/*.png", "docs/*.svg", "docs/docsite/*.yml", "docs/docsite/rst/*.rst",
     "extensions/eda/plugins/*/*.py", "extensions/eda/rulebooks/*.yml",
     "examples/ansible.cfg", "examples/*.yaml", "examples/cluster/*.yaml", "examples/manifests/*.yaml",
     "examples/mixed/*.yaml",

@@ -10,6 +10,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_screen, is_idle_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_screen, is_description
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
@@ -18,7 +20,9 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     next_commands,
     wrapped,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import levels_for
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
+    ENCODING,
     TaskScreen,
     colored,
     print_lines,
@@ -61,6 +65,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             lines = usage_screen(given, terminal_width(), everything=everything)
         elif is_history(given):
             lines = history_screen(given, terminal_width(), everything=everything, paint=colored)
+        elif is_idle_report(given):
+            lines = idle_screen(given, terminal_width(), everything=everything)
+        elif is_description(given):
+            lines = description_screen(
+                given, terminal_width(), everything=everything, paint=colored, levels=levels_for(ENCODING)
+            )
         elif any("lines" in row for row in rows):
             lines = logs_screen(rows, colors=TaskScreen().colors)
         elif rows:

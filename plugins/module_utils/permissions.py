@@ -31,7 +31,7 @@ _CLAIMS = "resourceclaims.resource.k8s.io"
 # What pools with a queue are made of (queues/backends.py).
 _QUEUES = (
     "clusterqueues.kueue.x-k8s.io cohorts.kueue.x-k8s.io localqueues.kueue.x-k8s.io resourceflavors.kueue.x-k8s.io "
-    "topologies.kueue.x-k8s.io queues.scheduling.volcano.sh"
+    "topologies.kueue.x-k8s.io hypernodes.topology.volcano.sh queues.scheduling.volcano.sh"
 )
 
 # gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info, gpuctl_status

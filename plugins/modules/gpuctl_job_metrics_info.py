@@ -30,7 +30,7 @@ options:
     type: str
   start:
     description:
-      - Start of the range, as a time with its zone (V(2026-01-31T08:00:00Z)) or before now (V(-2h), V(-1d12h)).
+      - Start of the range, as a time with its zone (V(2026-01-31T08:00:00Z)), a date in UTC or a time before now (V(-2h), V(-1d12h)).
       - The default is the last day of the range, or what the job has lived of that.
     type: str
   end:

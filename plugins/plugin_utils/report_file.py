@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_page, is_description
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
     history_csv,
     history_page,
@@ -28,6 +29,7 @@ Report = Callable[[Mapping[str, Any]], str]
 _REPORTS: tuple[tuple[Callable[[Mapping[str, Any]], bool], Mapping[str, Report]], ...] = (
     (is_usage, {".csv": usage_csv, ".html": usage_page}),
     (is_history, {".csv": history_csv, ".html": history_page}),
+    (is_description, {".html": description_page}),
 )
 
 

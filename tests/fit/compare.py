@@ -41,7 +41,7 @@ class Tally:
         lines.append(f"{self.waits} tried again without the jobs that they were said to wait for")
         lines.append(", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.most_common()))
         lines += [f"  not known ({number}): {reason}" for reason, number in self.unknown.most_common()]
-        return "\n".join([*lines, *self.wrong])
+        return "\n".join(lines)
 
 
 def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally) -> None:
@@ -63,11 +63,12 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
 def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, where: str) -> None:
     """Without the jobs that are said to be in the way, it runs."""
     stage.end_jobs(fit.after)
-    observed, _pods = stage.try_job(job)
+    observed, pods = stage.try_job(job)
     stage.clean()
     tally.waits += 1
     if observed != NOW:
-        tally.wrong.append(f"{where}, {job.name}: does not run after {fit.after}: {observed}\n  {job.template['spec']}")
+        found = f"does not run after {fit.after}: {observed} {_messages(pods)}"
+        tally.wrong.append(f"{where}, {job.name}: {found}\n  {job.template['spec']}")
 
 
 def predict(client: Client, batch: list[Job]) -> list[Fit]:
@@ -85,18 +86,22 @@ def _count(
         tally.unknown["; ".join(fit.unjudged) or ("where the first pod goes" if fit.places else "the batch")] += 1
         return
     if expected(fit) != observed:
-        messages = [
-            condition.get("message")
-            for pod in pods
-            for condition in (pod.get("status") or {}).get("conditions", ())  # type: ignore[attr-defined]
-            if condition["type"] == "PodScheduled"
-        ]
         nodes = [pod["spec"].get("nodeName") for pod in pods]  # type: ignore[attr-defined]
         tally.wrong.append(
             f"seed {world.seed}, batch {number}, {job.name}: predicted {fit.verdict} "
             f"(nodes {list(fit.nodes)}, {dict(fit.refusals)}, {[lack.row for lack in fit.lacks]}), "
-            f"observed {observed}: nodes {nodes}, {messages}\n  {json.dumps(job.template['spec'])} x{job.number}"
+            f"observed {observed}: nodes {nodes}, {_messages(pods)}\n  {json.dumps(job.template['spec'])} x{job.number}"
         )
+
+
+def _messages(pods: list[dict[str, object]]) -> set[object]:
+    """What the scheduler says of them."""
+    return {
+        condition.get("message")
+        for pod in pods
+        for condition in (pod.get("status") or {}).get("conditions", ())  # type: ignore[attr-defined]
+        if condition["type"] == "PodScheduled"
+    }
 
 
 def expected(fit: Fit) -> str:

@@ -19,8 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators impor
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import job_labels
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import plain_queries
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.recording import recording_rules
-from kubesim import Cluster
-from kubesim.metrics.history import past_pod
+from kubesim import Cluster, past_pod
 
 from . import monitoring
 from .monitoring import Prometheus, World
@@ -53,7 +52,7 @@ class Work:
 
 
 # The first batch is slow, and between epochs there is a checkpoint.
-EPOCH = [[0, 5], [240, 90], [1500, 95], [2600, 92], [3600, 94], [3650, 20], [3900, 25], [4200, 88]]
+EPOCH = [[0, 8], [240, 90], [1500, 95], [2600, 92], [3600, 94], [3650, 20], [3900, 25], [4200, 88]]
 BATCHES = [[0, 82], [900, 91], [1800, 84]]
 WORKS = (
     Work("llama-sft", "research", "a100", ("node-1", "node-2"), 6, 0.5, curves={"utilization": EPOCH}, repeat=4200),
@@ -108,7 +107,7 @@ def told(directory: Path, end: float, hours: float = 6, world: World | None = No
     shutil.move(str(blocks), data)
     for number, rules in enumerate(passes()):
         path = directory / f"rules-{number}.json"
-        path.write_text(json.dumps({"groups": [{"name": "x", "interval": f"{STEP}s", "rules": rules}]}))
+        path.write_text(json.dumps({"groups": [{"name": "x", "interval": f"{STEP // 2}s", "rules": rules}]}))
         with serving(directory, data, world) as server:
             record(path, server, start, end, directory / "recorded")
         for block in (directory / "recorded").iterdir():
@@ -156,9 +155,10 @@ def passes() -> list[list[dict[str, Any]]]:
 
 
 def record(rules: Path, server: Prometheus, start: float, end: float, output: Path) -> None:
+    """Twice in a step: each group has its own moment, and what is older than a step does not count."""
     monitoring.promtool(
         "tsdb", "create-blocks-from", "rules", f"--start={start:.0f}", f"--end={end:.0f}", f"--url={server.url}",
-        f"--eval-interval={STEP}s", f"--output-dir={output}", str(rules),
+        f"--eval-interval={STEP // 2}s", f"--output-dir={output}", str(rules),
     )  # fmt: skip
 
 

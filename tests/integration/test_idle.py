@@ -17,6 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MO
 from kubesim import Cluster
 
 from . import manifests
+from .event_watcher import EventWatcher
 from .prometheus_double import Asked, Double, Reply, prometheus_double, vector
 from .tasks import perform
 
@@ -306,3 +307,24 @@ def test_a_notebook_that_does_not_answer_is_not_idle(world: World, jupyter: Jupy
     row = world.job("lab")
     assert row["idle"] is False
     assert row["reason"] == "its notebook server cannot be asked: the API server does not reach it (HTTP 503)"
+
+
+def test_the_event_source_reports_what_is_idle_once(world: World) -> None:
+    """And again after it was busy."""
+    with EventWatcher(
+        host=world.cluster.url,
+        api_key=world.cluster.token,
+        prometheus_url=world.server.url,
+        types=["gpu.idle"],
+    ) as watcher:
+        found = watcher.one("gpu.idle")
+    assert {name: found[name] for name in ("job", "namespace", "utilization", "idle_for", "devices", "status")} == {
+        "job": "train",
+        "namespace": "default",
+        "utilization": 0.01,
+        "idle_for": 3600,
+        "devices": 1,
+        "status": "Running",
+    }
+    assert found["reason"] == "at most 1 % utilization in the last 60 min"
+    assert watcher.seen() == ["gpu.idle"]

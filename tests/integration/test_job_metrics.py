@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_info import MODULE as INFO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.metrics.job_metrics import MODULE
 from kubesim import Cluster
 
 from . import manifests, monitoring
+from .ansible import ROOT, Ansible
 from .monitoring import Prometheus, World
 from .tasks import perform
 
@@ -92,3 +96,49 @@ def test_a_server_of_models_tells_its_tokens(cluster: Cluster, server: Prometheu
     (row,) = found["summary"]
     assert row["unit"] == "tokens per second"
     assert row["at_end"] > 0
+
+
+def test_details_of_jobs_say_how_they_use_their_devices_now(cluster: Cluster, server: Prometheus) -> None:
+    found = perform(INFO, cluster, namespaces=["default"], details=True, prometheus_url=server.url)
+    use = {row["name"]: row["metrics"] for row in found["results"]}
+    assert use["train"] == {"utilization": 0.6, "memory": 10240 * 2**20, "power": 1200, "temperature": 70}
+    assert use["idle"] is None
+    without = perform(INFO, cluster, namespaces=["default"], details=True)
+    assert {row["metrics"] for row in without["results"]} == {None}
+
+
+def test_the_playbook_describe_shows_curves_and_writes_a_page(
+    cluster: Cluster, server: Prometheus, tmp_path: Path
+) -> None:
+    ansible = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(cluster.kubeconfig(tmp_path / "kubeconfig"))})
+    page = tmp_path / "job.html"
+    given = {"gpuctl_name": "train", "gpuctl_prometheus_url": server.url, "gpuctl_output": str(page)}
+    run = ansible.run("ansible-playbook", str(ROOT / "playbooks" / "describe.yml"), "-e", json.dumps(given))
+    assert run.status == 0, run.output
+    assert "training train in namespace default" in run.output
+    (line,) = [line for line in run.output.splitlines() if line.strip().startswith("Utilization")]
+    assert line.split()[1:7] == ["60", "%", "60", "%", "60", "%"]
+    assert "▅" in line
+    text = page.read_text()
+    assert "Utilization" in text
+    assert "<svg" in text
+    again = ansible.run("ansible-playbook", str(ROOT / "playbooks" / "describe.yml"), "-e", '{"gpuctl_name": "none"}')
+    assert "No job of that name." in again.output
+
+
+ABSENCES: dict[str, tuple[World, Row, str]] = {
+    "no exporter": (World(exporters=("kube-state-metrics",)), {}, "scrapes no exporter of accelerators"),
+    "no pods": (World(exporters=("dcgm-exporter",), pods=False), {}, "does not say which pod uses a device"),
+    "no such job": (World(), {"name": "missing"}, "job missing not found in namespace default"),
+    "before its creation": (World(), {"start": "-3h", "end": "-2h"}, "the range ends before the job was created"),
+}
+
+
+@pytest.mark.parametrize("name", ABSENCES)
+def test_where_there_is_nothing_the_task_says_why(cluster: Cluster, tmp_path: Path, name: str) -> None:
+    world, options, text = ABSENCES[name]
+    with monitoring.prometheus(tmp_path, cluster.url, world) as server:
+        server.wait_until_scraped()
+        found = metrics(cluster, server, **{"name": "train", "metrics": ["utilization"], **options})
+    assert found["failed"]
+    assert text in found["msg"]

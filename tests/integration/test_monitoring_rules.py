@@ -71,5 +71,7 @@ def test_hours_are_those_of_the_jobs_however_series_are_scraped(told: Prometheus
 
 def test_an_idle_notebook_is_idle(told: Prometheus) -> None:
     asked = plain_queries(built_in_catalog(), Source.RULES).idle_hours(3 * 3600, 0.05)
-    (idle,) = told.query(asked, END)
-    assert (idle["metric"]["job_name"], float(idle["value"][1])) == ("notebook-li", pytest.approx(6, rel=0.01))
+    idle = {one["metric"]["job_name"]: float(one["value"][1]) for one in told.query(asked, END)}
+    assert idle.pop("notebook-li") == pytest.approx(6, rel=0.01)
+    # Others begin with a minute without work.
+    assert max(idle.values(), default=0) < 0.1

@@ -19,7 +19,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams impor
 
 from .api import Api
 
-NODE = {"metadata": {"name": "node-1", "labels": {}, "creationTimestamp": "2026-01-01T00:00:00Z"}}
+NODE = {
+    "metadata": {"name": "node-1", "labels": {"example.com/rack": "r1"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
+}
 RESOURCES = {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": "8", "aliyun.com/gpu-mem": "640"}
 NODES = [{**NODE, "status": {"allocatable": RESOURCES}}]
 PLURALS = {kind.kind: kind for backend in BACKENDS.values() for kind in backend.kinds}
@@ -38,7 +40,7 @@ PLURALS = {kind.kind: kind for backend in BACKENDS.values() for kind in backend.
 def test_the_server_accepts_and_keeps_them(
     api: Api, namespace: str, backend: str, limits: dict[str, Any], topology: dict[str, str]
 ):
-    if api.call("GET", f"/apis/{BACKENDS[backend].version}")[0] != 200:
+    if api.call("GET", f"/apis/{BACKENDS[backend].queue.api_version}")[0] != 200:
         pytest.skip(f"this cluster does not have the CRDs of {backend}")
     queue = PoolQueue(backend, **limits)
     pool = Declaration(f"schema-{namespace}", "", {"node-1": None}, None, PoolHardware(topology=topology), queue)

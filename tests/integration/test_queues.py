@@ -42,7 +42,9 @@ class Queues(NamedTuple):
         """The specs of the queueing system's objects that are ours."""
         place = f"/namespaces/{namespace}" if namespace else ""
         ours = "labelSelector=app.kubernetes.io/managed-by=runwhere.gpuctl"
-        status, answer = self.api.call("GET", f"/apis/{BACKENDS[self.backend].version}{place}/{plural}?{ours}")
+        status, answer = self.api.call(
+            "GET", f"/apis/{BACKENDS[self.backend].queue.api_version}{place}/{plural}?{ours}"
+        )
         assert status == 200
         return {obj["metadata"]["name"]: obj["spec"] for obj in answer["items"]}
 
@@ -68,7 +70,7 @@ class Queues(NamedTuple):
 def cluster_with(backend: str, tmp_path: Path) -> Iterator[Queues]:
     if given := os.environ.get("GPUCTL_TEST_KUBECONFIG"):
         found = Queues(Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": given}), Api(given), backend)
-        if found.api.call("GET", f"/apis/{BACKENDS[backend].version}")[0] != 200:
+        if found.api.call("GET", f"/apis/{BACKENDS[backend].queue.api_version}")[0] != 200:
             pytest.skip(f"this cluster does not have {backend}")
         try:
             yield found
@@ -221,6 +223,19 @@ def test_a_training_gets_all_of_its_nodes_or_none(queues: Queues):
     assert waited.failed
     assert "is waiting in queue gpuctl-big" in waited.message
 
+    assert ansible.job(name="first", namespace="team-a", state="absent").changed
+    started = ansible.job(definition=job("second", "team-b", 2), wait=True, wait_timeout=60)
+    assert not started.failed, started.message
+
+
+def test_a_paused_training_gives_its_place_up(queues: Queues):
+    ansible, api = queues.ansible, queues.api
+    queues.declare()
+    first = ansible.job(definition=job("first", "team-a", queues.total() // 4), wait=True, wait_timeout=60)
+    assert not first.failed, first.message
+    submitted = ansible.job(definition=[job(name, "team-b", 2) for name in ("second", "third")])
+    assert not submitted.failed, submitted.message
+    eventually(lambda: queues.row("second", "team-b")["status"] == "Pending", 20)
     paused = ansible.job(name="second", namespace="team-b", state="paused")
     assert paused.changed, paused.message
     eventually(lambda: queues.row("second", "team-b")["status"] == "Paused", 20)
@@ -253,6 +268,39 @@ def test_a_team_gets_its_share_back(queues: Queues):
 
     eventually(waiting, 60)
     assert "is waiting in queue gpuctl-big" in reason(waiting()[0], "team-b")
+
+
+@pytest.mark.skipif("GPUCTL_TEST_KUBECONFIG" not in os.environ, reason="the simulated ones know no racks")
+def test_a_training_stays_in_one_rack(queues: Queues):
+    ansible, api = queues.ansible, queues.api
+    racks = dict(zip(NODES, ("r1", "r1", "r2", "r2"), strict=True))
+    for node, rack in racks.items():
+        api.patch("node", node, {"metadata": {"labels": {"example.com/rack": rack}}})
+    pool = {**queues.pool, "topology": {"rack": "example.com/rack"}}
+    for module, manifest in (("gpuctl_pool", pool), ("gpuctl_quota", QUOTA)):
+        result = ansible.module(module, definition=manifest)
+        assert result.changed, result.message
+        assert not ansible.module(module, definition=manifest).changed
+    beside = ansible.job(definition=job("beside", "team-b", 1), wait=True, wait_timeout=60)
+    assert not beside.failed, beside.message
+    (taken,) = (racks[pod["spec"]["nodeName"]] for pod in api.list("pod", "team-b"))
+
+    def whole(name: str) -> dict[str, Any]:
+        """Two nodes with all of their GPUs."""
+        manifest = job(name, "team-a", 2)
+        placement = {"placement": {"within": "rack", "required": True}}
+        return {**manifest, "resources": {**manifest["resources"], "gpu": 8}, "distributed": placement}
+
+    first = ansible.job(definition=whole("first"), wait=True, wait_timeout=90)
+    assert not first.failed, first.message
+    assert {racks[pod["spec"]["nodeName"]] for pod in api.list("pod", "team-a")} == {"r1", "r2"} - {taken}
+    assert not ansible.job(definition=whole("second")).failed
+    eventually(lambda: "is waiting in queue gpuctl-big" in queues.reason("second", "team-a"), 30)
+    assert ansible.job(name="beside", namespace="team-b", state="absent").changed
+    second = ansible.job(definition=whole("second"), wait=True, wait_timeout=90)
+    assert not second.failed, second.message
+    pods = [pod for pod in api.list("pod", "team-a") if pod["metadata"]["labels"]["app"] == "second"]
+    assert {racks[pod["spec"]["nodeName"]] for pod in pods} == {taken}
 
 
 def test_volcano_keeps_no_group_of_what_does_not_run(volcano: Queues):
@@ -326,7 +374,7 @@ def test_shares_beyond_the_pool_are_reduced(kueue: Queues):
     assert shares == [str(kueue.total() // 2)] * 2
 
 
-@pytest.mark.parametrize(("backend", "remedy"), [("kueue", "Install Kueue 0.15"), ("volcano", "Install Volcano 1.10")])
+@pytest.mark.parametrize(("backend", "remedy"), [("kueue", "Install Kueue 0.15"), ("volcano", "Install Volcano 1.11")])
 def test_without_it_nothing_is_changed(tmp_path: Path, backend: str, remedy: str):
     with Cluster(nodes=4).running() as cluster:
         path = tmp_path / "plain.kubeconfig"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import SUBMIT
 from integration.accounts import account, make_priority_classes
-from integration.ansible import Ansible
+from integration.ansible import ROOT, Ansible
 from integration.api import PATHS, Api, eventually
 from integration.manifests import training
 from integration.namespaces import make_namespace, remove_namespaces
@@ -293,3 +293,35 @@ def test_our_modules_say_so_before_anything_is_sent(
     assert f"{place}: policy {guarded.policy} (gpu-admins@example.com): " in said.message
     assert reason in said.message
     assert not [request for request in recorder.requests if request.method not in ("GET", "HEAD")]
+
+
+def test_the_example_jobs_keep_a_policy_that_is_meant_for_them(
+    api: Api, kubeconfig: Path, submitter: Api, namespace: str, ansible: Ansible, tmp_path: Path
+):
+    """What is legitimate is not refused: every example, as a dry run on the server."""
+    name = f"ex-{namespace}"
+    pools = ["compute-pool", "debug-pool", "default", "dev-pool", "experiment-pool", "inference-pool", "training-pool"]
+    team = {
+        "pools": pools,
+        "priorities": ["high", "medium", "low"],
+        "max_gpus_per_job": 64,
+        "image_pull_secrets": ["my-secret"],
+        "service_accounts": ["default"],
+        "service_types": ["ClusterIP", "NodePort"],
+    }
+    roots = ["/var/www/html", "/output", "/models", "/home/jovyan/work", "/home/data", "/etc/nginx/conf.d"]
+    changes = {
+        "host_paths": {"roots": [*roots, "/datasets", "/cache"]},
+        "images": {"registries": ["registry.example.com", "docker.io/library", "docker.io/vllm"]},
+        "teams": {namespace: team},
+    }
+    administrator = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(kubeconfig)})
+    assert administrator.module("gpuctl_policy", definition=policy(name, namespace, **changes)).changed
+    try:
+        here = Guarded(api, submitter, namespace, name)
+        eventually(lambda: here.post("pod", pod({"hostNetwork": True}), api)[0] == 422)
+        said = ansible.job(src=[str(ROOT / "examples" / "manifests")], namespace=namespace, check=True)
+        assert not said.failed, said.message
+        assert len(said.jobs) >= 8
+    finally:
+        assert not administrator.module("gpuctl_policy", name=name, state="absent").failed

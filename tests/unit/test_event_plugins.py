@@ -13,6 +13,7 @@ import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.asyncio_bridge import source_arguments
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.event_rows import EVENT_TYPES
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import connection_argument_spec
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.prometheus_options import PrometheusOptions
 
 from tools.event_pages import documented
 from tools.tree import ROOT, shipped
@@ -142,7 +143,7 @@ def test_the_source_is_documented_as_it_is() -> None:
     assert {name: {fact: one.get(fact) for fact in facts} for name, one in options.items()} == {
         name: {fact: one.get(fact) for fact in facts}
         for name, one in spec.items()
-        if name not in connection_argument_spec()
+        if name not in {**connection_argument_spec(), **PrometheusOptions.argument_spec()}
     }
     assert options["types"]["choices"] == list(EVENT_TYPES)
 

@@ -22,7 +22,7 @@ class EvaluationError(Exception):
     """An expression fails on an object."""
 
 
-class Scope:
+class PolicyScope:
     """What expressions of one policy see of one request. Variables are evaluated when they are used, once."""
 
     def __init__(self, values: Mapping[str, Any], variables: Iterable[Mapping[str, str]], decide: Decide) -> None:

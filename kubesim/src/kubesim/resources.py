@@ -210,6 +210,8 @@ ADDED: tuple[Resource, ...] = (
     Resource("custom.metrics.k8s.io", "v1beta2", "pods", "MetricValueList", verbs=("get",), addon="custom-metrics"),
     Resource("external.metrics.k8s.io", "v1beta1", "metrics", "ExternalMetricValueList", verbs=("get",),
              addon="external-metrics"),
+    Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", False, short_names=("hn",), addon="volcano",
+             subresources=(STATUS,)),
     Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", short_names=("pg",), addon="volcano"),
     Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, short_names=("q",), subresources=(STATUS,),
              addon="volcano"),

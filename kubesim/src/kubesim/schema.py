@@ -532,6 +532,11 @@ _ADDED = {
     for kind in kinds
 }
 _AMOUNTS = {"type": "object", "additionalProperties": _AMOUNT}
+_MEMBER = _object(type=_STRING, selector=_object(exactMatch=_object(name=_STRING)))
+_TIER = {"type": "integer", "format": "int64"}
+_ADDED["sh.volcano.topology.v1alpha1.HyperNode"] = _custom(
+    "topology.volcano.sh", "v1alpha1", "HyperNode", _object(tier=_TIER, members=_list(_MEMBER))
+)
 _ADDED |= {
     f"sh.volcano.scheduling.v1beta1.{kind}": _custom("scheduling.volcano.sh", "v1beta1", kind, spec)
     for kind, spec in {

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ..accelerators import PARTITIONS, Profile, catalog
+from ..cluster.autoscaler import asked_metrics, autoscaler_problem
 from ..cluster.nodes import ACTIVE, FAULTY
 from ..cluster.status import is_terminating
 from ..jobs.ledger import read_entries
@@ -361,6 +362,26 @@ def _metrics(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(WARNING, "cluster", "no metrics API (metrics.k8s.io)", remedy)
 
 
+_SERVED = {"Pods": "custom.metrics.k8s.io", "Object": "custom.metrics.k8s.io", "External": "external.metrics.k8s.io"}
+_ADAPTER = "Install prometheus-adapter, with the rules that the role monitoring has for it."
+
+
+def _autoscalers(snapshot: Snapshot) -> Iterator[Finding]:
+    """What a service is scaled by has to be served by somebody, and measured."""
+    for obj in snapshot.autoscalers:
+        place = f"{obj['metadata']['name']} in namespace {obj['metadata']['namespace']}"
+        missing = {
+            name: _SERVED[kind]
+            for kind, name in asked_metrics(obj)
+            if kind in _SERVED and _SERVED[kind] not in snapshot.groups
+        }
+        for name, group in missing.items():
+            yield Finding(WARNING, place, f"it is to scale by {name}, but nothing serves {group}", _ADAPTER)
+        if not missing and (problem := autoscaler_problem(obj)):
+            what, _dot, remedy = problem.partition(". ")
+            yield Finding(WARNING, place, what.rstrip("."), remedy or "Look at its events.")
+
+
 def _prometheus(snapshot: Snapshot) -> Iterator[Finding]:
     names = (obj["metadata"]["name"] for obj in snapshot.services)
     if "monitoring.coreos.com" not in snapshot.groups and not any(map(names_prometheus, names)):
@@ -492,6 +513,7 @@ CHECKS = (
     Check("exporters", "exporters of metrics", ("nodes", "pods"), _exporters),
     Check("queues", "Kueue and Volcano", ("groups", "declared", "pods", "workloads"), _queues),
     Check("metrics_api", "metrics API", ("groups", "autoscalers"), _metrics),
+    Check("autoscalers", "autoscalers of services", ("groups", "autoscalers"), _autoscalers),
     Check("prometheus", "Prometheus", ("groups", "services"), _prometheus),
     Check("storage", "storage classes", ("storage_classes",), _storage),
     Check("priorities", "priority classes", ("priority_classes",), _priorities),

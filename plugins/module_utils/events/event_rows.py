@@ -63,6 +63,7 @@ _WORDS = {
     "job.paused": "was paused",
     "job.resumed": "was resumed",
     "job.deleted": "was deleted before its end",
+    "gpu.idle": "does not use its GPUs",
 }
 
 

@@ -32,10 +32,11 @@ from ..manifest.problems import number_of
 from ..metrics.metrics_range import RangeProblem, duration
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import ConcurrencyOptions, option
+from ..prometheus.current_use import recorded_since
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions
 from ..prometheus.promql import POD as BY_POD
-from ..prometheus.promql import UTILIZATION, Source, plain_queries
+from ..prometheus.promql import UTILIZATION, plain_queries
 from ..task import ModuleSpec, Task, TaskFailed
 from .idle_rules import (
     CLEAR,
@@ -203,8 +204,7 @@ def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[He
 def _usage(prometheus: Prometheus, policy: IdlePolicy, task: Task[Any]) -> dict[tuple[str, str], PodUsage]:
     """The use of devices by pod. Which job a pod is of is known from the cluster, so names are enough."""
     early = datetime.now(timezone.utc).timestamp() - policy.idle_for
-    recorded = prometheus.query(f"count({UTILIZATION.record})", early)
-    queries = plain_queries(catalog(), Source.RULES if recorded else Source.POD_NAMES)
+    queries = plain_queries(catalog(), recorded_since(prometheus, early))
     seconds = int(policy.idle_for)
     found = prometheus.query_all(
         {

@@ -58,10 +58,10 @@ def missing_queues(client: Client, plans: Iterable[Plan]) -> list[Blocker]:
 
 
 def _missing(client: Client, name: str, backend: Backend, place: str | None, plans: Sequence[Plan]) -> list[Blocker]:
-    if not backend.is_served(client):
+    if version := backend.missing(client):
         text = (
-            f"its pool has the queue {name}, but the cluster does not serve {backend.version}. {backend.install}, or "
-            f"remove queue from the pool."
+            f"its pool has the queue {name}, but the cluster does not serve {version}. {backend.install}, or remove "
+            f"queue from the pool."
         )
         return [(plan, text) for plan in plans]
     queues = if_allowed(partial(_queues_in, client, backend, place), None)

@@ -100,6 +100,8 @@ SERVICE_MONITOR = Resource("ServiceMonitor", _MONITORING, "servicemonitors")
 VOLCANO_VERSION = "scheduling.volcano.sh/v1beta1"
 POD_GROUP = Resource("PodGroup", VOLCANO_VERSION, "podgroups")
 QUEUE = Resource("Queue", VOLCANO_VERSION, "queues", namespaced=False)
+VOLCANO_TOPOLOGY_VERSION = "topology.volcano.sh/v1alpha1"
+HYPER_NODE = Resource("HyperNode", VOLCANO_TOPOLOGY_VERSION, "hypernodes", namespaced=False)
 
 _BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstance(value, Resource)}
 

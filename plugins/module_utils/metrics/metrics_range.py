@@ -18,6 +18,7 @@ _LONGEST = 366 * 86_400.0
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s?)?")
 _UNITS = (86_400, 3_600, 60, 1)
 # YAML turns an unquoted time into a datetime, which reaches the module with a space in it.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _BLANK = re.compile(r"(?<=\d) (?=\d)")
 
 
@@ -93,11 +94,13 @@ def moment(name: str, text: str, now: float) -> float:
     if given.startswith("-"):
         return now - duration(name, given[1:])
     try:
+        if _DATE.fullmatch(given):
+            given += "T00:00:00Z"
         return read_time(_BLANK.sub("T", given).upper()).timestamp()
     except (ValueError, OverflowError):
         raise RangeProblem(
-            f"O({name}): {text!r} is no time. Give one with its zone, such as 2026-01-31T08:00:00Z, or one before now, "
-            f"such as -2h."
+            f"O({name}): {text!r} is no time. Give a date, a time with its zone, such as 2026-01-31T08:00:00Z, or one "
+            f"before now, such as -2h."
         ) from None
 
 

@@ -10,11 +10,13 @@ from ..kube.client import Client
 from ..kube.resources import (
     CLUSTER_QUEUE,
     COHORT,
+    HYPER_NODE,
     KUEUE_VERSION,
     LOCAL_QUEUE,
     QUEUE,
     RESOURCE_FLAVOR,
     TOPOLOGY,
+    VOLCANO_TOPOLOGY_VERSION,
     VOLCANO_VERSION,
     Resource,
 )
@@ -27,28 +29,29 @@ class Backend:
     to. ``queue`` is the kind among them that jobs name, and ``name_of`` that name, by pool and namespace.
     """
 
-    version: str
+    versions: tuple[str, ...]
     install: str
     kinds: tuple[Resource, ...]
     queue: Resource
     name_of: Callable[[str, str], str]
 
-    def is_served(self, client: Client) -> bool:
-        return client.serves(self.version)
+    def missing(self, client: Client) -> str | None:
+        """A version of its API that the cluster does not serve."""
+        return next((version for version in self.versions if not client.serves(version)), None)
 
 
 BACKENDS = {
     "kueue": Backend(
-        KUEUE_VERSION,
+        (KUEUE_VERSION,),
         "Install Kueue 0.15 or later (https://kueue.sigs.k8s.io/docs/installation)",
         (TOPOLOGY, RESOURCE_FLAVOR, COHORT, CLUSTER_QUEUE, LOCAL_QUEUE),
         LOCAL_QUEUE,
         lambda pool, _namespace: pool_queue_name(pool),
     ),
     "volcano": Backend(
-        VOLCANO_VERSION,
-        "Install Volcano 1.10 or later (https://volcano.sh/docs/getting-started/installation)",
-        (QUEUE,),
+        (VOLCANO_VERSION, VOLCANO_TOPOLOGY_VERSION),
+        "Install Volcano 1.11 or later (https://volcano.sh/docs/getting-started/installation)",
+        (HYPER_NODE, QUEUE),
         QUEUE,
         team_queue_name,
     ),

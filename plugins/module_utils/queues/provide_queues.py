@@ -47,9 +47,9 @@ def backend_problems(client: Client, pools: Mapping[str, Declaration]) -> Iterat
         wanted.setdefault(_backend_of(pool), []).append(name)
     for name, found in sorted(wanted.items()):
         backend = BACKENDS[name]
-        if not backend.is_served(client):
+        if missing := backend.missing(client):
             yield (
-                f"pool {', '.join(found)}: queue {name}, but the cluster does not serve {backend.version}. "
+                f"pool {', '.join(found)}: queue {name}, but the cluster does not serve {missing}. "
                 f"{backend.install}, or remove queue."
             )
 
@@ -70,7 +70,7 @@ def provide_queues(
     client = task.client()
     try:
         wanted = set(map(_backend_of, pools.values()))
-        present = [name for name, backend in BACKENDS.items() if name in wanted or backend.is_served(client)]
+        present = [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(client)]
         return _provide(task, pools, present, quotas_after) if present else QueueChanges()
     except KubeError as problem:
         raise TaskFailed(

@@ -71,10 +71,14 @@ def shares_of(resource_quota: Mapping[str, Any]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What the nodes of a pool have for pods, and how many of it are GPUs."""
+    """What the nodes of a pool have for pods, and how many of it are GPUs.
+
+    ``places`` are the values of the labels that the pool declares as ``topology``, of the nodes that have all of them.
+    """
 
     amounts: Mapping[str, Fraction]
     gpus: int
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def capacity_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> Capacity:
@@ -89,7 +93,15 @@ def capacity_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> Capaci
     for row in profile.resources() if profile else ():
         if not row.listed:
             amounts[row.resource] = UNCOUNTED
-    return Capacity(amounts, sum(slim_node(node).gpu_total for node in own))
+    return Capacity(amounts, sum(slim_node(node).gpu_total for node in own), _places_of(pool, own))
+
+
+def _places_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    keys = pool.hardware.topology.values()
+    found = {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
+    return {
+        name: tuple(own[key] for key in keys) for name, own in sorted(found.items()) if keys and own.keys() >= {*keys}
+    }
 
 
 def share_problems(pool: Declaration, capacity: Capacity, teams: Sequence[Team]) -> Iterator[str]:

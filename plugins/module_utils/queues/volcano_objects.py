@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The Queues of Volcano behind pools with a queue, from what pools and quotas declare. Pure.
+"""The objects of Volcano behind pools with a queue, from what pools and quotas declare. Pure.
 
 Each namespace with a quota has one Queue for each pool. Its fields are those of Volcano's plugin ``capacity``:
 
@@ -11,17 +11,22 @@ weight       the share once more, for the plugin ``proportion``, which knows no 
 Queues have no parent for the pool: not every configuration of Volcano has hierarchies, and the pool is no more than its
 nodes anyway. ``deserved`` has CPUs and memory only where a pool has no accelerators: a Queue that is below it in *any*
 resource takes others back (pkg/scheduler/plugins/capacity, PreemptiveFn), so CPUs that are left would take GPUs.
+
+A pool with levels of its network has a HyperNode for each place, with the nodes or the narrower places in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from .. import labels
 from ..accelerators import catalog
 from ..cluster.declared import Declaration, PoolQueue
-from ..kube.resources import QUEUE
+from ..kube.resources import HYPER_NODE, QUEUE
 from .teams import (
     UNCOUNTED,
     Amounts,
@@ -44,7 +49,33 @@ def volcano_objects(pool: Declaration, capacity: Capacity, teams: Sequence[Team]
         return []
     counted = Capacity({name: each for name, each in capacity.amounts.items() if each != UNCOUNTED}, capacity.gpus)
     promised = promised_gpus(pool.name, teams)
-    return [_queue(pool, pool.queue, counted, team, share_of(pool.name, counted, team, promised)) for team in teams]
+    queues = [_queue(pool, pool.queue, counted, team, share_of(pool.name, counted, team, promised)) for team in teams]
+    return [*_hyper_nodes(pool, capacity.places), *queues]
+
+
+def _hyper_nodes(pool: Declaration, places: Mapping[str, tuple[str, ...]]) -> list[Object]:
+    """The narrowest places first, whose tier is 1. A rack may be called as one of another block, so names are paths."""
+    objects = []
+    depth = len(pool.hardware.topology)
+    for tier in range(1, depth + 1):
+        members: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+        for node, place in places.items():
+            inner = _place_name(pool.name, place[: depth - tier + 2])
+            kind, name = ("Node", node) if tier == 1 else ("HyperNode", inner)
+            members[place[: depth - tier + 1]][name] = kind
+        for path, found in sorted(members.items()):
+            obj = queue_object(HYPER_NODE, pool.name, _place_name(pool.name, path))
+            selected = [{"type": found[name], "selector": {"exactMatch": {"name": name}}} for name in sorted(found)]
+            objects.append({**obj, "spec": {"tier": tier, "members": selected}})
+    return objects
+
+
+def _place_name(pool: str, path: Iterable[str]) -> str:
+    """Values of labels that are no names are told by their digest."""
+    parts = (
+        part if re.fullmatch(labels.DNS_LABEL, part) else hashlib.sha256(part.encode()).hexdigest()[:8] for part in path
+    )
+    return ".".join([labels.pool_queue_name(pool), *parts])
 
 
 def _queue(pool: Declaration, queue: PoolQueue, capacity: Capacity, team: Team, share: Amounts) -> Object:

@@ -101,9 +101,9 @@ class FitSnapshot:
             yield "the account may not list the pods of all namespaces, which use the nodes"
         if self.quotas.get(pod.namespace, ()) is None:
             yield "the account may not list the quotas of the namespace"
-        terms = (*pod.near, *pod.away)
-        if self.namespaces is None and any(term.get("namespaceSelector") is not None for term in terms):
-            yield "the account may not list namespaces, which its affinity selects"
+        existing = (term for other in self.pods or () for term in other.keeps_off)
+        if self.namespaces is None and any(map(_selects_by_label, (*pod.near, *pod.away, *existing))):
+            yield "the account may not list namespaces, which affinity of pods selects"
         if self.devices is None and pod.spec.get("resourceClaims"):
             yield "the account may not list the devices that it claims, or the cluster has none"
 
@@ -189,7 +189,8 @@ def _later_reads(client: Client, workloads: Sequence[Object], snapshot: FitSnaps
     reads: _Reads = {("budgets", ""): lambda: client.list_objects(POD_DISRUPTION_BUDGET)}
     if any(spec.get("runtimeClassName") for spec in specs):
         reads["runtime_classes", ""] = lambda: _by_name(client.list_objects(RUNTIME_CLASS))
-    if any(map(_selects_namespaces, specs)):
+    existing = (term for pod in snapshot.pods or () for term in pod.keeps_off)
+    if any(map(_selects_namespaces, specs)) or any(map(_selects_by_label, existing)):
         reads["namespaces", ""] = lambda: {
             obj["metadata"]["name"]: obj["metadata"].get("labels") or {}
             for obj in client.list_objects(NAMESPACE, metadata_only=True)
@@ -240,8 +241,11 @@ def _by_name(objects: Objects) -> dict[str, Object]:
 
 
 def _selects_namespaces(spec: Object) -> bool:
-    terms = (*required_terms(spec, "podAffinity"), *required_terms(spec, "podAntiAffinity"))
-    return any(term.get("namespaceSelector") is not None for term in terms)
+    return any(map(_selects_by_label, (*required_terms(spec, "podAffinity"), *required_terms(spec, "podAntiAffinity"))))
+
+
+def _selects_by_label(term: Object) -> bool:
+    return bool(term.get("namespaceSelector"))
 
 
 def _claims_volumes(workload: Object) -> bool:

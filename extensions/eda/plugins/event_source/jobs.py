@@ -26,6 +26,8 @@ description:
     same C(id).
   - Reads with the permissions of the level V(read) of M(runwhere.gpuctl.gpuctl_rbac), in the whole cluster or in O(namespaces). What the
     account may not read besides workloads is said in a warning, with the events that are missing for it.
+  - The connection to Prometheus is described by the options C(prometheus_url), C(prometheus_service), C(prometheus_token) and so on of
+    M(runwhere.gpuctl.gpuctl_idle), or by its variables.
   - The connection is described by the same options as that of the modules, such as C(kubeconfig), C(context), C(host) and C(api_key), or by
     the variables E(K8S_AUTH_KUBECONFIG), E(K8S_AUTH_HOST) and so on.
 options:
@@ -81,6 +83,17 @@ options:
     description: How many of the last lines of the container that has failed to add to C(job.failed), 20 at most.
     type: int
     default: 20
+  idle_for:
+    description:
+      - How long the devices of a job must have done nothing for C(gpu.idle), such as V(90m) or V(2h). Requires O(prometheus_url) or
+        O(prometheus_service), or E(GPUCTL_PROMETHEUS_URL), and is looked at every five minutes.
+      - What counts as idle is what M(runwhere.gpuctl.gpuctl_idle) says. What is not known counts as use.
+    type: str
+    default: 1h
+  idle_below:
+    description: The utilization below which a device does nothing, from 0 to 1.
+    type: float
+    default: 0.05
   feedback:
     description:
       - Whether an event counts as reported only when the rule engine has stored it. Requires ansible-rulebook with C(--persistence-id).

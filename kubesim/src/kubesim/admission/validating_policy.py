@@ -12,7 +12,7 @@ from typing import Any
 from kubesim import errors
 from kubesim.admission.request import AdmissionRequest, Object
 from kubesim.auth import Attributes, Authorizer
-from kubesim.policy_cel import EvaluationError, Scope
+from kubesim.policy_cel import EvaluationError, PolicyScope
 from kubesim.selectors import matches_label_selector
 
 _OWN = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
@@ -87,7 +87,7 @@ def _denials(spec: Mapping[str, Any], request: AdmissionRequest) -> Iterator[str
 
     asked = {"operation": request.operation, "namespace": request.namespace, "userInfo": request.user.info}
     values = {"object": request.obj, "oldObject": request.old, "request": asked}
-    scope = Scope(values, spec.get("variables") or (), decide)
+    scope = PolicyScope(values, spec.get("variables") or (), decide)
     try:
         if not all(scope.value(condition["expression"]) for condition in spec.get("matchConditions") or ()):
             return
@@ -104,7 +104,7 @@ def _denials(spec: Mapping[str, Any], request: AdmissionRequest) -> Iterator[str
         yield _message(scope, validation)
 
 
-def _message(scope: Scope, validation: Mapping[str, str]) -> str:
+def _message(scope: PolicyScope, validation: Mapping[str, str]) -> str:
     if expression := validation.get("messageExpression"):
         try:
             return str(scope.value(expression))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""scheduling.volcano.sh/v1beta1, as far as other programs than Volcano look at it: see controllers/volcano.py.
+"""The kinds of Volcano, as far as other programs than Volcano look at them: see controllers/volcano.py.
 
 Source: volcano-sh/volcano config/crd/volcano/bases. The status of a PodGroup is no subresource.
 """
@@ -19,6 +19,13 @@ class PodGroupStrategy(Strategy):
 
 class QueueStrategy(Strategy):
     kind = "Queue"
+    namespaced = False
+    generation_of = "spec"
+    has_status = True
+
+
+class HyperNodeStrategy(Strategy):
+    kind = "HyperNode"
     namespaced = False
     generation_of = "spec"
     has_status = True

@@ -65,6 +65,7 @@ def test_it_does_not_grow_with_the_number_of_changes(tmp_path: Path, monkeypatch
     with opened(tmp_path / "state") as state:
         for number in range(500):
             state.put("job/a", number)
+            state.flush()
     assert (tmp_path / "state").read_bytes().count(b"\n") < 20
     with opened(tmp_path / "state") as again:
         assert again.get("job/a") == 499
@@ -73,9 +74,23 @@ def test_it_does_not_grow_with_the_number_of_changes(tmp_path: Path, monkeypatch
 def test_what_has_not_changed_is_not_written(tmp_path: Path) -> None:
     with opened(tmp_path / "state") as state:
         state.put("job/a", ("x", 1))
+        state.flush()
         size = (tmp_path / "state").stat().st_size
         state.put("job/a", ["x", 1])
+        assert not state.holds
+        state.flush()
         assert (tmp_path / "state").stat().st_size == size
+
+
+def test_a_process_that_is_killed_has_not_recorded_what_is_held(tmp_path: Path) -> None:
+    killed = opened(tmp_path / "state").__enter__()
+    killed.put("job/a", 1)
+    killed.begin()
+    killed.put("job/b", 2)
+    assert killed.get("job/b") == 2
+    killed.close()
+    with opened(tmp_path / "state") as again:
+        assert list(again) == ["job/a"]
 
 
 def test_a_second_source_is_refused(tmp_path: Path) -> None:

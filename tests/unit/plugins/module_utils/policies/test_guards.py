@@ -17,7 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_ru
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kubesim.policy_cel import Scope
+from kubesim import PolicyScope
 
 Object = dict[str, Any]
 TEAM: Object = {
@@ -49,7 +49,7 @@ def by_cel(policy: PolicyRules, workload: Object, namespace: str) -> set[str]:
         if obj["kind"] != "ValidatingAdmissionPolicy" or not obj["metadata"]["name"].endswith(suffix):
             continue
         values = {"object": workload, "oldObject": None, "request": {"operation": "CREATE", "namespace": namespace}}
-        scope = Scope(values, obj["spec"]["variables"], lambda *_asked: True)
+        scope = PolicyScope(values, obj["spec"]["variables"], lambda *_asked: True)
         found |= {
             str(scope.value(each["messageExpression"]))
             for each in obj["spec"]["validations"]

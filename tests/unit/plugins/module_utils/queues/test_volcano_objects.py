@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, PoolQueue
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import queue_objects
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import UNCOUNTED, Capacity, Team
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import UNCOUNTED, Capacity, Team, capacity_of
 
 GPU = "nvidia.com/gpu"
 CAPACITY = Capacity({"cpu": Fraction(64), "memory": Fraction(2**40), GPU: Fraction(16)}, 16)
@@ -83,3 +86,36 @@ def test_what_nobody_counts_is_not_limited():
 def test_the_weight_is_one_that_volcano_accepts():
     many = Capacity({"cpu": Fraction(1), GPU: Fraction(10**6)}, 10**6)
     assert queue(Team("a", {"big": 10**6}), many)["weight"] == 65535
+
+
+def test_a_place_of_the_network_is_a_hyper_node():
+    hardware = PoolHardware(topology={"block": "example.com/block", "rack": "example.com/rack"})
+    pool = Declaration("big", "", dict.fromkeys("abc"), None, hardware, PoolQueue("volcano"))
+    places = {"a": ("b1", "R_1"), "b": ("b1", "r2"), "c": ("b2", "r2")}
+    found = queue_objects(pool, Capacity(CAPACITY.amounts, 16, places), [])
+    digest = hashlib.sha256(b"R_1").hexdigest()[:8]
+    assert {obj["metadata"]["name"]: (obj["spec"]["tier"], members(obj)) for obj in found} == {
+        f"gpuctl-big.b1.{digest}": (1, ["Node a"]),
+        "gpuctl-big.b1.r2": (1, ["Node b"]),
+        "gpuctl-big.b2.r2": (1, ["Node c"]),
+        "gpuctl-big.b1": (2, sorted([f"HyperNode gpuctl-big.b1.{digest}", "HyperNode gpuctl-big.b1.r2"])),
+        "gpuctl-big.b2": (2, ["HyperNode gpuctl-big.b2.r2"]),
+    }
+    tiers = [obj["spec"]["tier"] for obj in found]
+    assert tiers == sorted(tiers)
+
+
+def members(obj: dict[str, Any]) -> list[str]:
+    return [f"{one['type']} {one['selector']['exactMatch']['name']}" for one in obj["spec"]["members"]]
+
+
+def test_only_nodes_with_all_labels_have_a_place():
+    hardware = PoolHardware(topology={"block": "example.com/block", "rack": "example.com/rack"})
+    pool = Declaration("big", "", dict.fromkeys("ab"), None, hardware, PoolQueue("volcano"))
+    labels = {"a": {"example.com/block": "b1", "example.com/rack": "r1"}, "b": {"example.com/rack": "r1"}}
+    nodes = [
+        {"metadata": {"name": name, "labels": own, "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {}}
+        for name, own in labels.items()
+    ]
+    assert capacity_of(pool, nodes).places == {"a": ("b1", "r1")}
+    assert capacity_of(replace(pool, hardware=PoolHardware()), nodes).places == {}
