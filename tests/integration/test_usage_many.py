@@ -7,6 +7,7 @@ The samples are those that the rules of the role monitoring record, which is wha
 from __future__ import annotations
 
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def samples(directory: Path) -> Iterator[Path]:
         yield path
 
 
+def cpu_seconds(url: str) -> float:
+    """Of this process, with the simulated cluster in it, and of Prometheus: other work does not count."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    (own,) = (line for line in lines if line.startswith("process_cpu_seconds_total "))
+    return time.process_time() + float(own.split()[1])
+
+
 def test_a_thousand_jobs_over_a_day(tmp_path: Path) -> None:
     blocks = tmp_path / "blocks"
     for path in samples(tmp_path):
@@ -86,10 +95,10 @@ def test_a_thousand_jobs_over_a_day(tmp_path: Path) -> None:
             taken = []
             for _round in range(2):  # The first one reads the blocks from the disk.
                 cluster.requests.reset()
-                began = time.monotonic()
+                began = cpu_seconds(server.url)
                 task = Task(MODULE.options.from_params(params), params, False, lambda text: None, lambda values: None)
                 result = run_task(task, MODULE)
-                taken.append(time.monotonic() - began)
+                taken.append(cpu_seconds(server.url) - began)
                 requests = list(cluster.requests)
     assert "failed" not in result, result
     held = sum(min(hold(number).end or 0, START + DAY) - (hold(number).start or 0) for number in range(JOBS)) / 3600
@@ -97,8 +106,8 @@ def test_a_thousand_jobs_over_a_day(tmp_path: Path) -> None:
     assert result["totals"]["gpu_hours"] == pytest.approx(2 * held, rel=0.01)
     assert result["totals"]["coverage"] == pytest.approx(0.5, rel=0.01)
     print(
-        f"1,000 jobs, a day: {min(taken):.2f} s ({taken[0]:.2f} s the first time), {len(requests)} requests to the "
-        "API server"
+        f"1,000 jobs, a day: {min(taken):.2f} s of CPU ({taken[0]:.2f} s the first time), {len(requests)} requests to "
+        "the API server"
     )
     assert len(requests) <= 10
     assert min(taken) < SECONDS
