@@ -124,3 +124,21 @@ def test_the_playbook_describe_shows_curves_and_writes_a_page(
     assert "<svg" in text
     again = ansible.run("ansible-playbook", str(ROOT / "playbooks" / "describe.yml"), "-e", '{"gpuctl_name": "none"}')
     assert "No job of that name." in again.output
+
+
+ABSENCES: dict[str, tuple[World, Row, str]] = {
+    "no exporter": (World(exporters=("kube-state-metrics",)), {}, "scrapes no exporter of accelerators"),
+    "no pods": (World(exporters=("dcgm-exporter",), pods=False), {}, "does not say which pod uses a device"),
+    "no such job": (World(), {"name": "missing"}, "job missing not found in namespace default"),
+    "before its creation": (World(), {"start": "-3h", "end": "-2h"}, "the range ends before the job was created"),
+}
+
+
+@pytest.mark.parametrize("name", ABSENCES)
+def test_where_there_is_nothing_the_task_says_why(cluster: Cluster, tmp_path: Path, name: str) -> None:
+    world, options, text = ABSENCES[name]
+    with monitoring.prometheus(tmp_path, cluster.url, world) as server:
+        server.wait_until_scraped()
+        found = metrics(cluster, server, **{"name": "train", "metrics": ["utilization"], **options})
+    assert found["failed"]
+    assert text in found["msg"]

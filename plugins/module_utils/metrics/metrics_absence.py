@@ -36,7 +36,7 @@ def absence_of(task: Task[Any], prometheus: Prometheus, job: MeasuredJob, span: 
     names, pod_labels = _exported()
     selectors = (
         f"{{__name__=~{names}}}",
-        " or ".join(f'{{__name__=~{names},{label}!=""}}' for label in sorted(pod_labels)),
+        " or ".join(_with_pods(names, label) for label in sorted(pod_labels)),
         "kube_pod_labels",
         f'kube_pod_labels{{{JOB_TYPE_LABEL}!=""}}',
     )
@@ -91,6 +91,12 @@ def _missing(metric: str, is_asked: bool) -> str:
     if metric == TENSOR_ACTIVITY:
         return "the exporter does not send it. dcgm-exporter needs profiling metrics (DCGM_FI_PROF_*) and SYS_ADMIN."
     return "the exporter sent none of it in this range."
+
+
+def _with_pods(names: str, label: str) -> str:
+    """The series that name the pod of a device. Prometheus adds the label ``pod`` itself, for that of the exporter."""
+    series = f'{{__name__=~{names},{label}!=""}}'
+    return f"({series} unless on(pod) up)" if label == "pod" else series
 
 
 def _exported() -> tuple[str, set[str]]:
