@@ -33,7 +33,7 @@ help: ## List the targets
 # ---- Try it
 
 .PHONY: demo
-demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on it, explained step by step
+demo: $(VENV) collections-path programs ## Start a simulated GPU cluster and run jobs on it, explained step by step
 	@$(PY) -m tests.demo.run
 
 .PHONY: cluster
@@ -92,6 +92,10 @@ redteam: $(VENV) ## Attacks by tenants, nodes, servers and manifest authors (als
 .PHONY: fuzz
 fuzz: $(VENV) collections-path ## Load N=50000 damaged manifests; API servers judge what is accepted (also GPUCTL_TEST_KUBECONFIG)
 	$(PY) tests/fuzz/run.py $(if $(N),--mutants '$(N)') $(ARGS)
+
+.PHONY: fit
+fit: $(VENV) collections-path ## Hold gpuctl_fit_info to a scheduler: N=200 pairs of a random state and a job, from SEED=1 (GPUCTL_FIT_KUBECONFIG)
+	N='$(N)' SEED='$(SEED)' $(PY) tests/fit/run.py
 
 .PHONY: kubesim
 kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one among them

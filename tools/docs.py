@@ -109,7 +109,7 @@ def main() -> None:
 
 def arrange_pages() -> None:
     """Add the front page, pictures and style; put options in order; leave out plugins that are not for users."""
-    for picture in (ROOT / "docs").glob("*.svg"):
+    for picture in [*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")]:
         shutil.copy(picture, SITE)  # Where the paths of the guides lead from here, as in the repository.
     (SITE / "static").mkdir()
     (SITE / "static" / "site.css").write_text(STYLE, encoding="utf-8")

@@ -202,6 +202,28 @@ class NodeMark:
 
 
 @dataclass(frozen=True)
+class NodeDivision:
+    """How the vendor's software is told to divide the devices of a node, by a label, and what nodes show once it has.
+
+    ``kind`` is the field of a pool that declares it, ``sharing`` or ``mig``.
+    """
+
+    kind: str
+    label: str
+    value: str
+    shows: Mapping[str, str]
+
+    def state(self, labels: Mapping[str, str]) -> str:
+        """``done``, ``unknown`` if the node shows nothing of it, or what differs."""
+        if labels.get(self.label) != self.value:
+            return f"{self.label} is {labels.get(self.label) or 'not set'}"
+        found = {key: labels[key] for key in self.shows if key in labels}
+        if not found:
+            return "unknown"
+        return ", ".join(f"{key} is {value}" for key, value in found.items() if value != self.shows[key]) or "done"
+
+
+@dataclass(frozen=True)
 class Profile:
     """An accelerator. ``data`` has the fields of its manifest, those of the profile that it is like included."""
 
@@ -289,6 +311,23 @@ class Profile:
         shares = ((name, data.get("metrics")) for name, data in (self.data.get("shares") or {}).items())
         blocks = [("", self.part("metrics")), *shares]
         return tuple(_exporter(self.name, backend, data) for backend, data in blocks if data)
+
+    def divisions(self, pool: PoolHardware) -> Iterator[NodeDivision]:
+        """How the nodes of a pool are divided. Raises UnfitHardware for a way that the vendor does not have."""
+        ways = [("sharing", way, str(number)) for way, number in pool.sharing.items()]
+        ways += [("mig", "mig", pool.mig)] if pool.mig else []
+        for kind, way, value in ways:
+            block = self.part("divisions").get(way)
+            if not block:
+                place = f"{kind}.{way}" if kind != way else kind
+                raise UnfitHardware(place, f"{self.noun} are not divided so", "Remove it")
+            filled = {key: text.replace("{value}", value) for key, text in block.get("shows", {}).items()}
+            yield NodeDivision(kind, block["label"], block.get("value", "{value}").replace("{value}", value), filled)
+
+    def division_labels(self) -> Iterator[tuple[str, str]]:
+        """The labels by which its devices are divided, each with its kind (see NodeDivision)."""
+        for way, block in self.part("divisions").items():
+            yield ("mig" if way == "mig" else "sharing"), block["label"]
 
     def partition(self, name: str) -> DeviceResource | None:
         """The resource of a partition; None if the hardware has no such partitions. Time-sliced ones are ``shared``."""
@@ -532,12 +571,14 @@ class PoolHardware:
 
     ``type_aliases`` are further names of GPU types, ``rdma_env`` are variables for jobs that use RDMA, ``topology`` are
     levels (rack), the widest first, with the labels of nodes that have them. ``types`` are the GPU types of its nodes.
-    With a ``device_class``, its devices are claimed.
+    With a ``device_class``, its devices are claimed. ``sharing`` and ``mig`` are how its nodes are divided.
     """
 
     accelerator: str | None = None
     share_backend: str | None = None
     device_class: str | None = None
+    sharing: Mapping[str, int] = field(default_factory=dict)
+    mig: str | None = None
     type_aliases: Mapping[str, str] = field(default_factory=dict)
     rdma_resource: str | None = None
     rdma_env: Mapping[str, str] = field(default_factory=dict)

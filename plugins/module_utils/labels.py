@@ -48,6 +48,7 @@ SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it
 # The type of a node's GPUs: what users set, what a pool sets as well.
 GPU_TYPE = f"{PREFIX}gpu-type"
 GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
+DIVISION = f"{PREFIX}division"  # on nodes: which labels of a vendor a pool has set to divide devices (mig, sharing)
 # An annotation of pods: the accelerators that they claim, as the resources they would be (nvidia.com/gpu=2).
 CLAIMED_DEVICES = f"{PREFIX}claimed-devices"
 BUILT_BY = f"{PREFIX}built-by"  # an annotation of workloads: the version that built the pods; 1.0 wrote none

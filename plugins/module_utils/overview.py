@@ -124,7 +124,7 @@ def _nodes_and_pools(task: Task[StatusOptions], unreadable: dict[str, str]) -> t
     nodes = sorted(nodes, key=lambda node: node.name)
     pools = _if_readable(unreadable, "pools", lambda: read_pool_rows(task, declared, nodes, uses))
     if pools is None:
-        pools = [{**row, "hardware": {}, "problem": None} for row in pool_rows({}, nodes, uses)]
+        pools = [{**row, "hardware": {}, "division": [], "problem": None} for row in pool_rows({}, nodes, uses)]
     return [node_row(node) for node in nodes], pools
 
 

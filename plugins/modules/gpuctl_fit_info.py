@@ -208,7 +208,7 @@ results:
               description: The value with which it runs.
               type: str
         verdict:
-          description: V(now) or V(after_preemption).
+          description: V(now) or V(after_preemption). V(after_jobs) if nothing else helps a job that never runs.
           type: str
     unknown:
       description: What cannot be judged. Empty unless the verdict is V(unknown), or V(never) in spite of that.

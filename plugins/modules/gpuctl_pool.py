@@ -82,6 +82,23 @@ options:
       - Requires O(name).
     type: str
     version_added: 1.1.0
+  sharing:
+    description:
+      - How many pods share each device of the nodes, as C(time_slicing) (they take turns) or C(mps) (they compute at the same time),
+        from 2 to 48. For accelerators whose software reads that from a label of nodes, such as V(nvidia), where the module
+        sets C(nvidia.com/device-plugin.config) to V(time-slicing-4). The device plugin needs a configuration of that name, which
+        the role P(runwhere.gpuctl.accelerator_stack#role) provides.
+      - A node loses the label when it leaves the pool, or when the pool no longer declares it. Labels that others have set stay.
+      - Requires O(name).
+    type: dict
+    version_added: 1.1.0
+  mig:
+    description:
+      - Configuration of NVIDIA's MIG manager for the nodes, such as V(all-1g.10gb) or V(all-disabled). The module sets the label
+        C(nvidia.com/mig.config), as with O(sharing). Both exclude each other.
+      - Requires O(name).
+    type: str
+    version_added: 1.1.0
   type_aliases:
     description:
       - Other names of GPU types, for C(resources.gpu-type). The value is a type of the pool's nodes, or what the label of the
@@ -142,6 +159,20 @@ options:
         jobs stay pending.
     type: bool
     default: false
+  drain:
+    description:
+      - Whether to pause the jobs on nodes whose devices are divided otherwise (O(sharing), O(mig)) until the vendor's software has done
+        that, and to resume them afterwards. A training that is paused starts again from its last checkpoint. MIG cannot change
+        while a GPU is in use.
+      - Without it, a warning names these jobs. In check mode, RV(results[].busy_jobs) and the diff show which would be paused.
+    type: bool
+    default: false
+    version_added: 1.1.0
+  drain_timeout:
+    description: How many seconds to wait at most, for the pods of paused jobs and for the vendor's software.
+    type: int
+    default: 600
+    version_added: 1.1.0
   ignore_jobs:
     description:
       - Jobs that do not count as users of a deleted pool, as C(namespace/name), for example because the play deletes them, too.
@@ -184,6 +215,12 @@ EXAMPLES = r"""
     rdma_resource: rdma/hca_shared_devices_a
     rdma_env: {HCCL_SOCKET_IFNAME: bond0}
     topology: {block: example.com/block, rack: example.com/rack}
+
+- name: Divide the GPUs of a pool into MIG partitions, while its jobs are paused
+  runwhere.gpuctl.gpuctl_pool:
+    name: small-pool
+    mig: all-1g.10gb
+    drain: true
 
 - name: Let the jobs of all teams wait for a pool in a queue of Kueue
   runwhere.gpuctl.gpuctl_pool:
@@ -242,7 +279,7 @@ results:
     hardware:
       description:
         - What the pool declares of its hardware, by the options O(accelerator), O(share_backend), O(device_class),
-          O(type_aliases), O(rdma_resource), O(rdma_env) and O(topology). Empty if it declares nothing.
+          O(sharing), O(mig), O(type_aliases), O(rdma_resource), O(rdma_env) and O(topology). Empty if it declares nothing.
       type: dict
       sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
       version_added: 1.1.0
@@ -250,6 +287,16 @@ results:
       description: How jobs wait for the pool, by the keys of O(queue). Empty if it has no queue.
       type: dict
       sample: {"backend": "kueue", "preemption": "reclaim"}
+      version_added: 1.1.0
+    divided:
+      description: Nodes whose devices are divided otherwise, with the labels that say so, C(before) and C(after).
+      type: dict
+      sample: {"gpu-node-1": {"nvidia.com/mig.config": {"before": null, "after": "all-1g.10gb"}}}
+      version_added: 1.1.0
+    busy_jobs:
+      description: Jobs with pods on these nodes, as C(namespace/name).
+      type: list
+      elements: str
       version_added: 1.1.0
     added:
       description: Nodes that were added to the pool.

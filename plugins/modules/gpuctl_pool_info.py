@@ -128,6 +128,24 @@ results:
       type: dict
       sample: {"backend": "kueue", "preemption": "reclaim"}
       version_added: 1.1.0
+    division:
+      description:
+        - Whether the nodes are divided as the pool declares (O(runwhere.gpuctl.gpuctl_pool#module:sharing),
+          O(runwhere.gpuctl.gpuctl_pool#module:mig)). Empty if it declares nothing of that.
+      type: list
+      elements: dict
+      version_added: 1.1.0
+      contains:
+        node_name:
+          description: Name of the node.
+          type: str
+        done:
+          description: Whether the vendor's software says that it has done it. V(none) if it says nothing.
+          type: bool
+        state:
+          description: V(done), V(unknown), or what is otherwise.
+          type: str
+          sample: nvidia.com/mig.config.state is pending
     node_count:
       description: Number of nodes.
       type: int

@@ -195,7 +195,8 @@ def fit_screen(rows: Sequence[Row], width: int, *, everything: bool, paint: Pain
     shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
     table = table_lines([_fit_cells(row) for row in shown], _FIT_COLUMNS, width, paint)
     explained = [{**row, "reason": " ".join(filter(None, (row["reason"], row["hint"])))} for row in by_interest]
-    told = [{**row, "status": SHORT_VERDICTS[row["verdict"]]} for row in explained]
+    words = {**SHORT_VERDICTS, "unknown": None}  # The reason begins with it.
+    told = [{**row, "status": words[row["verdict"]]} for row in explained]
     reasons = reasons_block(told, width, room=None if everything else Room())
     rest = [{**row, "verdict": SHORT_VERDICTS[row["verdict"]]} for row in by_interest[len(shown) :]]
     return _joined([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons])
@@ -232,7 +233,21 @@ def _cluster(
     shown = _fullest(pools, room.rows) if room and _exceeds(room, pools) else pools
     lines += table_lines([_with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
     lines += _rest(len(pools) - len(shown), "pool")
+    lines += _undivided(pools, width)
     return lines + [line for what in _NOT_KNOWN if what in unreadable for line in wrapped(_NOT_KNOWN[what], width)]
+
+
+def _undivided(pools: Sequence[Row], width: int) -> list[str]:
+    """The nodes that are not divided as their pools declare, those that say the same in one line."""
+    said: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for pool in pools:
+        for node in pool.get("division") or ():
+            if node["done"] is False:
+                said[pool["name"], node["state"]].append(node["node_name"])
+    texts = (
+        f"Not divided as pool {pool} declares: {abridged(nodes, 3)} ({state})." for (pool, state), nodes in said.items()
+    )
+    return [line for text in texts for line in wrapped(text, width)]
 
 
 # An account of level submit reads nodes, and of pods only its own.

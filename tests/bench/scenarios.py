@@ -220,6 +220,7 @@ def info_group(directory: Path, nodes: int, pods: int) -> Group:
         task = {"kubernetes.core.k8s_info": {"kind": kind, "api_version": "v1"}, "no_log": True}
         return Contender(f"kubernetes.core.k8s_info, {kind}", _playbook(directory, f"{kind}-{nodes}", [task]))
 
+    alone = [sys.executable, str(Path(__file__).with_name("fit_alone.py"))]
     reference = core("Pod")
     return Group(
         "info",
@@ -232,6 +233,8 @@ def info_group(directory: Path, nodes: int, pods: int) -> Group:
                     ours("gpuctl_node_info"),
                     ours("gpuctl_pool_info"),
                     ours("gpuctl_job_info", pods=True),
+                    ours("gpuctl_fit_info", definition=[_training(number) for number in range(10)]),
+                    Contender("gpuctl_fit_info, the answers alone", [*alone, str(nodes)], says=_last_line),
                     core("Node"),
                     reference,
                     Contender("kubectl get nodes -o json", ["kubectl", "get", "nodes", "-o", "json"]),
@@ -241,6 +244,20 @@ def info_group(directory: Path, nodes: int, pods: int) -> Group:
             )
         ],
     )
+
+
+def _training(number: int) -> dict[str, Any]:
+    """Of which some run, some preempt others, and some wait."""
+    resources = {
+        "gpu": (1, 8, 4, 16, 2)[number % 5],
+        "cpu": 4,
+        "memory": "16Gi",
+        "node_count": (1, 2, 4, 1, 8)[number % 5],
+    }
+    environment = {"image": "registry.example.com/ml:v1", "command": ["run"]}
+    priority = ("high", "low")[number % 2]
+    job = {"name": f"new-{number}", "priority": priority}
+    return {"kind": "training", "job": job, "environment": environment, "resources": resources}
 
 
 # ---- files

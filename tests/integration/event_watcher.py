@@ -41,6 +41,7 @@ async def run():
     if not source.cancelled() and source.exception():
         print(f"{type(source.exception()).__name__}: {source.exception()}", file=sys.stderr, flush=True)
         os._exit(1)  # A thread still reads stdin.
+    os._exit(0)  # Freeing what Python has loaded takes seconds on a busy machine.
 
 asyncio.run(run())
 """
@@ -89,7 +90,7 @@ class EventWatcher:
         elif process.stdin and process.poll() is None:
             process.stdin.write("stop\n")
             process.stdin.flush()
-        code = process.wait(20)
+        code = process.wait(60)
         for reader in self._readers:
             reader.join(5)
         for stream in (process.stdin, process.stdout, process.stderr):
@@ -98,7 +99,7 @@ class EventWatcher:
         self._process = None
         return code
 
-    def exit_code(self, seconds: float = 20) -> int:
+    def exit_code(self, seconds: float = 60) -> int:
         assert self._process
         return self._process.wait(seconds)
 

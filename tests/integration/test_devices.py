@@ -266,3 +266,119 @@ def test_a_job_without_devices_runs_in_the_pool_as_well(
     job = compute(resources={"pool": submitting.pool, "gpu": 0})
     assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
     assert api.list("resourceclaimtemplate", namespace) == []
+
+
+# -- pools that declare no device_class --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def offered(api: Api, ansible: Ansible, field: Field) -> Iterator[Offered]:
+    """Nodes whose devices only a driver offers, and a pool that says nothing of that."""
+    found = Offered(api, field)
+    try:
+        found.add_nodes()
+        found.publish()
+        declared = ansible.module("gpuctl_pool", name=found.pool, nodes=list(found.nodes))
+        assert declared.changed, declared.message
+        yield found
+    finally:
+        found.withdraw()
+        for node in found.nodes:
+            api.delete("node", node)
+
+
+@dataclass(frozen=True)
+class Offered(Devices):
+    """Nodes of its own: those of the cluster list GPUs, as their device plugins do. Nothing runs on them."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return f"{self.field.prefix}-dra-1", f"{self.field.prefix}-dra-2"
+
+    def add_nodes(self) -> None:
+        for name in self.nodes:
+            hostname = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+            self.api.create("node", {"metadata": {"name": name, "labels": hostname}})
+            room = {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti"}
+            condition = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
+            status = {"capacity": room, "allocatable": room, "conditions": [condition]}
+            path = f"/api/v1/nodes/{name}/status"
+            answer = self.api.call("PATCH", path, {"status": status}, "application/merge-patch+json")
+            assert answer[0] == 200, answer
+            self.api.patch("node", name, {"spec": {"taints": None}})
+
+    def second_class(self, **spec: Any) -> str:
+        name = f"{self.field.prefix}.second.example.com"
+        condition = f"device.driver == '{DRIVER}'"
+        body = {"selectors": [{"cel": {"expression": condition}}], **spec}
+        self.api.create("deviceclass", _object("DeviceClass", name, body))
+        return name
+
+
+def test_a_class_that_alone_offers_the_devices_is_found(
+    ansible: Ansible, api: Api, offered: Offered, recorder: Recorder, namespace: str
+):
+    job = training("found", resources={"pool": offered.pool, "gpu": 2})
+    first = ansible.job(definition=job, namespace=namespace)
+    assert first.changed, first.message
+    (template,) = api.list("resourceclaimtemplate", namespace)
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["deviceClassName"] == offered.device_class
+    assert request["exactly"]["count"] == 2
+    (container,) = api.get("job", "found", namespace)["spec"]["template"]["spec"]["containers"]
+    assert "nvidia.com/gpu" not in container["resources"]["requests"]
+    assert eventually(lambda: len(offered.taken(namespace)) == 2), "the scheduler allocates them"
+
+    recorder.clear()
+    again = ansible.job(definition=job, namespace=namespace)
+    assert (again.changed, recorder.writes) == (False, []), again.message
+
+
+def test_of_several_classes_the_pool_has_to_declare_one(ansible: Ansible, api: Api, offered: Offered, namespace: str):
+    second = offered.second_class()
+    try:
+        job = training("found", resources={"pool": offered.pool, "gpu": 1})
+        refused = ansible.job(definition=job, namespace=namespace)
+        classes = ", ".join(sorted([offered.device_class, second]))
+        assert (
+            f"job found in namespace {namespace}: several DeviceClasses offer the GPUs of pool {offered.pool}: "
+            f"{classes}. Declare one of them as device_class of the pool."
+        ) in refused.message
+        assert api.get("job", "found", namespace) is None
+        ansible.module("gpuctl_pool", name=offered.pool, device_class=second)
+        assert ansible.job(definition=job, namespace=namespace).changed
+    finally:
+        api.delete("deviceclass", second)
+
+
+def test_an_extended_resource_of_a_class_is_left_to_the_scheduler(
+    ansible: Ansible, api: Api, offered: Offered, namespace: str
+):
+    """DeviceClass.spec.extendedResourceName: the pod requests nvidia.com/gpu, and the scheduler makes the claim."""
+    api.delete("deviceclass", offered.device_class)
+    extended = offered.second_class(extendedResourceName="nvidia.com/gpu")
+    try:
+        job = training("extended", resources={"pool": offered.pool, "gpu": 2})
+        done = ansible.job(definition=job, namespace=namespace, strict=True)
+        assert done.changed, done.message
+        assert "cannot be scheduled" not in done.screen
+        assert api.list("resourceclaimtemplate", namespace) == []
+        (container,) = api.get("job", "extended", namespace)["spec"]["template"]["spec"]["containers"]
+        assert container["resources"]["requests"]["nvidia.com/gpu"] == "2"
+        assert eventually(lambda: len(offered.taken(namespace)) == 2), "the scheduler claims them"
+        (pod,) = api.list("pod", namespace)
+        assert pod["spec"]["nodeName"] in offered.nodes
+        row = eventually(lambda: used(ansible, offered.pool) or None)
+        assert (row["gpu_total"], row["gpu_used"], row["gpu_free"]) == (6, 2, 4)
+        assert ansible.job(definition=job, namespace=namespace).changed is False
+        more = training("more", resources={"pool": offered.pool, "gpu": 5})
+        waiting = ansible.job(definition=more, namespace=namespace, wait=True, wait_timeout=20, wait_for="scheduled")
+        assert waiting.failed
+    finally:
+        api.delete("deviceclass", extended)
+
+
+def used(ansible: Ansible, pool: str) -> dict[str, Any]:
+    """The row of a pool once its GPUs are in use."""
+    (row,) = ansible.module("gpuctl_pool_info", name=pool).result["results"]
+    return dict(row) if row["gpu_used"] else {}

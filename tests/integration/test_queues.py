@@ -223,6 +223,19 @@ def test_a_training_gets_all_of_its_nodes_or_none(queues: Queues):
     assert waited.failed
     assert "is waiting in queue gpuctl-big" in waited.message
 
+    assert ansible.job(name="first", namespace="team-a", state="absent").changed
+    started = ansible.job(definition=job("second", "team-b", 2), wait=True, wait_timeout=60)
+    assert not started.failed, started.message
+
+
+def test_a_paused_training_gives_its_place_up(queues: Queues):
+    ansible, api = queues.ansible, queues.api
+    queues.declare()
+    first = ansible.job(definition=job("first", "team-a", queues.total() // 4), wait=True, wait_timeout=60)
+    assert not first.failed, first.message
+    submitted = ansible.job(definition=[job(name, "team-b", 2) for name in ("second", "third")])
+    assert not submitted.failed, submitted.message
+    eventually(lambda: queues.row("second", "team-b")["status"] == "Pending", 20)
     paused = ansible.job(name="second", namespace="team-b", state="paused")
     assert paused.changed, paused.message
     eventually(lambda: queues.row("second", "team-b")["status"] == "Paused", 20)

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import secrets
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from .ansible import Ansible, Run
+from tools.peers import kubernetes_core
+
+from .ansible import BIN, ROOT, Ansible, Run
 from .api import Api
-from .manifests import training
-from .pools import Field
 from .recorder import Recorder
 from .test_roles import play
 
@@ -64,9 +69,20 @@ def test_install_again_check_and_remove(ansible: Ansible, api: Api, recorder: Re
 
     assert changed(install(ansible, place)) == ["Apply the manifests"]
     found = objects(api, "daemonset", place)
-    assert found.keys() == {"nvidia-device-plugin", "gpu-feature-discovery", "dcgm-exporter"}
+    assert found.keys() == {
+        "nvidia-device-plugin",
+        "gpu-feature-discovery",
+        "nvidia-mps-control-daemon",
+        "dcgm-exporter",
+    }
     pod = found["nvidia-device-plugin"]["spec"]["template"]["spec"]
-    assert pod["containers"][0]["image"] == "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
+    assert {each["image"] for each in pod["containers"]} == {"nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}
+    # What a pool may declare, the plugin knows: accelerators/nvidia.yml has the names.
+    known = objects(api, "configmap", place)["nvidia-device-plugin-configs"]["data"]
+    assert {"default", "time-slicing-2", "time-slicing-48", "mps-2", "mps-48"} <= known.keys()
+    assert yaml.safe_load(known["mps-3"])["sharing"] == {
+        "mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 3}]}
+    }
     assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in pod["tolerations"]
     assert objects(api, "service", place)["dcgm-exporter"]["spec"]["ports"][0]["port"] == 9400
 
@@ -78,7 +94,8 @@ def test_install_again_check_and_remove(ansible: Ansible, api: Api, recorder: Re
     changed(install(ansible, place, images={"device_plugin": image}, components=["device_plugin"]))
     found = objects(api, "daemonset", place)
     assert found.keys() == {"nvidia-device-plugin"}, "what is no longer wanted is deleted"
-    assert found["nvidia-device-plugin"]["spec"]["template"]["spec"]["containers"][0]["image"] == image
+    containers = found["nvidia-device-plugin"]["spec"]["template"]["spec"]["containers"]
+    assert {each["image"] for each in containers} == {image}
 
     changed(install(ansible, place, state="absent"))
     assert objects(api, "daemonset", place) == {}
@@ -87,7 +104,12 @@ def test_install_again_check_and_remove(ansible: Ansible, api: Api, recorder: Re
 
 def test_another_vendor_and_its_own_manifests(ansible: Ansible, api: Api, place: str) -> None:
     changed(install(ansible, place, vendor="amd"))
-    assert objects(api, "daemonset", place).keys() == {"amdgpu-device-plugin", "amdgpu-labeller"}
+    assert objects(api, "daemonset", place).keys() == {
+        "amdgpu-device-plugin",
+        "amdgpu-labeller",
+        "amdgpu-metrics-exporter",
+    }
+    assert objects(api, "service", place)["amdgpu-metrics-exporter"]["spec"]["ports"][0]["port"] == 5000
     changed(install(ansible, place, vendor="amd", state="absent"))
 
     refused = install(ansible, place, vendor="ascend")
@@ -114,25 +136,65 @@ def test_what_others_have_installed_is_not_changed(ansible: Ansible, api: Api, n
     assert "node_labels.node-1: not a label of a vendor: runwhere.ai/pool" in wrong.message
 
 
-def test_the_gpus_of_a_pool_are_divided(
-    ansible: Ansible, api: Api, field: Field, namespace: str, recorder: Recorder, place: str
-) -> None:
-    """Its jobs are paused before, and resumed afterwards."""
-    pool, node = field.pool("shared"), field.nodes[0]
-    ansible.module("gpuctl_pool", name=pool, nodes={node: {"gpu-type": "T4"}})
-    sft = training("sft", resources={"pool": pool, "gpu": 1})
-    ansible.job(definition=sft, namespace=namespace, wait=True, wait_timeout=60)
-    divided = {"pools": {pool: {"sharing": {"time_slicing": 4}}}, "drain": True, "components": ["device_plugin"]}
-    try:
-        done = changed(install(ansible, place, **divided))
-        assert {"Pause them", "Divide the devices", "Resume the jobs that were stopped"} <= set(done)
-        assert api.get("node", node)["metadata"]["labels"]["nvidia.com/device-plugin.config"] == "time-slicing-4"
-        config = objects(api, "configmap", place)["nvidia-device-plugin-configs"]["data"]
-        assert "replicas: 4" in config["time-slicing-4"]
-        assert not api.get("job", "sft", namespace)["spec"].get("suspend")
-        recorder.clear()
-        assert changed(install(ansible, place, **divided)) == []
-        assert recorder.writes == []
-    finally:
-        whole = {"nvidia.com/device-plugin.config": None, "nvidia.com/mig.config": None}
-        api.patch("node", node, {"metadata": {"labels": whole}})
+@pytest.mark.nightly  # It fetches kubernetes.core.
+def test_the_chart_of_a_vendor(ansible: Ansible, tmp_path: Path) -> None:
+    """What kubernetes.core.helm calls helm with. A double of the program says nothing of what a chart does."""
+    helm, state = tmp_path / "bin" / "helm", tmp_path / "helm.json"
+    helm.parent.mkdir()
+    double = (ROOT / "tests" / "integration" / "helm_double.py").read_text()
+    helm.write_text(double.replace("#!/usr/bin/env python3", f"#!{sys.executable}"))
+    helm.chmod(0o755)
+    collections = f"{ROOT / '.cache' / 'collections'}:{kubernetes_core()}"
+    path = f"{helm.parent}:{BIN}:{os.environ['PATH']}"
+    here = {"ANSIBLE_COLLECTIONS_PATH": collections, "PATH": path, "GPUCTL_TEST_HELM": str(state)}
+    within = Ansible(ansible.directory, {**ansible.environment, **here})
+
+    def calls() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(state.read_text())["calls"]
+        return [call for call in found if {"upgrade", "uninstall"} & set(call["words"])]
+
+    given = {"method": "helm", "chart_values": {"driver": {"enabled": False}}}
+    assert changed(install(within, "gpu-operator", check=True, **given)) == ["Install or remove the chart"]
+    assert calls() == []
+    assert changed(install(within, "gpu-operator", **given)) == ["Install or remove the chart"]
+    (installed,) = calls()
+    words = [word for word in installed["words"] if not word.startswith("-f=")]
+    assert words == [
+        "--version=v26.7.0",
+        "--repo=https://helm.ngc.nvidia.com/nvidia",
+        "upgrade",
+        "-i",
+        "--reset-values",
+        "--create-namespace",
+        "gpuctl-nvidia",
+        "gpu-operator",
+    ]
+    values = installed["values"]
+    assert values["driver"] == {"enabled": False}
+    assert values["mig"] == {"strategy": "mixed"}
+    config = values["devicePlugin"]["config"]
+    assert (config["create"], config["name"], config["default"]) == (True, "nvidia-device-plugin-configs", "default")
+    assert yaml.safe_load(config["data"]["time-slicing-4"])["sharing"]["timeSlicing"]["resources"][0]["replicas"] == 4
+
+    assert changed(install(within, "gpu-operator", **given)) == []
+    other = {**given, "chart_version": "v26.8.0"}
+    assert changed(install(within, "gpu-operator", **other)) == ["Install or remove the chart"]
+    assert "--version=v26.8.0" in calls()[-1]["words"]
+    assert changed(install(within, "gpu-operator", state="absent", **given)) == ["Install or remove the chart"]
+    assert calls()[-1]["words"][:1] == ["uninstall"]
+    assert changed(install(within, "gpu-operator", state="absent", **given)) == []
+
+
+def test_the_playbook_installs_a_stack(ansible: Ansible, api: Api, place: str) -> None:
+    def run(**variables: str) -> Run:
+        given = {"gpuctl_vendor": "amd", "accelerator_stack_namespace": place, **variables}
+        words = [part for name, value in given.items() for part in ("-e", f"{name}={value}")]
+        return ansible.run("ansible-playbook", "runwhere.gpuctl.accelerator_stack", *words)
+
+    done = run()
+    assert done.status == 0, done.output
+    assert "stack amd: " in done.output
+    assert "amdgpu-metrics-exporter" in objects(api, "daemonset", place)
+    assert run(gpuctl_state="absent").status == 0
+    assert objects(api, "daemonset", place) == {}
+    assert "gpuctl_vendor" in run(gpuctl_vendor="").output

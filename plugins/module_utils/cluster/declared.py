@@ -125,8 +125,8 @@ def _problem(pool: str, odd: list[int]) -> str:
 
 
 HARDWARE = "hardware"
-_TEXTS = ("accelerator", "share_backend", "device_class", "rdma_resource")
-_MAPS = ("type_aliases", "rdma_env", "topology")
+_TEXTS = ("accelerator", "share_backend", "device_class", "mig", "rdma_resource")
+_MAPS = ("sharing", "type_aliases", "rdma_env", "topology")
 
 
 def hardware_fields(hardware: PoolHardware) -> dict[str, Any]:
@@ -150,7 +150,9 @@ def _parse_hardware(text: str) -> PoolHardware | None:
     maps = [known[name] for name in _MAPS if name in known]
     if not all(isinstance(value, dict) for value in maps):
         return None
-    texts += [part for value in maps for pair in value.items() for part in pair]
+    if not all(isinstance(number, int) for number in known.get("sharing", {}).values()):
+        return None
+    texts += [part for name in _MAPS if name != "sharing" for pair in known.get(name, {}).items() for part in pair]
     return PoolHardware(**known) if all(isinstance(value, str) for value in texts) else None
 
 
@@ -202,13 +204,17 @@ def _unread_problem(pool: str, what: str) -> str:
 
 @dataclass(frozen=True)
 class Declared:
-    """What administrators declare. ``refusal`` is the server's if the account may not read it."""
+    """What administrators declare. ``refusal`` is the server's if the account may not read it.
+
+    ``found_classes`` are DeviceClasses of pools that declare none, where only a driver offers their devices.
+    """
 
     pools: Mapping[str, Declaration] = field(default_factory=dict)
     profiles: Catalog = field(default_factory=catalog)
     problems: tuple[str, ...] = ()
     policies: tuple[PolicyRules, ...] = ()
     refusal: ApiError | None = None
+    found_classes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def known(self) -> bool:
@@ -216,10 +222,10 @@ class Declared:
 
     def hardware(self, pool: str) -> PoolHardware:
         """What a pool declares of its hardware, with the GPU types of its nodes."""
-        found = self.pools.get(pool)
-        if found is None:
-            return PoolHardware()
-        return replace(found.hardware, types=frozenset(filter(None, found.nodes.values())))
+        found = self.pools.get(pool) or Declaration(pool)
+        device_class = found.hardware.device_class or self.found_classes.get(pool)
+        types = frozenset(filter(None, found.nodes.values()))
+        return replace(found.hardware, types=types, device_class=device_class)
 
 
 _WHERE = f"ConfigMap {ACCELERATORS_CONFIG_MAP} in namespace {SYSTEM_NAMESPACE}"

@@ -168,9 +168,13 @@ def read_nodes_with_usage(
 def with_devices(
     client: Client, nodes: list[Node], uses: list[PodUse] | None, declared: Declared
 ) -> tuple[list[Node], list[PodUse] | None]:
-    """The same with the devices that are claimed: two lists, where a pool declares some or a pod claims some."""
+    """The same with the devices that are claimed: two lists, where a pool declares some or a pod claims some.
+
+    Or where a vendor's label says that a node has devices, and the node lists none.
+    """
     by_pools = any(pool.hardware.device_class for pool in declared.pools.values())
-    if not by_pools and not any(use.claims for use in uses or ()):
+    unlisted = any(node.product and not node.devices for node in nodes)
+    if not by_pools and not unlisted and not any(use.claims for use in uses or ()):
         return nodes, uses
     inventory = read_taken_devices(client)
     return count_devices(nodes, uses, inventory) if inventory else (nodes, uses)
@@ -317,6 +321,13 @@ def read_taken_devices(client: Client) -> Inventory | None:
     slices = _list_or_none(client, RESOURCE_SLICE)
     claims = _list_or_none(client, RESOURCE_CLAIM) if slices else slices
     return None if slices is None or claims is None else inventory_of(slices, claims)
+
+
+def read_offered_devices(client: Client) -> Inventory | None:
+    """What drivers offer, and the classes of it, whoever has it."""
+    slices = _list_or_none(client, RESOURCE_SLICE)
+    classes = _list_or_none(client, DEVICE_CLASS) if slices else None
+    return None if slices is None or classes is None else inventory_of(slices, (), classes)
 
 
 def _list_or_none(client: Client, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]] | None:

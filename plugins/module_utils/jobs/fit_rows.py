@@ -28,6 +28,11 @@ from .job_ends import DEADLINE, LAST_RUN, SWEEP_RUNS, JobEnd
 
 VERDICTS = (NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN)
 _NAMED = 3
+_RESULTS = {
+    NOW: "it runs now",
+    AFTER_PREEMPTION: "it runs by preempting others",
+    AFTER_JOBS: "it runs after others have ended",
+}
 _BASES = {SWEEP_RUNS: "going by its sweep", LAST_RUN: "going by its last run"}
 _PRIORITY = "job.priority"
 
@@ -167,8 +172,7 @@ def _shortage(fit: Fit, nodes: Sequence[Node]) -> str:
     found = _shortage_of(fit, nodes)
     some = f"{len(fit.nodes)} of its {fit.job.number} pods find room. " if fit.nodes and fit.job.number > 1 else ""
     if found is not None and not (fit.nodes and fit.verdict == NEVER):
-        subject = "The next: " if some else ""
-        return f"{some}{subject}{_sentence(found.text)}"
+        return f"{some}{_sentence(f'for the next one, {found.text}' if some else found.text)}"
     said = [
         f"{number} nodes: {reason}" if number > 1 else f"1 node: {reason}" for reason, number in fit.refusals.items()
     ]
@@ -227,7 +231,7 @@ def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], nodes: Sequence[Node])
     if fit.verdict == NOW or (fit.verdict == UNKNOWN and not changes):
         return None
     for change in changes:
-        result = "it runs now" if change["verdict"] == NOW else "it runs by preempting others"
+        result = _RESULTS[change["verdict"]]
         parts = [f"{one['field']} {one['after']} instead of {one['before']}" for one in change["fields"]]
         return f"With {enumerated(parts, 'and')}, {result}."
     found = None if fit.lacks or fit.refused else _shortage_of(fit, nodes)

@@ -46,6 +46,7 @@ from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
 from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..task import Task
+from .device_classes import find_classes
 from .interruption import refusal, with_interruptions
 from .job_policies import policy_blockers
 from .job_queues import missing_queues
@@ -77,10 +78,34 @@ class NamedByPod(Exception):
         self.job = job
 
 
+class ClassesFound(Exception):
+    """Only a DeviceClass offers the devices of pools that declare none: the jobs are to be planned again."""
+
+    def __init__(self, by_pool: Mapping[str, str]) -> None:
+        super().__init__(by_pool)
+        self.by_pool = by_pool
+
+
 def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
-    client = task.client()
     live, declared = _read(task, jobs)
-    jobs = [job.in_former_queue(declared, live[job.id]) for job in build_jobs(jobs, declared)]
+    claiming = [job for job in jobs if any(map(claim_templates_of, live[job.id]))]
+    declared = replace(declared, found_classes=find_classes(task.client(), claiming, declared).by_pool)
+    try:
+        return _plan_present(task, _built(jobs, live, declared), live, ledger, declared)
+    except ClassesFound as found:
+        declared = replace(declared, found_classes={**declared.found_classes, **found.by_pool})
+        return _plan_present(task, _built(jobs, live, declared), live, ledger, declared)
+
+
+def _built(jobs: list[SelectedJob], live: ByJob, declared: Declared) -> list[SelectedJob]:
+    return [job.in_former_queue(declared, live[job.id]) for job in build_jobs(jobs, declared)]
+
+
+def _plan_present(
+    task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob, ledger: LedgerStore, declared: Declared
+) -> list[Plan]:
+    """Raises ClassesFound."""
+    client = task.client()
     starting = [job.id for job in jobs if job.claims_devices and not any(map(claim_templates_of, live[job.id]))]
     for job_id, templates in read_claim_templates(client, starting).items():
         live[job_id] += templates
@@ -109,7 +134,7 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
         for problem in priority_class_problems(classes or {}):
             task.warn(problem)
     blockers = [] if task.options.recreate else [(plan, refusal(plan)) for plan in plans if plan.stops]
-    blockers += _warn_of_mistakes(task, jobs, plans)
+    blockers += _warn_of_mistakes(task, jobs, plans, declared)
     judged = [plan for job, plan in zip(jobs, plans, strict=True) if not (task.check_mode and job.declared)]
     blockers += missing_queues(client, judged)
     for plan in plans if task.options.recreate else ():
@@ -118,15 +143,24 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     return block_plans(plans, blockers, task.options.continue_on_error)
 
 
-def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: list[Plan]) -> list[Blocker]:
+def _warn_of_mistakes(
+    task: Task[JobOptions], jobs: list[SelectedJob], plans: list[Plan], declared: Declared
+) -> list[Blocker]:
     """Warn of what is odd in the manifests of the jobs that change, and of what cannot work in the cluster.
 
     With ``strict``, the mistakes among that are blockers instead; always, what is wrong for the hardware. Unchanged
-    jobs do not repeat their warnings at every run.
+    jobs do not repeat their warnings at every run. Raises ClassesFound.
     """
     options = task.options
     changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
     found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
+    classes = find_classes(task.client(), (job for job, _plan in changed if job.id in found), declared)
+    if classes.by_pool:
+        raise ClassesFound(classes.by_pool)
+    if served := [(job, plan) for job, plan in changed if job.id in classes.extended]:
+        # No node lists the resource, but the scheduler claims devices for it.
+        again = precheck(served, task.client(), new_nodes=True, check_mode=task.check_mode)
+        found = {id_: reasons for id_, reasons in found.items() if id_ not in classes.extended} | again
     warnings = _advice(job for job, _plan in changed)
     warnings += [text for job, _plan in changed for text in (() if options.strict else job.mistakes)]
     doubtful = {job: [reason for reason in reasons if not reason.refused] for job, reasons in found.items()}
@@ -135,6 +169,7 @@ def _warn_of_mistakes(task: Task[JobOptions], jobs: list[SelectedJob], plans: li
     blockers = []
     for job, plan in changed:
         blockers += [(plan, text) for text in job.mistakes if options.strict]
+        blockers += [(plan, classes.ambiguous[job.id])] if job.id in classes.ambiguous else []
         reasons = found.get(job.id, ())
         blockers += [(plan, reason.sentence) for reason in reasons if options.strict or reason.refused]
     return blockers

@@ -598,6 +598,25 @@ class QueueSettings(Block):
     )
 
 
+class Sharing(Block):
+    """How many pods share each device of a pool: by turns, or at the same time."""
+
+    time_slicing: rules.SharedBy | None = Field(
+        default=None, description="Pods that take turns on a device. Their memory is not limited.", examples=[4]
+    )
+    mps: rules.SharedBy | None = Field(
+        default=None,
+        description="Pods that compute on a device at the same time, each with an equal part of its memory.",
+        examples=[4],
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Sharing:
+        if (self.time_slicing is None) == (self.mps is None):
+            raise rules.section_error("needs either time_slicing or mps", "Add one of them")
+        return self
+
+
 class Pool(VersionedManifest):
     """A set of nodes."""
 
@@ -624,6 +643,17 @@ class Pool(VersionedManifest):
         description="DeviceClass whose devices jobs claim by Dynamic Resource Allocation, where a driver offers the "
         "accelerators and no device plugin does.",
         examples=["gpu.nvidia.com"],
+    )
+    sharing: Sharing | None = Field(
+        default=None,
+        description="How the vendor's software divides each device among several pods. By default, what it is told "
+        "otherwise.",
+        examples=[{"time_slicing": 4}],
+    )
+    mig: rules.LabelValue | None = Field(
+        default=None,
+        description="Configuration of the vendor's MIG manager for the nodes. By default, what it is told otherwise.",
+        examples=["all-1g.10gb"],
     )
     type_aliases: dict[rules.LabelValue, rules.LabelValue] = Field(
         default_factory=dict,
@@ -658,6 +688,12 @@ class Pool(VersionedManifest):
         if name in RESERVED_POOLS:
             hint = f"It {RESERVED_POOLS[name]}. Use another name"
             raise rules.section_error(f"reserved name: {name}", hint, "pool", "name")
+        return self
+
+    @model_validator(mode="after")
+    def _divided_in_one_way(self) -> Pool:
+        if self.sharing and self.mig:
+            raise rules.section_error("sharing and mig exclude each other", "Remove one of them", "sharing")
         return self
 
 
@@ -1132,6 +1168,30 @@ class DeviceMark(Block):
         return self
 
 
+class Division(Block):
+    """How the vendor's software is told to divide the devices of a node."""
+
+    label: rules.LabelKey = Field(description="Label of nodes that it reads.", examples=["nvidia.com/mig.config"])
+    value: rules.ShortText = Field(
+        default="{value}",
+        description="Value of the label, with {value} for what the pool declares.",
+        examples=["time-slicing-{value}"],
+    )
+    shows: dict[rules.LabelKey, rules.ShortText] = Field(
+        default_factory=dict,
+        description="Labels that it sets on nodes once they are divided so.",
+        examples=[{"nvidia.com/mig.config.state": "success"}],
+    )
+
+
+class Divisions(Block):
+    """The ways in which pools divide devices."""
+
+    time_slicing: Division | None = Field(default=None, description="Several pods take turns on a device.")
+    mps: Division | None = Field(default=None, description="Several pods compute on a device at the same time.")
+    mig: Division | None = Field(default=None, description="Partitions by the name of a configuration.")
+
+
 class NodeFault(Block):
     """A label of nodes by which the vendor's software says that something is wrong."""
 
@@ -1247,6 +1307,7 @@ class AcceleratorManifest(VersionedManifest):
         default=[],
         description="When the devices of a node are partitions or shares. The first mark that applies counts.",
     )
+    divisions: Divisions = Field(default_factory=Divisions, description="How pools divide the devices of their nodes.")
     faults: list[NodeFault] = Field(default=[], description="Labels of nodes that say that something is wrong.")
     taints: list[rules.LabelKey] = Field(
         default=[], description="Keys of taints that keep other pods off the nodes.", examples=[["nvidia.com/gpu"]]

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ..accelerators import PoolHardware
+from ..accelerators import DEFAULT_ACCELERATOR, Catalog, PoolHardware, UnfitHardware, catalog
 from ..cluster.declared import Declaration, PoolQueue
 from ..engine.node_writer import unknown_nodes
-from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, pool_config_map_name
+from ..labels import DIVISION, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, pool_config_map_name
 
 Labels = Mapping[str, str]
 LabelEdit = dict[str, "str | None"]  # None removes the label
@@ -43,11 +43,15 @@ class PoolRequest:
 
 @dataclass(frozen=True)
 class LivePools:
-    """The labels of every node, the declarations of pools, and the pools whose ConfigMap has another owner."""
+    """The labels of every node, the declarations of pools, and the pools whose ConfigMap has another owner.
+
+    ``profiles`` say by which labels devices are divided.
+    """
 
     nodes: Mapping[str, Labels]
     declarations: Mapping[str, Declaration]
     unmanaged: Collection[str] = ()
+    profiles: Catalog = field(default_factory=catalog)
 
     def pool_of(self, node: str) -> str | None:
         """The pool of a node, by its label or else by declaration."""
@@ -67,7 +71,10 @@ class LivePools:
 
 @dataclass(frozen=True)
 class PoolChange:
-    """The change of one requested pool. ``taken_from``: node -> the pool that it comes from."""
+    """The change of one requested pool. ``taken_from``: node -> the pool that it comes from.
+
+    ``divided``: node -> the labels by which its devices are divided otherwise, each with its values before and after.
+    """
 
     name: str
     action: str
@@ -79,6 +86,7 @@ class PoolChange:
     taken_from: Mapping[str, str] = field(default_factory=dict)
     hardware: PoolHardware = field(default_factory=PoolHardware)
     queue: PoolQueue | None = None
+    divided: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -163,15 +171,19 @@ def _label_edits(targets: Collection[_Target], live: LivePools) -> dict[str, Lab
     for target in targets:
         for node in target.members:
             if node not in target.nodes:
-                desired[node] = {POOL: None, **_without_type(live.nodes.get(node, {}))}
+                labels = live.nodes.get(node, {})
+                undivided = _division_edit(PoolHardware(), labels, live.profiles)
+                desired[node] = {POOL: None, **_without_type(labels), **undivided}
     for target in targets:
+        hardware = _hardware_after(target, live)
         for node, gpu_type in target.nodes.items():
             types: LabelEdit = {}
             if gpu_type:
                 types = {GPU_TYPE: gpu_type, GPU_TYPE_INTERNAL: gpu_type}
             elif node in (target.request.nodes or ()):
                 types = _without_type(live.nodes.get(node, {}))
-            desired[node] = {POOL: target.request.name, **types}
+            divided = _division_edit(hardware, live.nodes.get(node, {}), live.profiles)
+            desired[node] = {POOL: target.request.name, **types, **divided}
     edits = {
         node: {key: value for key, value in edit.items() if live.nodes[node].get(key) != value}
         for node, edit in sorted(desired.items())
@@ -185,6 +197,30 @@ def _without_type(labels: Labels) -> LabelEdit:
     return {GPU_TYPE: None, GPU_TYPE_INTERNAL: None} if GPU_TYPE_INTERNAL in labels else {}
 
 
+def _hardware_after(target: _Target, live: LivePools) -> PoolHardware:
+    before = live.declarations.get(target.request.name)
+    return replace(before.hardware if before else PoolHardware(), **target.request.hardware)
+
+
+def _division_edit(pool: PoolHardware, labels: Labels, profiles: Catalog) -> LabelEdit:
+    """The labels by which the devices of a node are divided as its pool declares.
+
+    Those that a pool has set before, which DIVISION names, go with the declaration. What a person set stays.
+    """
+    profile = profiles.profiles.get(pool.accelerator or DEFAULT_ACCELERATOR)
+    try:
+        wanted = {each.kind: each for each in profile.divisions(pool)} if profile else {}
+    except UnfitHardware:  # said by the plan
+        wanted = {}
+    owned = set(filter(None, labels.get(DIVISION, "").split(".")))
+    edit: LabelEdit = {}
+    if owned:
+        known = (pair for each in profiles.profiles.values() for pair in each.division_labels())
+        edit = {label: None for kind, label in known if kind in owned}
+    edit |= {each.label: each.value for each in wanted.values()}
+    return {**edit, DIVISION: ".".join(sorted(wanted)) or None} if owned or wanted else {}
+
+
 def _declarations(targets: Mapping[str, _Target], live: LivePools) -> dict[str, Declaration | None]:
     found: dict[str, Declaration | None] = {}
     claimed = {node for target in targets.values() for node in target.nodes}
@@ -196,7 +232,7 @@ def _declarations(targets: Mapping[str, _Target], live: LivePools) -> dict[str, 
         before, description = live.declarations.get(name), target.request.description
         if description is None:
             description = before.description if before else ""
-        hardware = replace(before.hardware if before else PoolHardware(), **target.request.hardware)
+        hardware = _hardware_after(target, live)
         queue = target.request.queue if target.request.sets_queue or not before else before.queue
         after = None
         if target.request.present:
@@ -234,4 +270,16 @@ def _pool_change(
         taken_from=dict(sorted(target.taken.items())),
         hardware=after.hardware if after and present else PoolHardware(),
         queue=after.queue if after and present else None,
+        divided=_divided({*target.nodes, *labelled}, live, labels),
     )
+
+
+def _divided(
+    nodes: Iterable[str], live: LivePools, labels: Mapping[str, LabelEdit]
+) -> dict[str, dict[str, tuple[str | None, str | None]]]:
+    known = {label for profile in live.profiles.profiles.values() for _kind, label in profile.division_labels()}
+    found = {
+        node: {key: (live.nodes[node].get(key), value) for key, value in labels[node].items() if key in known}
+        for node in sorted(set(nodes) & labels.keys())
+    }
+    return {node: changed for node, changed in found.items() if changed}

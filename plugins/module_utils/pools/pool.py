@@ -11,6 +11,7 @@ from ..jobs.priority_classes import provide_priority_classes
 from ..options import ConcurrencyOptions, option
 from ..queues.provide_queues import QueueChanges, provide_queues, queued_pools
 from ..task import ModuleSpec, Task, TaskFailed
+from .drain import await_division, disturbance, drained, jobs_on_divided_nodes
 from .guarded import apply_under_lease, permission_hint
 from .lease import PoolLease
 from .membership import PoolRequest
@@ -31,6 +32,8 @@ class PoolOptions(ConcurrencyOptions):
     accelerator: str | None = option("str")
     share_backend: str | None = option("str")
     device_class: str | None = option("str")
+    sharing: dict[str, Any] | None = option("dict")
+    mig: str | None = option("str")
     type_aliases: dict[str, Any] | None = option("dict")
     rdma_resource: str | None = option("str")
     rdma_env: dict[str, Any] | None = option("dict")
@@ -40,9 +43,21 @@ class PoolOptions(ConcurrencyOptions):
     purge: bool = option("bool", default=True)
     force: bool = option("bool", default=False)
     ignore_jobs: list[str] | None = option("list", elements="str")
+    drain: bool = option("bool", default=False)
+    drain_timeout: int = option("int", default=600)
 
 
-_HARDWARE = ("accelerator", "share_backend", "device_class", "type_aliases", "rdma_resource", "rdma_env", "topology")
+_HARDWARE = (
+    "accelerator",
+    "share_backend",
+    "device_class",
+    "sharing",
+    "mig",
+    "type_aliases",
+    "rdma_resource",
+    "rdma_env",
+    "topology",
+)
 POOL_CONSTRAINTS: dict[str, Any] = {
     "mutually_exclusive": [("src", "definition", "name")],
     "required_one_of": [("src", "definition", "name")],
@@ -65,26 +80,42 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
         ignored = frozenset(task.options.ignore_jobs or ())
         return plan_pools(client, requests, force=task.options.force, ignored_jobs=ignored)
 
+    def apply() -> PoolPlans:
+        return apply_under_lease(
+            PoolLease(client, progress=task.progress),
+            plan,
+            lambda plans, fence: apply_pools(client, plans, fence, task.progress),
+            create_lease=True,
+            warn=task.warn,
+        )
+
+    task.require_non_negative("drain_timeout")
+    busy: dict[str, list[tuple[str, str]]] = {}
+    drains: list[dict[str, str]] = []
     with permission_hint():
-        if task.check_mode:
+        if task.check_mode or task.options.drain:
             plans = plan()
+            busy = jobs_on_divided_nodes(task, plans)
+        if task.options.drain and any(pool.divided for pool in plans.membership.pools):
+            with drained(task, busy) as drains:
+                if not task.check_mode:
+                    plans = apply()
+                    await_division(task, plans)
+        elif not task.check_mode:
+            plans = apply()
+            busy = jobs_on_divided_nodes(task, plans)
+        if task.check_mode:
             validate_pools(client, plans, task.warn)
-        else:
-            plans = apply_under_lease(
-                PoolLease(client, progress=task.progress),
-                plan,
-                lambda plans, fence: apply_pools(client, plans, fence, task.progress),
-                create_lease=True,
-                warn=task.warn,
-            )
     for warning in plans.warnings:
         task.warn(warning)
-    diff = task.diff(lambda: pool_diffs(plans))
+    for pool, jobs in busy.items() if not task.options.drain else ():
+        task.warn(disturbance(pool, jobs))
+    diff = task.diff(lambda: [*drains, *pool_diffs(plans)])
     queues = _provide_queues(task, plans)
     diff += queues.diff
     if plans.changed and task.options.state == "present":
         diff += provide_priority_classes(task)
-    result = pool_results(plans)
+    result = pool_results(plans, busy)
     return {**result, "changed": result["changed"] or queues.changed, "diff": diff}
 
 
@@ -127,7 +158,9 @@ def _select(options: PoolOptions) -> list[PoolRequest]:
                 remove=frozenset(options.remove_nodes or ()),
                 purge=options.purge,
                 hardware={
-                    name: getattr(model, name) for name in _HARDWARE if complete or getattr(options, name) is not None
+                    name: _plain(name, getattr(model, name))
+                    for name in _HARDWARE
+                    if complete or getattr(options, name) is not None
                 },
                 queue=PoolQueue(**model.queue.model_dump()) if model.queue else None,
                 sets_queue=complete or options.queue is not None,
@@ -137,6 +170,13 @@ def _select(options: PoolOptions) -> list[PoolRequest]:
         found = f" Found: {', '.join(others)}." if others else ""
         raise TaskFailed(f"no pool found in src or definition.{found}")
     return requests
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A field of PoolHardware: a block of a manifest as a map of what it sets."""
+    if name != "sharing":
+        return value
+    return value.model_dump(exclude_none=True) if value else {}
 
 
 def _manifest(options: PoolOptions) -> dict[str, Any]:

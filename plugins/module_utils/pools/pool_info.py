@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..accelerators import UnfitHardware
 from ..cluster.declared import Declared, hardware_fields, queue_fields, read_declared
 from ..cluster.lookup import not_found
 from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse, accelerator_rows
@@ -16,6 +17,7 @@ from ..kube.resources import CONFIG_MAP
 from ..labels import DEFAULT_POOL, pool_config_map_name
 from ..options import Options, option
 from ..task import ModuleSpec, Task
+from .drain import divisions_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +53,31 @@ def read_pool_rows(
     descriptions = {pool: pools[pool].description if pool in pools else None for pool in problems}
     hardware = {pool: hardware_fields(declaration.hardware) for pool, declaration in pools.items()}
     queues = {pool: queue_fields(declaration.queue) for pool, declaration in pools.items()}
+    nodes = list(nodes)
+    divisions = {pool: _division(declared, pool, nodes) for pool in pools}
     return [
         {
             **row,
             "hardware": hardware.get(row["name"], {}),
             "queue": queues.get(row["name"], {}),
+            "division": divisions.get(row["name"], []),
             "problem": problems.get(row["name"]),
         }
         for row in pool_rows(descriptions, nodes, uses)
+    ]
+
+
+def _division(declared: Declared, pool: str, nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    """What the nodes of a pool that declares how they are divided say of it."""
+    try:
+        wanted = divisions_of(declared.profiles.profiles, declared.pools[pool])
+    except UnfitHardware:  # The profile has changed since it was declared.
+        return []
+    return [
+        {"node_name": node.name, "done": {"done": True, "unknown": None}.get(state, False), "state": state}
+        for node in sorted(nodes, key=lambda node: node.name)
+        if node.pool == pool
+        for state in (division.state(node.labels) for division in wanted)
     ]
 
 

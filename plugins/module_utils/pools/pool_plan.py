@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..accelerators import DEFAULT_ACCELERATOR, Catalog
+from ..accelerators import DEFAULT_ACCELERATOR, Catalog, PoolHardware, Profile, UnfitHardware
 from ..cluster.declared import Declaration, declared_in
 from ..cluster.read import WORKLOADS
 from ..cluster.status import status_of
@@ -15,7 +15,7 @@ from ..engine.plan import Plan
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
-from ..labels import GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
+from ..labels import DIVISION, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 from ..queues.provide_queues import backend_problems, queued_pools
 from ..task import TaskFailed
 from .declaration import plan_config_maps
@@ -62,7 +62,7 @@ def plan_pools(
     names, prefix = (obj["metadata"]["name"] for obj in config_maps), pool_config_map_name("")
     unmanaged = {name.removeprefix(prefix) for name in names if name.startswith(prefix)} - declarations.keys()
     labels = {name: metadata.get("labels") or {} for name, metadata in nodes.items()}
-    live = LivePools(labels, declarations, unmanaged)
+    live = LivePools(labels, declarations, unmanaged, declared.profiles)
 
     membership = plan_membership(requests, live, force=force)
     in_use = _deleted_pools_in_use(client, membership, ignored_jobs, force=force)
@@ -70,13 +70,13 @@ def plan_pools(
     blockers = [*membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
     if blockers:
         raise TaskFailed.before_any_write(blockers)
-    keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL)
+    keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL, DIVISION)
     return PoolPlans(
         membership,
         live,
         plan_config_maps(membership.declarations, config_maps),
         tuple(
-            LabelChange(nodes[node], edit, node_label_values(nodes[node], keys))
+            LabelChange(nodes[node], edit, node_label_values(nodes[node], dict.fromkeys((*keys, *edit))))
             for node, edit in membership.labels.items()
         ),
         versions_of(nodes.values(), config_maps),
@@ -95,6 +95,16 @@ def _unfit_hardware(requests: Iterable[PoolRequest], known: Catalog) -> Iterator
         elif backend and backend not in known.profiles[accelerator].backends:
             names = ", ".join(known.profiles[accelerator].backends) or "none"
             yield f"pool {request.name}: {accelerator} has no share_backend {backend}. It has: {names}."
+        else:
+            yield from _unfit_division(request, known.profiles[accelerator])
+
+
+def _unfit_division(request: PoolRequest, profile: Profile) -> Iterator[str]:
+    division = {name: request.hardware[name] for name in ("sharing", "mig") if request.hardware.get(name)}
+    try:
+        list(profile.divisions(PoolHardware(**division)))
+    except UnfitHardware as problem:
+        yield f"pool {request.name}, {problem}"
 
 
 def _unfit_queues(client: Client, membership: Membership) -> Iterator[str]:

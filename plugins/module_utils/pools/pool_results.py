@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..cluster.declared import Declaration, hardware_fields, queue_fields
@@ -13,9 +14,13 @@ from .membership import PoolChange
 from .pool_plan import PoolPlans
 
 
-def pool_results(plans: PoolPlans) -> dict[str, Any]:
-    """``changed``, ``results`` and ``msg``."""
-    results = [_result(pool) for pool in plans.membership.pools]
+def pool_results(plans: PoolPlans, busy: Mapping[str, Sequence[tuple[str, str]]] | None = None) -> dict[str, Any]:
+    """``changed``, ``results`` and ``msg``. ``busy`` are the jobs on nodes that are divided otherwise, by pool."""
+    jobs = busy or {}
+    results = [
+        {**_result(pool), "busy_jobs": [f"{namespace}/{name}" for namespace, name in jobs.get(pool.name, ())]}
+        for pool in plans.membership.pools
+    ]
     return {"changed": plans.changed, "results": results, "msg": action_summary(results, "pool")}
 
 
@@ -45,6 +50,10 @@ def _result(pool: PoolChange) -> dict[str, Any]:
         "taken_from": dict(pool.taken_from),
         "hardware": hardware_fields(pool.hardware),
         "queue": queue_fields(pool.queue),
+        "divided": {
+            node: {label: {"before": before, "after": after} for label, (before, after) in changed.items()}
+            for node, changed in pool.divided.items()
+        },
     }
 
 
@@ -63,6 +72,8 @@ def _queue(declaration: Declaration) -> dict[str, str]:
 def _hardware(declaration: Declaration) -> dict[str, str]:
     shown: dict[str, str] = {}
     for name, value in hardware_fields(declaration.hardware).items():
-        entries = {f"{name}.{key}": text for key, text in value.items()} if isinstance(value, dict) else {name: value}
+        entries = (
+            {f"{name}.{key}": str(text) for key, text in value.items()} if isinstance(value, dict) else {name: value}
+        )
         shown |= entries
     return shown

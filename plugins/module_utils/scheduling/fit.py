@@ -11,6 +11,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -140,6 +141,21 @@ class _Attempt:
             else:
                 self.world.put_back(pod)
         self.log.clear()
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Everything is put back for a while."""
+        log = list(self.log)
+        self.undo()
+        try:
+            yield
+        finally:
+            for was_placed, pod in log:
+                if was_placed:
+                    self.world.put_back(pod)
+                else:
+                    self.world.remove(pod)
+            self.log = log
 
 
 def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None = None) -> list[Fit]:
@@ -273,7 +289,11 @@ class _Trial:
             for state in states:
                 state.charge(job.charges, -let_in)
             better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
-            fit = replace(fit, changes=tuple(self._changes(job, variants, chosen, better)))
+            with chosen.undone():
+                changes = tuple(self._changes(job, variants, better))
+                if not changes and fit.verdict == NEVER and not refused:
+                    changes = tuple(self._later_change(job, variants))
+            fit = replace(fit, changes=changes)
             for state in states:
                 state.charge(job.charges, let_in)
         return fit
@@ -419,17 +439,8 @@ class _Trial:
             return replace(fit, verdict=UNKNOWN, places=places)
         if self._seed:
             return replace(fit, verdict=STUCK)
-        log = list(chosen.log)
-        chosen.undo()
-        try:
+        with chosen.undone():
             return self._waiting(replace(fit, evicted=()), job)
-        finally:
-            for was_placed, pod in log:
-                if was_placed:
-                    self._world.put_back(pod)
-                else:
-                    self._world.remove(pod)
-            chosen.log = log
 
     def _possible(self, job: FitJob) -> int:
         suitable, _refused = self._world.suitable(job.pod)
@@ -546,29 +557,30 @@ class _Trial:
             if unsuitable(job.pod, state.node) in (CORDONED, TAINTED) and not unsuitable(healthy, state.node):
                 yield state
 
-    def _changes(self, job: FitJob, variants: Variants, chosen: _Attempt, better: Sequence[str]) -> Iterator[FitChange]:
+    def _changes(self, job: FitJob, variants: Variants, better: Sequence[str]) -> Iterator[FitChange]:
         """The first change of each field that makes the job run, in the order in which they are proposed."""
-        log = list(chosen.log)
-        chosen.undo()
         found: set[tuple[str, ...]] = set()
-        try:
-            for change, other in variants(job):
-                if change.of in found:
-                    continue
-                quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
-                if any(one.most(other.charges, other.number) < other.number for one in quotas):
-                    continue
+        for change, other in self._let_in(job, variants):
+            if change.of not in found:
                 kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=kinds.pop())
-        finally:
-            for was_placed, pod in log:
-                if was_placed:
-                    self._world.put_back(pod)
-                else:
-                    self._world.remove(pod)
-            chosen.log = log
+
+    def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
+        """The first change that makes the job run once others have ended."""
+        everything = [pod for pod in self._world.pods() if pod.owner not in _ENDLESS]
+        for change, other in self._let_in(job, variants):
+            if self._fits(other, everything):
+                yield replace(change, verdict=AFTER_JOBS)
+                return
+
+    def _let_in(self, job: FitJob, variants: Variants) -> Iterator[tuple[FitChange, FitJob]]:
+        """The changed jobs that the quotas let in."""
+        for change, other in variants(job):
+            quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
+            if all(one.most(other.charges, other.number) >= other.number for one in quotas):
+                yield change, other
 
 
 def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> dict[str, list[NodeState]]:

@@ -83,7 +83,7 @@ class Use:
         return [(_as_on_node(row, row.resource in self.shared), self.held[row.resource]) for row, _one in found]
 
 
-def use_of(hold: Hold, owner: Owner, since: float, until: float, **facts: Any) -> Use:
+def use_of_hold(hold: Hold, owner: Owner, since: float, until: float, **facts: Any) -> Use:
     """What a pod used within a range."""
     hours, queued = hold.seconds(since, until) / _HOUR, hold.queued_seconds(since, until) / _HOUR
     counted = [amount for row, amount in catalog().rows_in(hold.amounts) if row.kind in _COUNTED]

@@ -25,7 +25,7 @@ _LONGEST_STEP = 3600
 _SETTLED = 600  # seconds after the start of a range in which recorded series have begun
 
 
-class Origin(NamedTuple):
+class SeriesOrigin(NamedTuple):
     """What the labels of a pod's series say."""
 
     job: str | None
@@ -40,7 +40,7 @@ class MeasuredUsage:
 
     step: int
     pods: dict[PodId, Measured] = field(default_factory=dict)
-    origins: dict[PodId, Origin] = field(default_factory=dict)
+    origins: dict[PodId, SeriesOrigin] = field(default_factory=dict)
     capacity: float | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -121,7 +121,7 @@ def _by_pod(samples: Sequence[Sample], allowed: set[str] | None) -> dict[PodId, 
     return found
 
 
-def _origins(samples: Sequence[Sample], allowed: set[str] | None) -> dict[PodId, Origin]:
+def _origins(samples: Sequence[Sample], allowed: set[str] | None) -> dict[PodId, SeriesOrigin]:
     resources = _resources()
     held: dict[PodId, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     labels: dict[PodId, Mapping[str, str]] = {}
@@ -132,7 +132,7 @@ def _origins(samples: Sequence[Sample], allowed: set[str] | None) -> dict[PodId,
             held[pod][resources.get(name) or _written(name)] += sample.value
             labels[pod] = sample.labels
     return {
-        pod: Origin(labels[pod].get("job_name"), labels[pod].get("pool"), labels[pod].get("node"), dict(amounts))
+        pod: SeriesOrigin(labels[pod].get("job_name"), labels[pod].get("pool"), labels[pod].get("node"), dict(amounts))
         for pod, amounts in held.items()
     }
 

@@ -31,7 +31,7 @@ from ..options import option
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..task import ModuleSpec, Task, TaskFailed
-from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of, with_measurements
+from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of_hold, with_measurements
 from .measured_usage import MeasuredUsage, read_measured
 
 JobId = tuple[str, str]
@@ -242,7 +242,7 @@ def uses_of(seen: Seen, since: float, until: float) -> list[Use]:
 def _use(hold: Hold, owner: Owner, seen: Seen, run: PastRun | None, job: JobId, since: float, until: float) -> Use:
     node = (seen.nodes or {}).get(hold.node or "")
     wanted = run.gpu_type if run else None
-    return use_of(
+    return use_of_hold(
         hold,
         owner,
         since,

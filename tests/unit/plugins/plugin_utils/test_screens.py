@@ -18,6 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
     doctor_screen,
     error_screen,
+    fit_screen,
     fitting,
     jobs_block,
     logs_screen,
@@ -357,3 +358,30 @@ def test_next_commands_are_complete() -> None:
 )
 def test_wrapped(text: str, expected: list[str]) -> None:
     assert wrapped(text, 10, indent="  ") == expected
+
+
+def fit(name: str, verdict: str, reason: str, hint: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A job as gpuctl_fit_info returns it."""
+    base = {"name": name, "namespace": "team-a", "verdict": verdict, "reason": reason, "hint": hint}
+    return {**base, "pods_wanted": 1, "gpu": 8, "runs_at": None, **fields}
+
+
+def test_fit() -> None:
+    rows = [
+        fit("sft", "now", "It runs now: on one of 3 nodes, such as gpu-1."),
+        fit(
+            "pretrain",
+            "after_jobs",
+            "1 of its 4 pods find room. For the next one, it needs 8 GPUs on one node, but the most free on one of the "
+            "4 nodes of pool a100 is 4 GPUs (on gpu-2), 4 GPUs short. It runs after job team-b/eval (in 3 h at the "
+            "latest) ends.",
+            "With resources.gpu 4 instead of 8, it runs now.",
+            pods_wanted=4,
+            runs_at="2026-03-01T15:00:00Z",
+        ),
+        fit("big", "never", "It needs 16 GPUs on one node, but the largest node of pool a100 has 8 GPUs.", gpu=16),
+        fit("waits", "unknown", "Not known: Kueue admits it, when queue gpuctl-a100 has room for it."),
+    ]
+    lines = fit_screen(rows, 80, everything=False, paint=plain)
+    assert lines == kept("fit", lines)
+    assert max(map(text_width, lines)) <= 80

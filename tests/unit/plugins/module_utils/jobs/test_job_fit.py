@@ -210,3 +210,9 @@ class TestEnds:
         entry = Entry("m", "a", "2026-02-01T00:00:00Z", None, "Succeeded", "2026-02-01T00:30:00Z")
         ledger = {"metadata": {"name": "gpuctl-ledger", "namespace": "t"}, "data": {"a": str(entry)}}
         assert self.ends(self.job("a"), ledgers=[ledger]) == {}
+
+
+def test_what_never_runs_is_told_what_would_run_later() -> None:
+    row = judged([node("n1")], [pod("old", "n1", 8)], training(gpu=16))[0]
+    hint = "With resources.gpu 8 instead of 16, it runs after others have ended."
+    assert (row["verdict"], row["hint"]) == ("never", hint)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Jobs on nodes whose devices are divided otherwise: paused for it where the task asks, else named in a warning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..accelerators import DEFAULT_ACCELERATOR, NodeDivision
+from ..cluster.declared import Declaration
+from ..cluster.read import read_uses
+from ..engine.node_writer import read_node_metadata
+from ..kube.errors import ApiError
+from ..manifest.problems import abridged
+from ..task import Task, TaskFailed
+from ..wait.polling import backoff, poll
+from .membership import PoolChange
+from .pool_plan import PoolPlans
+
+if TYPE_CHECKING:
+    from .pool import PoolOptions
+
+_Job = tuple[str, str]  # namespace, name
+_POLLED_EVERY = 5.0
+_SILENT_FOR = 30.0  # seconds after which nodes that show nothing have nothing that would show it
+_MOST_NAMES = 5
+
+
+def jobs_on_divided_nodes(task: Task[PoolOptions], plans: PoolPlans) -> dict[str, list[_Job]]:
+    """The jobs with pods on nodes that are divided otherwise, by pool. One list of requests, and only if there are any.
+
+    Raises TaskFailed if they are to be paused, and may not be read.
+    """
+    pools = {node: pool.name for pool in plans.membership.pools for node in pool.divided}
+    if not pools:
+        return {}
+    try:
+        uses = read_uses(task.client())
+    except ApiError as error:
+        if task.options.drain or not error.is_forbidden:
+            raise
+        task.warn(f"It is not known which jobs use the devices of {abridged(sorted(pools), _MOST_NAMES)}: {error}")
+        return {}
+    found: dict[str, set[_Job]] = {}
+    for use in uses:
+        if use.node in pools and use.job and use.job_kind:
+            found.setdefault(pools[use.node], set()).add((use.namespace, use.job))
+    return {pool: sorted(jobs) for pool, jobs in found.items()}
+
+
+def disturbance(pool: str, jobs: list[_Job]) -> str:
+    """What is said of jobs that are not paused."""
+    names = abridged([f"{namespace}/{name}" for namespace, name in jobs], _MOST_NAMES)
+    return (
+        f"pool {pool}: devices that jobs use are divided otherwise: {names}. MIG changes once their pods are gone, and "
+        f"others may fail. Pause them first, or use O(drain=true)."
+    )
+
+
+@contextmanager
+def drained(task: Task[PoolOptions], jobs: Mapping[str, list[_Job]]) -> Iterator[list[dict[str, str]]]:
+    """Pause the jobs, and resume them after the block, whatever happens in it. Yields the entries for ``diff``."""
+    of_all = sorted({job for own in jobs.values() for job in own})
+    paused: list[_Job] = []
+    diff: list[dict[str, str]] = []
+    try:
+        for job in of_all:
+            diff += _to_state(task, job, "paused")
+            paused.append(job)
+        yield diff
+    finally:
+        for job in paused if not task.check_mode else ():
+            _to_state(task, job, "resumed")
+
+
+def _to_state(task: Task[PoolOptions], job: _Job, state: str) -> list[dict[str, str]]:
+    from ..jobs.job import MODULE, JobOptions
+
+    namespace, name = job
+    options = JobOptions(
+        name=name,
+        namespace=namespace,
+        state=state,
+        takeover=True,
+        wait=state == "paused",
+        wait_timeout=task.options.drain_timeout,
+    )
+    found: list[dict[str, str]] = MODULE.run(task.with_options(options))["diff"]
+    return found
+
+
+def await_division(task: Task[PoolOptions], plans: PoolPlans) -> None:
+    """Wait until nodes show that they are divided, as far as they show it. Raises TaskFailed if they are late."""
+    wanted = {
+        node: divisions
+        for pool in plans.membership.pools
+        if (divisions := divisions_of(plans.live.profiles.profiles, pool))
+        for node in pool.divided
+    }
+    if not wanted:
+        return
+
+    def all_done() -> bool:
+        nodes = read_node_metadata(task.client())
+        found.update({node: _state(divisions, nodes.get(node, {})) for node, divisions in wanted.items()})
+        is_silent = time.monotonic() - begun >= min(_SILENT_FOR, timeout)
+        return set(found.values()) <= {"done", *(["unknown"] if is_silent else [])}
+
+    found: dict[str, str] = {}
+    timeout, begun = task.options.drain_timeout, time.monotonic()
+    if not poll(all_done, timeout, backoff(_POLLED_EVERY), immediate=False):
+        late = [f"{node} ({state})" for node, state in sorted(found.items()) if state not in ("done", "unknown")]
+        raise TaskFailed(
+            f"nodes are not divided as declared after {timeout} seconds: {abridged(late, _MOST_NAMES)}. See the logs "
+            f"of the vendor's software on these nodes.",
+            changed=True,
+        )
+
+
+def divisions_of(profiles: Mapping[str, Any], pool: PoolChange | Declaration) -> list[NodeDivision]:
+    """How the nodes of a pool are divided."""
+    profile = profiles.get(pool.hardware.accelerator or DEFAULT_ACCELERATOR)
+    return list(profile.divisions(pool.hardware)) if profile else []
+
+
+def _state(divisions: list[NodeDivision], metadata: Mapping[str, Any]) -> str:
+    states = [division.state(metadata.get("labels") or {}) for division in divisions]
+    return next((state for state in states if state != "done"), "done")

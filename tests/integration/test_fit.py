@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_fit_info, and what gpuctl_job says of it in check mode; both held to what the scheduler does then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import cached_client
+from fit.compare import Tally, compare
+from fit.observed import Stage
+from kubesim import Cluster
+
+from .ansible import Ansible
+from .api import Api, eventually
+from .manifests import notebook, training
+
+SEEDS = (1, 2)
+MANY_SEEDS = range(100, 120)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    with Cluster(nodes=8).running() as cluster:
+        yield cluster.kubeconfig(tmp_path / "kubeconfig")
+
+
+@pytest.fixture
+def api(kubeconfig: Path) -> Api:
+    return Api(str(kubeconfig))
+
+
+@pytest.fixture
+def here(kubeconfig: Path, tmp_path: Path) -> Ansible:
+    return Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(kubeconfig)})
+
+
+def held_to_the_scheduler(kubeconfig: Path, api: Api, seeds: Any, batches: int) -> Tally:
+    stage = Stage(api, sorted(node["metadata"]["name"] for node in api.list("node")), real=False)
+    client = cached_client({"kubeconfig": str(kubeconfig)}, {}, lambda secrets: None)
+    tally = Tally()
+    for seed in seeds:
+        compare(stage, client, seed, batches, tally)
+    return tally
+
+
+def test_the_scheduler_agrees(kubeconfig: Path, api: Api):
+    """`make fit` plays more of these worlds, on a real scheduler too."""
+    tally = held_to_the_scheduler(kubeconfig, api, SEEDS, 8)
+    assert tally.wrong == [], "\n".join(tally.wrong)
+    assert tally.pairs >= 16
+    assert len(tally.verdicts) >= 3
+
+
+@pytest.mark.nightly
+def test_the_scheduler_agrees_at_length(kubeconfig: Path, api: Api):
+    tally = held_to_the_scheduler(kubeconfig, api, MANY_SEEDS, 20)
+    assert tally.wrong == [], "\n".join(tally.wrong)
+    assert sum(tally.unknown.values()) <= 0.02 * tally.pairs
+
+
+def test_what_it_says_happens(here: Ansible, api: Api):
+    """Three jobs: one has room, one waits for it, one is too large for any node."""
+    jobs = [
+        training("first", resources={"gpu": 8, "node_count": 8}),
+        notebook("second", resources={"gpu": 1}),
+        training("never", resources={"gpu": 9}),
+    ]
+    told = here.module("gpuctl_fit_info", definition=jobs)
+    assert not told.changed
+    rows = {row["name"]: row for row in told.result["results"]}
+    assert {name: row["verdict"] for name, row in rows.items()} == {
+        "first": "now",
+        "second": "after_jobs",
+        "never": "never",
+    }
+    assert rows["second"]["after"] == [{"namespace": "default", "name": "first", "ends_at": None, "basis": None}]
+    assert rows["never"]["hint"] == "With resources.gpu 8 instead of 9, it runs after others have ended."
+    assert "after other jobs" in told.screen
+    assert not here.job(definition=jobs[0]).failed
+    eventually(lambda: len([pod for pod in api.list("pod", "default") if pod["spec"].get("nodeName")]) == 8)
+    again = here.module("gpuctl_fit_info", definition=jobs[1]).result["results"][0]
+    assert (again["verdict"], [one["name"] for one in again["after"]]) == ("after_jobs", ["first"])
+
+
+def test_check_mode_says_it_of_jobs_that_would_start(here: Ansible):
+    job = training("t", resources={"gpu": 8})
+    predicted = here.job(definition=job, check=True)
+    assert predicted.result["results"][0]["fit"]["verdict"] == "now"
+    done = here.job(definition=job)
+    assert done.result["results"][0]["fit"] is None
+    assert here.job(definition=job, check=True).result["results"][0]["fit"] is None  # It is there already.
+
+
+def test_it_can_fail(here: Ansible):
+    failed = here.module("gpuctl_fit_info", definition=training("t", resources={"gpu": 9}), fail_on=["never"])
+    assert failed.failed
+    assert failed.message.startswith("job t in namespace default: It needs 9 GPUs on one node")
+    assert failed.result["results"][0]["verdict"] == "never"
+    assert not here.module("gpuctl_fit_info", definition=training("t", resources={"gpu": 8}), fail_on=["never"]).failed
