@@ -37,8 +37,9 @@ demo: $(VENV) collections-path ## Start a simulated GPU cluster and run jobs on 
 	@$(PY) -m tests.demo.run
 
 .PHONY: cluster
-cluster: $(VENV) collections-path ## Keep a simulated GPU cluster running (NODES=20 MIXED=1 PORT=6443 KUBECONFIG_FILE=path)
-	@$(PY) -m tests.demo.cluster $(if $(NODES),--nodes '$(NODES)') $(if $(MIXED),--mixed) $(if $(PORT),--port '$(PORT)') \
+cluster: $(VENV) collections-path $(if $(MONITORING),programs) ## Keep a simulated GPU cluster running (NODES=20 MIXED=1 MONITORING=1 PORT=6443 KUBECONFIG_FILE=path)
+	@$(PY) -m tests.demo.cluster $(if $(NODES),--nodes '$(NODES)') $(if $(MIXED),--mixed) $(if $(MONITORING),--monitoring) \
+		$(if $(PORT),--port '$(PORT)') \
 		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
 
 # ---- Check it
@@ -74,7 +75,7 @@ torch: .cache/torch/.made ## PyTorch for the tests that start real processes, ha
 # Where they cannot be had, it says so, and the tests that need them are skipped.
 .PHONY: programs
 programs: $(VENV) ## Prometheus and Alertmanager for the tests that run them, from Debian packages unless on PATH
-	-@$(PY) -m tools.debian_programs
+	@$(PY) -m tools.debian_programs || true
 
 .PHONY: integration
 integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GPUCTL_TEST_KUBECONFIG)

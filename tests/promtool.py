@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
+from tools import debian_programs
+
 Rule = Mapping[str, Any]
 
 
 def program(name: str = "promtool") -> str:
-    found = shutil.which(name)
+    found = debian_programs.find(name)
     if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
+        pytest.skip(str(debian_programs.why_missing([name])))
+    return str(found)
 
 
 def rules_file(path: Path, rules: Sequence[Rule]) -> Path:

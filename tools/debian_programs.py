@@ -7,6 +7,7 @@ user: nothing is installed, so no service of them is started, and `make clean` r
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,12 +25,12 @@ UNPACKED = ROOT / ".cache" / "programs"
 _LISTS = ROOT / ".cache" / "apt"
 
 
-def find(program: str, unpacked: Path = UNPACKED) -> Path | None:
+def find(program: str) -> Path | None:
     """The path of a program; None where nobody has brought it."""
     found = shutil.which(program)
     if found is not None:
         return Path(found)
-    own = unpacked / "usr" / "bin" / program
+    own = UNPACKED / "usr" / "bin" / program
     return own if own.is_file() else None
 
 
@@ -51,7 +52,7 @@ def bring(packages: Iterable[str] = PACKAGES) -> bool:
     archives = _LISTS / "archives"
     for directory in (_LISTS / "lists" / "partial", _LISTS / "cache" / "archives" / "partial", archives):
         directory.mkdir(parents=True, exist_ok=True)
-    print(f"Downloading {', '.join(wanted)} into {UNPACKED.relative_to(ROOT)}", flush=True)
+    print(f"Downloading {', '.join(wanted)} into {os.path.relpath(UNPACKED, ROOT)}", flush=True)
     # Lists of its own, so that it needs no root and meets no other apt-get. The configured sources are used.
     own = [
         "-qq",

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The pages of the playbooks, from playbooks/vars/playbooks.yml. tools/generate_reference.py writes them."""
+"""The pages of the playbooks, from playbooks/vars/playbooks.yml, and that of the event plugins.
+
+tools/generate_reference.py writes them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables
     Variable,
     described_playbooks,
 )
+
+from tools.event_pages import PAGE, event_page  # noqa: E402
 
 _LICENSE = """..
   Copyright (c) 2026, runwhere.gpuctl contributors
@@ -44,6 +49,7 @@ The connection comes from the environment variables `K8S_AUTH_*`, else from the 
 """
 _TYPES = {
     "bool": "boolean",
+    "float": "number",
     "int": "number",
     "list": "list, or text with commas",
     "path": "path",
@@ -57,7 +63,7 @@ def pages() -> dict[Path, str]:
     """The text of each page by its path."""
     site = ROOT / "docs" / "docsite" / "rst"
     found = {site / f"playbook_{playbook.name}.rst": page(playbook) for playbook in described_playbooks().values()}
-    return {**found, ROOT / "docs" / "playbooks.md": index()}
+    return {**found, ROOT / "docs" / "playbooks.md": index(), PAGE: event_page()}
 
 
 def index() -> str:

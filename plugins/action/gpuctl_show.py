@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_screen, is_idle_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_screen, is_description
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
     error_screen,
@@ -16,11 +20,19 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     next_commands,
     wrapped,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import levels_for
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
+    ENCODING,
     TaskScreen,
     colored,
     print_lines,
     terminal_width,
+)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
+    history_screen,
+    is_history,
+    is_usage,
+    usage_screen,
 )
 
 
@@ -36,6 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 "result": {"type": "dict", "required": True},
                 "all": {"type": "bool", "default": False},
                 "next_commands": {"type": "bool", "default": False},
+                "output": {"type": "path"},
             }
         )
         given, everything = printable_data(options["result"]), options["all"]
@@ -43,8 +56,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         errors = [row for row in rows if row.get("error")]
         failed = bool(errors) or "results" not in given
         message = str(given.get("msg") or "")
+        output = options["output"] or None
+        if output and (problem := unfit_report(given, output)):
+            return {"failed": True, "changed": False, "msg": problem}
         if self._task.no_log:
             lines = []
+        elif is_usage(given):
+            lines = usage_screen(given, terminal_width(), everything=everything)
+        elif is_history(given):
+            lines = history_screen(given, terminal_width(), everything=everything, paint=colored)
+        elif is_idle_report(given):
+            lines = idle_screen(given, terminal_width(), everything=everything)
+        elif is_description(given):
+            lines = description_screen(
+                given, terminal_width(), everything=everything, paint=colored, levels=levels_for(ENCODING)
+            )
         elif any("lines" in row for row in rows):
             lines = logs_screen(rows, colors=TaskScreen().colors)
         elif rows:
@@ -60,7 +86,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if lines:
             print_lines(lines)
         if not failed:
-            return {"changed": False}
+            return {"changed": self._written(given, output) if output else False}
         if lines:
             message = f"{len(errors)} of {len(rows)} failed." if rows else "The errors are listed above."
         return {"failed": True, "changed": False, "msg": message}
+
+    def _written(self, result: dict[str, Any], output: str) -> bool:
+        """Whether the file was another one before; in check mode, it stays that. Raises AnsibleActionFail."""
+        try:
+            return write_report(result, output, check_mode=self._task.check_mode)
+        except OSError as problem:
+            raise AnsibleActionFail(
+                f"output: cannot write {output}: {problem.strerror or problem}. Name a file in a directory that exists."
+            ) from None

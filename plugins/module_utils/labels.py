@@ -18,6 +18,7 @@ RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
 POOLS_LEASE = "pools"  # the Lease that serializes changes of pools
 PULL_SECRET = "gpuctl-registry"  # the Secret of a namespace with the credentials of image registries
 LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its trainings
+HISTORY = "gpuctl-history"  # the ConfigMap of each namespace that records the runs of its jobs; full ones have a suffix
 
 # Of a namespace: the level that the API server enforces on its pods, and of which it warns when a workload is written.
 POD_SECURITY = "pod-security.kubernetes.io/"
@@ -40,6 +41,7 @@ JOB_TYPE = f"{PREFIX}job-type"
 PRIORITY = f"{PREFIX}priority"
 POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
+POLICY = f"{PREFIX}policy"  # on what a policy consists of: its name
 NAMESPACE = f"{PREFIX}namespace"
 STACK = f"{PREFIX}stack"  # on the objects of a vendor's software: which installation they are of
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
@@ -57,9 +59,12 @@ CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools 
 SHARES = f"{PREFIX}shares"  # an annotation of ResourceQuotas: the shares of pools, as a JSON map
 PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read
 SUBMITTED_BY = f"{PREFIX}submitted-by"  # an annotation of workloads: who submitted the job (JSON)
+HISTORY_OF = f"{PREFIX}history"  # on the ConfigMaps of a history, the older ones too
+HISTORY_LIMITS = f"{PREFIX}history-limits"  # an annotation of the newest one: its limits (JSON)
 APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job
+IDLE_WARNED_AT = f"{PREFIX}idle-warned-at"  # an annotation of workloads: when gpuctl_idle found their accelerators idle
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templates: as kubectl rollout restart sets it
 # Annotations of pods: where to scrape them. Not Prometheus' own, but what its charts look for by default.
 SCRAPE = "prometheus.io/scrape"
@@ -67,6 +72,8 @@ SCRAPE_PORT = "prometheus.io/port"
 SCRAPE_PATH = "prometheus.io/path"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits workloads with this label
 KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the job
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"  # an annotation of pods
+VOLCANO_SCHEDULER = "volcano"
 
 
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
@@ -101,9 +108,19 @@ def pool_config_map_name(pool: str) -> str:
     return f"pool-{pool}"
 
 
+def policy_config_map_name(policy: str) -> str:
+    """The ConfigMap in the system namespace by which modules know a policy."""
+    return f"policy-{policy}"
+
+
 def pool_queue_name(pool: str) -> str:
     """The LocalQueue of a pool in each namespace that has one, and its Cohort, which is the whole pool."""
     return f"gpuctl-{pool}"
+
+
+def team_queue_name(pool: str, namespace: str) -> str:
+    """The part of a pool that a namespace has: a ClusterQueue of Kueue, or a Queue of Volcano."""
+    return f"{pool_queue_name(pool)}.{namespace}"
 
 
 def service_name(job: str) -> str:

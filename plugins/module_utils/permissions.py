@@ -28,22 +28,25 @@ _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 _OFFERED_DEVICES = "deviceclasses.resource.k8s.io resourceslices.resource.k8s.io"
 _CLAIMS = "resourceclaims.resource.k8s.io"
 
-# What pools with a queue are made of (queues/kueue_objects.py).
+# What pools with a queue are made of (queues/backends.py).
 _QUEUES = (
     "clusterqueues.kueue.x-k8s.io cohorts.kueue.x-k8s.io localqueues.kueue.x-k8s.io resourceflavors.kueue.x-k8s.io "
-    "topologies.kueue.x-k8s.io"
+    "topologies.kueue.x-k8s.io hypernodes.topology.volcano.sh queues.scheduling.volcano.sh"
 )
 
 # gpuctl_job_info, gpuctl_node_info, gpuctl_pool_info, gpuctl_quota_info, gpuctl_status
 _READ_PERMISSIONS: Permissions = (
-    ("get list", _WORKLOADS),
-    ("list", "configmaps events horizontalpodautoscalers.autoscaling nodes pods resourcequotas services"),
+    ("get list watch", _WORKLOADS),  # The event source runwhere.gpuctl.jobs watches.
+    ("list watch", "events nodes pods resourcequotas"),
+    ("list", "configmaps horizontalpodautoscalers.autoscaling services"),
     ("get list", "namespaces"),
     ("list", f"{_OFFERED_DEVICES} {_CLAIMS}"),
     # gpuctl_doctor
     ("list", "clusterroles.rbac.authorization.k8s.io leases.coordination.k8s.io priorityclasses.scheduling.k8s.io"),
     ("list", "runtimeclasses.node.k8s.io storageclasses.storage.k8s.io"),
-    ("list", "workloads.kueue.x-k8s.io"),  # What jobs in queues wait for.
+    ("list", "workloads.kueue.x-k8s.io podgroups.scheduling.volcano.sh"),  # What jobs in queues wait for.
+    # gpuctl_fit_info
+    ("list", "limitranges persistentvolumeclaims persistentvolumes poddisruptionbudgets.policy"),
 )
 
 # gpuctl_job_log
@@ -62,14 +65,19 @@ _SUBMIT_PERMISSIONS: Permissions = (
     ("list watch delete deletecollection", "pods"),
     ("get", "pods/log"),
     ("get", "namespaces"),  # In a RoleBinding, its own: the Pod Security level that it enforces.
-    ("list", "resourcequotas"),
+    ("list", "limitranges resourcequotas"),
     ("list", "persistentvolumeclaims serviceaccounts"),  # jobs/prechecks.py: whether what a job refers to exists.
     ("get list patch", "workloads.kueue.x-k8s.io"),
     ("list", "localqueues.kueue.x-k8s.io"),
+    ("get list delete", "podgroups.scheduling.volcano.sh"),
+    ("label", "jobs.runwhere.ai"),  # No request: what policies ask, see policies/admission_policies.py.
 )
 
 # Node addresses for URLs, and whether the PriorityClasses of jobs are as they should be.
-_CLUSTER_PERMISSIONS: Permissions = (("list", f"nodes priorityclasses.scheduling.k8s.io {_OFFERED_DEVICES}"),)
+_CLUSTER_PERMISSIONS: Permissions = (
+    ("list", f"nodes priorityclasses.scheduling.k8s.io {_OFFERED_DEVICES}"),
+    ("list", "queues.scheduling.volcano.sh"),
+)
 
 # What administrators declare of pools and accelerators.
 _DECLARED_PERMISSIONS: Permissions = (("list", "configmaps"),)
@@ -81,6 +89,7 @@ _ADMINISTER_PERMISSIONS: Permissions = (
     ("list create patch delete", "limitranges"),
     ("get list create patch delete", "namespaces"),
     ("get patch", "nodes"),
+    ("label", "nodes.runwhere.ai"),
     ("list", "persistentvolumeclaims"),
     ("get list create patch delete", _QUEUES),
     ("get create patch delete", "resourcequotas"),

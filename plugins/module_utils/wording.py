@@ -18,7 +18,8 @@ from typing import Any
 WORDING = "GPUCTL_WORDING"
 
 _MARK = re.compile(r"\b[OM]\(([a-z_]+(?:,[a-z_]+)*)(?:=([^()\s]+))?\)")
-_PROSE = ("error", "problem", "reason")
+_PROSE = ("error", "hint", "problem", "reason")
+_ROW = "fit"  # a row within a row
 
 Names = Mapping[str, str]
 """The words for what a text marks: ``takeover`` the name of that option, ``takeover=`` how to set it, with {} for the
@@ -57,11 +58,14 @@ def _worded_value(key: str, value: Any, names: Callable[[], Names]) -> Any:
 
 
 def _is_marked(row: Any) -> bool:
-    return isinstance(row, Mapping) and any(_MARK.search(str(row.get(key) or "")) for key in _PROSE)
+    if not isinstance(row, Mapping):
+        return False
+    return any(_MARK.search(str(row.get(key) or "")) for key in _PROSE) or _is_marked(row.get(_ROW))
 
 
 def _worded_row(row: Mapping[str, Any], names: Callable[[], Names]) -> dict[str, Any]:
-    return {**row, **{key: worded(row[key], names) for key in _PROSE if isinstance(row.get(key), str)}}
+    inner = {_ROW: _worded_row(row[_ROW], names)} if isinstance(row.get(_ROW), Mapping) else {}
+    return {**row, **inner, **{key: worded(row[key], names) for key in _PROSE if isinstance(row.get(key), str)}}
 
 
 def names_in(environ: Mapping[str, str]) -> Names:

@@ -16,7 +16,7 @@ description:
     problem, and returns it as data.
   - The checks are about the versions of Kubernetes, the permissions of the levels of M(runwhere.gpuctl.gpuctl_rbac), clocks, the
     nodes, device plugins, unhealthy devices, drivers, partitions, runtime classes, exporters of metrics, Kueue and Volcano where
-    something asks for them, the metrics API, Prometheus, storage classes, the PriorityClasses of jobs, and what was deleted or
+    something asks for them, the metrics APIs, autoscalers of services, Prometheus, storage classes, the PriorityClasses of jobs, and what was deleted or
     replaced only in part.
   - An error keeps jobs from running, a warning is about something else that does not work.
   - Changes nothing, and sends requests that read only. Their number does not depend on the size of the cluster, but for the

@@ -21,8 +21,8 @@ description:
     together.
   - The module compares each manifest with the live objects and writes only the differences. Manifests are written with
     server-side apply. Pausing, resuming, scaling and rolling restarts patch single fields instead.
-  - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads. It fails if an
-    unmanaged object has the name of a job.
+  - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads, and deletes Volcano
+    PodGroups of paused trainings. It fails if an unmanaged object has the name of a job.
   - Jobs need the PriorityClasses C(gpuctl-high), C(gpuctl-medium) and C(gpuctl-low). The module creates those that are missing
     if the account may, as cluster administrators and the level C(administer) of M(runwhere.gpuctl.gpuctl_rbac) do. Otherwise
     the task fails before it writes anything. If the value of one is wrong, a changed job is a reason for a warning. Only
@@ -32,6 +32,7 @@ description:
     running is left as it is.
   - Before it writes, the module looks once at the nodes, the quotas and the objects that the jobs refer to, and warns of what
     cannot work. See O(strict).
+  - In check mode, the results also say whether the jobs that would start pods would run, see RV(results[].fit).
   - If another run or person changes the same job at the same time, the module plans it again with what it finds then. After
     five attempts, the task fails and names the field manager of the other change.
 attributes:
@@ -63,6 +64,8 @@ options:
         set.
       - A training with C(queue.backend) V(kueue) is paused and resumed with C(spec.active) of its Kueue Workload. If such a
         training is recreated, it enters the queue again and is no longer paused.
+      - If a training with C(queue.backend) V(volcano) is paused, its PodGroup is deleted. Volcano makes another one when it is
+        resumed.
     type: str
     choices: [present, absent, paused, resumed, restarted]
     default: present
@@ -415,6 +418,13 @@ results:
     released_gpus:
       description: Number of GPUs that pausing the job released.
       type: int
+    fit:
+      description:
+        - In check mode, whether the job would run now, and what it would wait for otherwise, as an entry of RV(results) of
+          M(runwhere.gpuctl.gpuctl_fit_info). V(none) for a job that would start no pods, and without check mode.
+        - Pools and quotas are those of the cluster, also if manifests of the task are about to change them.
+      type: dict
+      version_added: 1.1.0
     stops:
       description:
         - What the recreation of the job stopped, or would stop in check mode. V(none) if the job was not recreated, or had

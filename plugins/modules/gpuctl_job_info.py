@@ -50,7 +50,9 @@ options:
     type: bool
     default: false
   details:
-    description: Whether to return the pods and the recent warning events of each job.
+    description:
+      - Whether to return the pods and the recent warning events of each job, and how it uses its accelerators now if O(prometheus_url) or
+        O(prometheus_service), or their variable, is set.
     type: bool
     default: false
   full:
@@ -72,6 +74,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.prometheus
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -128,6 +131,7 @@ results:
     status:
       description:
         - One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
+        - V(Pending) is also a training that waits in a queue. RV(results[].reason) says in which, since when, and for what.
         - V(Partially Running) is a training, or a service, of which some pods are ready and others are not.
         - V(Unknown) is a workload that cannot be read. RV(results[].reason) says what is odd about it, and what to do. All other
           values are V(none) then. It does not affect other jobs.
@@ -141,6 +145,22 @@ results:
         pod qwen2-7b-sft-zlflg cannot be scheduled: it needs 8 GPUs on one node, but the most free on one of the 2 nodes of pool
         training-pool is 4 GPUs (on node-1), 4 GPUs short. Wait for other jobs to finish, delete one, or raise
         job.priority.
+    autoscaler:
+      description:
+        - What scales the service. C(min_replicas) and C(max_replicas) are its limits, C(current_replicas) and C(desired_replicas) what it
+          has counted and wants. Each of C(metrics) has its C(metric), C(type), C(target) and, once it was measured, C(current).
+        - C(problem) is why it cannot scale, and what to do about it.
+      type: dict
+      returned: for services with C(autoscaling)
+      version_added: 1.1.0
+      sample:
+        min_replicas: 1
+        max_replicas: 8
+        current_replicas: 3
+        desired_replicas: 4
+        metrics: [{metric: DCGM_FI_DEV_GPU_UTIL, type: Pods, target: "80", current: "91"}]
+        last_scaled_at: "2026-11-22T12:00:00Z"
+        problem: null
     ready:
       description: Number of ready pods and number of desired pods.
       type: str
@@ -249,6 +269,14 @@ results:
       returned: with O(details=true)
       type: list
       elements: dict
+    metrics:
+      description:
+        - How the job uses its accelerators now. C(utilization) is the average of its pods, as a ratio, C(power) their sum in watts, and
+          C(memory) (bytes) and C(temperature) (degrees Celsius) are the highest. V(none) if nothing is known, or Prometheus was not asked.
+        - See M(runwhere.gpuctl.gpuctl_job_metrics_info) for curves.
+      returned: with O(details=true)
+      type: dict
+      sample: {utilization: 0.91, memory: 71303168000.0, power: 2412.0, temperature: 71.0}
     object:
       description: Kubernetes object of the workload. Secrets are masked.
       returned: with O(full=true)

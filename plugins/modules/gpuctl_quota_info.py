@@ -124,6 +124,11 @@ results:
       description: Usage and limit of the number of pods, as integers.
       type: dict
       contains: *use
+    shares:
+      description: GPUs of pools with a queue that are the namespace's own, by pool.
+      type: dict
+      sample: {"training-pool": 8}
+      version_added: 1.1.0
     pod_security:
       description:
         - Pod Security Standard that the namespace enforces, whoever has set it. V(none) if it has no label, or if the account may

@@ -12,8 +12,8 @@ short_description: Print the result of a task as a table
 version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Prints what a task did to each job, pool, quota or node as text, whichever callback plugin is in use. What failed and what
-    changed comes first, and errors with the same text are shown once.
+  - Prints what a task did to each job, pool, quota or node, the accounts of GPUs, the runs of jobs, or one job with its curves as
+    text, whichever callback plugin is in use. What failed and what changed comes first, and errors with the same text are shown once.
   - The text fits the terminal, or 80 columns if there is none.
   - Fails if the task has failed. The playbooks of this collection run a task with C(failed_when=false) and then show it, so that
     an error is printed once.
@@ -30,14 +30,23 @@ options:
     description: Whether to print the commands that show the status and the logs of the jobs.
     type: bool
     default: false
+  output:
+    description:
+      - File on the controller to also write the result to, for the results of M(runwhere.gpuctl.gpuctl_usage_info) and
+        M(runwhere.gpuctl.gpuctl_job_history_info), and for what the playbook C(describe) shows, as a page.
+      - A name that ends with C(.csv) is a table for spreadsheets, in UTF-8. Cells that a spreadsheet would take for a formula begin
+        with a quote. One that ends with C(.html) is a page that loads nothing, for screens of any size.
+      - The file is replaced if its content differs. Its directory must exist.
+    type: path
 seealso:
   - module: runwhere.gpuctl.gpuctl_status
+  - module: runwhere.gpuctl.gpuctl_usage_info
 attributes:
   action:
     description: Runs on the controller only.
     support: full
   check_mode:
-    description: Changes nothing, and prints the same in check mode.
+    description: Prints the same in check mode, and writes no file.
     support: full
   platform:
     description: Target operating systems of the module.
@@ -56,6 +65,16 @@ EXAMPLES = r"""
 - name: Show what was done
   runwhere.gpuctl.gpuctl_show:
     result: "{{ submitted }}"
+
+- name: Read the GPU-hours of the teams in the last month
+  runwhere.gpuctl.gpuctl_usage_info:
+    range: last-month
+  register: usage
+
+- name: Write them to a page
+  runwhere.gpuctl.gpuctl_show:
+    result: "{{ usage }}"
+    output: usage.html
 """
 
 RETURN = r"""

@@ -31,7 +31,8 @@ options:
   objects:
     description:
       - The objects. Namespaces, ServiceAccounts, Roles, ClusterRoles and their bindings, ConfigMaps, RuntimeClasses, Services and
-        DaemonSets are supported.
+        DaemonSets are supported, and where their operators are installed PrometheusRules, PodMonitors, ServiceMonitors,
+        AlertmanagerConfigs, GrafanaDashboards and ScaledObjects.
       - Without it, O(state=present) only sets O(node_labels).
     type: list
     elements: dict

@@ -164,29 +164,29 @@ def _alignment(column: PageColumn) -> str:
 def bar_chart(caption: str, bars: Sequence[Bar], legend: Sequence[str], *, unit: str) -> Markup:
     """Horizontal bars to one scale. ``legend``: the names of the segments in their order; the last may be what is not
     known, and is hatched if its name says so."""
-    longest = max((sum(value for _name, value in bar.segments) for bar in bars), default=0.0) or 1.0
+    longest = max((sum(value for _name, value in each.segments) for each in bars), default=0.0) or 1.0
     classes = {
         name: "unknown" if name == "not known" else f"series{number % _SERIES}" for number, name in enumerate(legend)
     }
     keys = "".join(f"<li>{_swatch(classes[name])}{_text(name)}</li>" for name in legend)
-    rows = "\n".join(_bar(bar, classes, longest, unit) for bar in bars)
+    rows = "\n".join(_bar(each, classes, longest, unit) for each in bars)
     return Markup(
         f'<figure class="bars"><figcaption>{_text(caption)} <small>{_text(unit)}</small></figcaption>\n'
         f'<ul class="legend">{keys}</ul>\n<div>\n{rows}\n</div></figure>'
     )
 
 
-def _bar(bar: Bar, classes: Mapping[str, str], longest: float, unit: str) -> str:
+def _bar(row: Bar, classes: Mapping[str, str], longest: float, unit: str) -> str:
     parts, start = [], 0.0
-    for name, value in bar.segments:
+    for name, value in row.segments:
         width = 100 * max(value, 0.0) / longest
         parts.append(f'<rect class="{classes[name]}" x="{start:.2f}" y="0" width="{width:.2f}" height="10"/>')
         start += width
-    told = ", ".join(f"{name} {value:,.1f}" for name, value in bar.segments)
+    told = ", ".join(f"{name} {value:,.1f}" for name, value in row.segments)
     return (
-        f'<div class="bar"><span>{_text(bar.label)}</span>'
-        f'<svg role="img" aria-label="{_text(bar.label)}: {_text(told)} {_text(unit)}" viewBox="0 0 100 10" '
-        f'preserveAspectRatio="none">{"".join(parts)}</svg><span class="number">{_text(bar.text)}</span></div>'
+        f'<div class="bar"><span>{_text(row.label)}</span>'
+        f'<svg role="img" aria-label="{_text(row.label)}: {_text(told)} {_text(unit)}" viewBox="0 0 100 10" '
+        f'preserveAspectRatio="none">{"".join(parts)}</svg><span class="number">{_text(row.text)}</span></div>'
     )
 
 

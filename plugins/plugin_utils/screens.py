@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.terminal_text import terminal_text
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_rows import SHORT_VERDICTS, fit_summary
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import abridged, number_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, cut, table_lines, text_width
@@ -55,6 +56,13 @@ STATUS_COLORS = {
     "warning": "yellow",
     "unknown": "yellow",
     "error": "red",
+    "now": "green",
+    "by preemption": "yellow",
+    "after other jobs": "yellow",
+    "after nodes return": "yellow",
+    "after quota": "yellow",
+    "not known": "yellow",
+    "never": "red",
 }
 
 # What is left out first on a narrow terminal has the highest `drop`.
@@ -168,6 +176,38 @@ def _findings(check: Row, width: int, everything: bool) -> list[str]:
         where = abridged(places, len(places) if everything else _NAMES)
         lines += wrapped(f"{check['title']} ({level}): {where}: {problem}. {remedy}", width, indent="  ")
     return lines + _rest(len(groups) - len(shown), "finding")
+
+
+_FIT_COLUMNS = (
+    Column("name", "NAME", least=16),
+    Column("namespace", "NAMESPACE", least=9),
+    Column("gpus", "GPUS"),
+    Column("shown_verdict", "RUNS"),
+    Column("runs_at", "AT", drop=1, optional=True),
+)
+
+
+def fit_screen(rows: Sequence[Row], width: int, *, everything: bool, paint: Paint) -> list[str]:
+    """Whether jobs would run: the verdicts, then why, with the cheapest change; those that do not run first."""
+    if not rows:
+        return []
+    by_interest = sorted(rows, key=lambda row: _VERDICTS.index(row["verdict"]))
+    shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
+    table = table_lines([_fit_cells(row) for row in shown], _FIT_COLUMNS, width, paint)
+    explained = [{**row, "reason": " ".join(filter(None, (row["reason"], row["hint"])))} for row in by_interest]
+    told = [{**row, "status": SHORT_VERDICTS[row["verdict"]]} for row in explained]
+    reasons = reasons_block(told, width, room=None if everything else Room())
+    rest = [{**row, "verdict": SHORT_VERDICTS[row["verdict"]]} for row in by_interest[len(shown) :]]
+    return _joined([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons])
+
+
+def _fit_cells(row: Row) -> dict[str, Any]:
+    number = row["pods_wanted"]
+    gpus = f"{number}x{row['gpu']}" if number > 1 and row["gpu"] else str(row["gpu"] or "-")
+    return {**row, "gpus": gpus, "shown_verdict": SHORT_VERDICTS[row["verdict"]]}
+
+
+_VERDICTS = ("never", "after_quota", "after_nodes", "unknown", "after_jobs", "after_preemption", "now")
 
 
 def _joined(blocks: Iterable[Sequence[str]]) -> list[str]:
@@ -411,6 +451,7 @@ def changes_screen(
         [*table, *_counted_rest(rest, "action", width)],
         reasons_block(errors, width, room=room),
         reasons_block(waiting, width, room=room),
+        fit_screen([row["fit"] for row in rows if row.get("fit")], width, everything=everything, paint=paint),
         *(_last_lines(row) for row in [row for row in rows if row.get("log")][: None if everything else _LOGS]),
         wrapped(summary, width) if summary else [],
     ]

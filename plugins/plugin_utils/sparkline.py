@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Curves as a line of text: eighths of a block for each point, or ASCII where the terminal has no others. Pure."""
+"""Curves as a line of text: blocks of eight heights, or ASCII where the terminal has none. Pure."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*#%"
@@ -50,7 +50,7 @@ def _bins(values: Sequence[float | None], width: int) -> list[float | None]:
     bounds = [len(values) * number // count for number in range(count + 1)] if count else []
     return [
         max((value for value in values[first:last] if value is not None), default=None)
-        for first, last in itertools.pairwise(bounds)
+        for first, last in pairwise(bounds)
     ]
 
 

@@ -26,6 +26,9 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import 
 
 _UNKNOWN = 80
 
+# Of what ansible-playbook prints; in a worker, its standard output is another one.
+ENCODING = getattr(sys.stdout, "encoding", None)
+
 # Ansible uses colours on a terminal only, so that elsewhere the screens follow each other.
 CLEAR_SCREEN = "\x1b[2J\x1b[H" if ANSIBLE_COLOR else ""
 

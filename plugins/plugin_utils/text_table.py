@@ -25,7 +25,7 @@ class Column:
 
     ``max_width`` cuts longer values. If the table is too wide, columns with a ``drop`` are left out, the highest first,
     and then those with ``least`` are cut, down to that many characters. A column that is ``optional`` is left out if it
-    has no value.
+    has no value. Numbers are right-aligned, and texts of a column that is ``numeric``.
     """
 
     key: str
@@ -34,6 +34,7 @@ class Column:
     least: int | None = None
     drop: int = 0
     optional: bool = False
+    numeric: bool = False
 
 
 def title_of(key: str) -> str:
@@ -74,8 +75,8 @@ class _Cells:
     def of(cls, column: Column, values: Sequence[Any]) -> _Cells:
         cells = tuple(cut(cell_text(value), column.max_width) for value in values)
         present = [value for value in values if value is not None]
-        right = bool(present) and all(
-            isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present
+        right = column.numeric or (
+            bool(present) and all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present)
         )
         width = max(map(text_width, (printable(column.title), *cells)))
         return cls(column, cells, width, right, any(value not in (None, "", 0, []) for value in values))

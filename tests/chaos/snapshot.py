@@ -12,6 +12,7 @@ from typing import Any
 Object = dict[str, Any]
 
 LEDGER = "gpuctl-ledger"
+HISTORY = "gpuctl-history"  # what has happened, not what should be
 WORKLOADS = ("Job", "Deployment", "StatefulSet")
 # What controllers make of other objects, and what every namespace has by itself.
 DERIVED = frozenset(
@@ -63,7 +64,9 @@ class Snapshot:
         return {
             self._renamed(key): self._renamed(json.dumps(self._content(obj), sort_keys=True))
             for key, obj in self.objects.items()
-            if not _is_derived(obj) and (obj["kind"], obj["metadata"]["name"]) not in _FURNITURE
+            if not _is_derived(obj)
+            and not obj["metadata"]["name"].startswith(HISTORY)
+            and (obj["kind"], obj["metadata"]["name"]) not in _FURNITURE
         }
 
     @cached_property

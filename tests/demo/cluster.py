@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A simulated GPU cluster with the pools and teams of examples/cluster: what `make cluster` and `make demo` run.
 
-    python -m tests.demo.cluster [--nodes 10] [--port 0] [--kubeconfig build/cluster.kubeconfig]
+    python -m tests.demo.cluster [--nodes 10] [--port 0] [--kubeconfig build/cluster.kubeconfig] [--monitoring]
 
 Its pools, quotas and namespaces are created by the collection. Only the Secrets that the examples refer to are not.
 """
@@ -18,13 +18,18 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from kubesim import Cluster
+
+from tests.integration import monitoring
+from tests.integration.monitoring import Alertmanager, Prometheus
+from tools import debian_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -35,6 +40,7 @@ NAMESPACES = ("default", "team-a", "team-b")
 SECRETS = {"jupyter": {"token": "a-token-of-the-demo"}, "my-secret": {".dockerconfigjson": '{"auths": {}}'}}
 # The pools of examples/cluster have the first ten of them, the others are in no pool.
 GPU_NODES = 12
+INTERVAL = "5s"  # of scrapes and rules
 CPU_NODES = ("cpu-node-1", "cpu-node-2")
 # As NVIDIA's feature discovery labels nodes. The manifests of pools set other types.
 PRODUCT = {"nvidia.com/gpu.product": "A10-24G"}
@@ -46,9 +52,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
     parser.add_argument("--kubeconfig", type=Path, default=KUBECONFIG, help=f"file to write (default: {KUBECONFIG})")
     parser.add_argument("--mixed", action="store_true", help="nodes and pools with accelerators of many vendors, too")
+    parser.add_argument("--monitoring", action="store_true", help="Prometheus and Alertmanager beside it")
     options = parser.parse_args()
     if options.nodes < GPU_NODES:
         sys.exit(f"NODES={options.nodes} is too small: the pools of examples/cluster need {GPU_NODES} nodes.")
+    if options.monitoring and (missing := debian_programs.why_missing(monitoring.PROGRAMS)):
+        sys.exit(f"MONITORING=1 needs Prometheus and Alertmanager: {missing}.")
     if (url := _running(options.kubeconfig)) is not None:
         sys.exit(
             f"The cluster of {options.kubeconfig} is running already, at {url}. Use it, stop it with Ctrl-C where it "
@@ -57,7 +66,10 @@ def main() -> None:
     try:
         with provisioned(options.kubeconfig, options.nodes, options.port, mixed=options.mixed) as cluster:
             print(_welcome(cluster.url, options.kubeconfig, options.nodes), flush=True)
-            _wait_for_a_signal()
+            with monitored(cluster.url) if options.monitoring else nullcontext() as servers:
+                if servers:
+                    print(_about(*servers), flush=True)
+                _wait_for_a_signal()
     except OSError as error:
         if error.errno is None or not options.port:
             raise
@@ -93,13 +105,31 @@ def provisioned(
     """
     variables = kubeconfig.with_suffix(".env")
     with simulated(kubeconfig, nodes, port, exec_root, mixed=mixed) as cluster:
-        _provision(kubeconfig, [EXAMPLES / "cluster", *([EXAMPLES / "mixed" / "pools.yaml"] if mixed else [])])
+        _provision(
+            kubeconfig, [EXAMPLES / "cluster", *(sorted((EXAMPLES / "mixed").glob("pool-*.yaml")) if mixed else [])]
+        )
         add_secrets(cluster)
         variables.write_text(_shell(environment(kubeconfig)), encoding="utf-8")
         try:
             yield cluster
         finally:
             variables.unlink(missing_ok=True)
+
+
+@contextmanager
+def monitored(cluster: str) -> Iterator[tuple[Prometheus, Alertmanager]]:
+    """Prometheus, with the rules of the collection, and Alertmanager, beside the cluster with this URL."""
+    sys.path.append(str(COLLECTIONS))
+    with tempfile.TemporaryDirectory(prefix="gpuctl-monitoring-") as name:
+        directory = Path(name)
+        rules = monitoring.shipped_rules(directory / "rules.yml", interval=INTERVAL)
+        with (
+            monitoring.alertmanager(directory / "alertmanager") as manager,
+            monitoring.prometheus(
+                directory / "prometheus", cluster, rules=[rules], alertmanager=manager.url, interval=INTERVAL
+            ) as server,
+        ):
+            yield server, manager
 
 
 def environment(kubeconfig: Path) -> dict[str, str]:
@@ -155,6 +185,15 @@ It has the pools and teams of examples/cluster. In another terminal, type:
   . {shlex.quote(str(kubeconfig.with_suffix(".env")))}
   ansible-playbook runwhere.gpuctl.status
   {submit}
+"""
+
+
+def _about(server: Prometheus, manager: Alertmanager) -> str:
+    return f"""\
+Prometheus scrapes its exporters every {INTERVAL} and has the collection's rules: {server.url}
+Alertmanager gets their alerts: {manager.url}
+
+  export GPUCTL_PROMETHEUS_URL={server.url}
 """
 
 

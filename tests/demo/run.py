@@ -7,16 +7,26 @@ it says.
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from kubesim import Cluster
 
-from tests.demo.cluster import EXAMPLES, add_secrets, environment, simulated
+from tests.demo.cluster import COLLECTIONS, EXAMPLES, add_secrets, environment, monitored, simulated
+from tests.integration import monitoring
+from tests.integration.monitoring import Alertmanager, Prometheus
+from tools import debian_programs
+
+sys.path.append(str(COLLECTIONS))
+
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import sparkline
 
 HERE = Path(__file__).parent
 SUBMIT, STATUS = "runwhere.gpuctl.submit", "runwhere.gpuctl.status"
@@ -25,6 +35,10 @@ NAMESPACE = "team-a"
 # Without it, the examples leave no room for the evaluation.
 ONE_NODE = "  gpu-node-4:\n    gpu-type: A100-100G\n"
 PAUSED = "qwen2-72b-fullft"
+CURVE = "qwen2-7b-llamafactory-sft"
+METRICS = "runwhere.gpuctl.gpuctl_job_metrics_info"
+#: Utilization of that job: (seconds since the start of a pod, percent), again and again.
+RAMP = [(0, 10), (20, 85), (45, 97), (50, 40), (60, 10)]
 OLD_IMAGE, NEW_IMAGE = "vllm/vllm-serving:v0.5.0", "vllm/vllm-serving:v0.6.0"
 LINE = "─" * 80
 
@@ -32,12 +46,19 @@ LINE = "─" * 80
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gpuctl-demo-") as name:
         directory = Path(name)
-        with simulated(directory / "kubeconfig") as cluster:
-            return Demo(cluster, directory).run()
+        with simulated(directory / "kubeconfig") as cluster, _prometheus(cluster) as server:
+            return Demo(cluster, directory, server).run()
+
+
+def _prometheus(cluster: Cluster) -> AbstractContextManager[tuple[Prometheus, Alertmanager] | None]:
+    """None where the programs could not be brought."""
+    return nullcontext() if debian_programs.why_missing(monitoring.PROGRAMS) else monitored(cluster.url)
 
 
 class Demo:
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
+    def __init__(
+        self, cluster: Cluster, directory: Path, servers: tuple[Prometheus, Alertmanager] | None = None
+    ) -> None:
         self.cluster = cluster
         self.directory = directory
         self.manifests = directory / "manifests"
@@ -51,6 +72,10 @@ class Demo:
             **environment(directory / "kubeconfig"),
             "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
         }
+        self.prometheus = servers[0] if servers else None
+        if self.prometheus:
+            self.environment["GPUCTL_PROMETHEUS_URL"] = self.prometheus.url
+        cluster.drive(job=CURVE, utilization=RAMP, repeat=RAMP[-1][0])
         self.failed = False
 
     def run(self) -> int:
@@ -90,6 +115,11 @@ class Demo:
         )
         self._submit("gpuctl_wait=true", src="evaluation.yaml", expect_changed=False)
 
+        self._show_the_curve()
+        self._step("Who held how many GPUs for how long?")
+        shown = self._play("runwhere.gpuctl.usage", "-e", "gpuctl_range=1h", expect_changed=False)
+        self._check(NAMESPACE in shown, "the usage must name the team")
+
         self._step("Delete the jobs again.")
         self._submit("gpuctl_state=absent", "gpuctl_wait=true", src="manifests/,evaluation.yaml", expect_changed=True)
         left = self.cluster.call(lambda: self.cluster.registry.list("Pod", NAMESPACE))
@@ -99,6 +129,35 @@ class Demo:
                 f"{LINE}\nDone. `make cluster` keeps such a cluster running, so that you can try your own manifests."
             )
         return 1 if self.failed else 0
+
+    def _show_the_curve(self) -> None:
+        self._step(f"What did {CURVE} do on its GPUs?")
+        if self.prometheus is None:
+            missing = debian_programs.why_missing(monitoring.PROGRAMS)
+            self._say(
+                f"Prometheus would tell, but it is not here ({missing}). The hours below are those of Kubernetes."
+            )
+            return
+        expression = f'namespace_job:runwhere_gpu_utilization:avg{{job_name="{CURVE}"}}'
+        self.prometheus.wait_for(f"count_over_time({expression}[1h]) >= 8")
+        arguments = f"name={CURVE} namespace={NAMESPACE} start=-1h metrics=utilization,memory,power"
+        command = ["ansible", "localhost", "-m", METRICS, "-a", arguments]
+        print(f"\n$ {shlex.join(command)}", flush=True)
+        done = self._run([*command, "-o"])
+        self._check(done.returncode == 0, "the metrics of the job must be found")
+        if done.returncode:
+            print(done.stdout, flush=True)
+            return
+        found = json.loads(done.stdout[done.stdout.index("{") :])
+        rows = {row["metric"]: row for row in found["summary"]}
+        for curve in found["series"]:
+            values = [value for _, value in curve["points"]]
+            row = rows[curve["metric"]]
+            self._say(
+                f"{curve['metric']:<12} {sparkline(values, 40):<40}  "
+                f"{_amount(row['average'], row['unit'])} on average, {_amount(row['peak'], row['unit'])} at most"
+            )
+        self._check(len(rows) == 3, "all metrics must have a curve")
 
     def _submit(
         self, *variables: str, src: str = "manifests/", options: tuple[str, ...] = (), expect_changed: bool
@@ -116,7 +175,14 @@ class Demo:
         command = ["ansible-playbook", playbook, *arguments]
         print(f"\n$ {' '.join(command)}", flush=True)
         self.cluster.requests.reset()
-        done = subprocess.run(
+        done = self._run(command)
+        print(done.stdout, flush=True)
+        self._check(done.returncode == 0, "the playbook must succeed")
+        self._check(("changed=0" not in done.stdout) is expect_changed, f"changed must be {expect_changed}")
+        return done.stdout
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             command,
             cwd=self.directory,
             env=self.environment,
@@ -125,10 +191,6 @@ class Demo:
             text=True,
             check=False,
         )
-        print(done.stdout, flush=True)
-        self._check(done.returncode == 0, "the playbook must succeed")
-        self._check(("changed=0" not in done.stdout) is expect_changed, f"changed must be {expect_changed}")
-        return done.stdout
 
     def _check(self, held: bool, rule: str) -> None:
         if not held:
@@ -142,6 +204,12 @@ class Demo:
     @staticmethod
     def _say(text: str) -> None:
         print(text, flush=True)
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "ratio":
+        return f"{value:.0%}"
+    return f"{value / 2**30:.0f} GiB" if unit == "bytes" else f"{value:.0f} {unit}"
 
 
 def _body(path: Path) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import (
+    AFTER_JOBS,
     AFTER_PREEMPTION,
     AFTER_QUOTA,
     UNKNOWN,
@@ -27,6 +28,7 @@ class Tally:
     """Pairs of a state and a job: how many, what was predicted, and what was wrong."""
 
     pairs: int = 0
+    waits: int = 0  # jobs that were tried again after those that they were said to wait for
     verdicts: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -36,9 +38,10 @@ class Tally:
         lines = [
             f"{self.pairs} pairs: {told} predicted, {len(self.wrong)} of them wrong, {self.pairs - told} not known"
         ]
+        lines.append(f"{self.waits} tried again without the jobs that they were said to wait for")
         lines.append(", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.most_common()))
         lines += [f"  not known ({number}): {reason}" for reason, number in self.unknown.most_common()]
-        return "\n".join([*lines, *self.wrong])
+        return "\n".join(lines)
 
 
 def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally) -> None:
@@ -53,6 +56,19 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
             observed, pods = stage.try_job(job)
             _count(tally, world, number, job, fit, observed, pods)
         stage.clean()
+        if len(batch) == 1 and fits[0].verdict == AFTER_JOBS:
+            _check_what_it_waits_for(stage, batch[0], fits[0], tally, f"seed {seed}, batch {number}")
+
+
+def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, where: str) -> None:
+    """Without the jobs that are said to be in the way, it runs."""
+    stage.end_jobs(fit.after)
+    observed, pods = stage.try_job(job)
+    stage.clean()
+    tally.waits += 1
+    if observed != NOW:
+        found = f"does not run after {fit.after}: {observed} {_messages(pods)}"
+        tally.wrong.append(f"{where}, {job.name}: {found}\n  {job.template['spec']}")
 
 
 def predict(client: Client, batch: list[Job]) -> list[Fit]:
@@ -70,18 +86,22 @@ def _count(
         tally.unknown["; ".join(fit.unjudged) or ("where the first pod goes" if fit.places else "the batch")] += 1
         return
     if expected(fit) != observed:
-        messages = [
-            condition.get("message")
-            for pod in pods
-            for condition in (pod.get("status") or {}).get("conditions", ())  # type: ignore[attr-defined]
-            if condition["type"] == "PodScheduled"
-        ]
         nodes = [pod["spec"].get("nodeName") for pod in pods]  # type: ignore[attr-defined]
         tally.wrong.append(
             f"seed {world.seed}, batch {number}, {job.name}: predicted {fit.verdict} "
             f"(nodes {list(fit.nodes)}, {dict(fit.refusals)}, {[lack.row for lack in fit.lacks]}), "
-            f"observed {observed}: nodes {nodes}, {messages}\n  {json.dumps(job.template['spec'])} x{job.number}"
+            f"observed {observed}: nodes {nodes}, {_messages(pods)}\n  {json.dumps(job.template['spec'])} x{job.number}"
         )
+
+
+def _messages(pods: list[dict[str, object]]) -> set[object]:
+    """What the scheduler says of them."""
+    return {
+        condition.get("message")
+        for pod in pods
+        for condition in (pod.get("status") or {}).get("conditions", ())  # type: ignore[attr-defined]
+        if condition["type"] == "PodScheduled"
+    }
 
 
 def expected(fit: Fit) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from integration.api import Api
@@ -89,8 +89,6 @@ class Stage:
         for budget in world.budgets:
             self._post(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets", budget)
         self.restore()
-        if world.quota:
-            self._post(f"/api/v1/namespaces/{LIMITED}/resourcequotas", world.quota)
         self._until(self._is_settled)
         time.sleep(0.5)  # The scheduler hears of nodes and of pods by watches of their own.
 
@@ -125,9 +123,16 @@ class Stage:
             status = quota.get("status") or {}
             if status.get("hard") != quota["spec"]["hard"]:
                 return False
-            if any(amount != "0" for amount in (status.get("used") or {"": "?"}).values()):
+            if (status.get("used") or {}).get("pods") != str(self._charged(quota)):
                 return False
         return True
+
+    def _charged(self, quota: Object) -> int:
+        """The pods that the quota counts."""
+        pods = self._items(f"/api/v1/namespaces/{LIMITED}/pods")
+        if "scopeSelector" in quota["spec"]:
+            pods = [pod for pod in pods if pod["spec"].get("priorityClassName") == "fit-high"]
+        return len(pods)
 
     def _are_budgets_right(self) -> bool:
         budgets = self._items(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets")
@@ -137,14 +142,21 @@ class Stage:
         """The pods of the world that are gone."""
         assert self.world is not None
         live = {pod["metadata"]["name"] for pod in self._running()}
-        for pod in self.world.pods:
-            if pod["metadata"]["name"] not in live:
-                status = self._post(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
-                assert status == 201, pod
+        missing = [pod for pod in self.world.pods if pod["metadata"]["name"] not in live]
+        quotas = f"/api/v1/namespaces/{LIMITED}/resourcequotas"
+        if any(pod["metadata"]["namespace"] == LIMITED for pod in missing):
+            self._delete_all(quotas)  # It may be smaller than what uses it.
+            self._until(lambda: not self._items(quotas))
+        for pod in missing:
+            status = self._post(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
+            assert status == 201, pod
+        if self.world.quota and not self._items(quotas):
+            self._post(quotas, self.world.quota)
 
     def clear(self) -> None:
         self.clean()
-        for namespace in (OTHER, FREE):
+        self.world = None
+        for namespace in (OTHER, FREE, LIMITED):
             self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run")
         self._delete_all(f"/api/v1/namespaces/{LIMITED}/resourcequotas")
         self._delete_all(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets")
@@ -163,6 +175,7 @@ class Stage:
         if job.claim:
             path = f"/apis/resource.k8s.io/v1/namespaces/{job.namespace}/resourceclaimtemplates"
             self._post(path, job.claim)
+        before = self._undisturbed()
         path = f"/api/v1/namespaces/{job.namespace}/pods"
         created = [self._post(path, job.pod(index)) for index in range(job.number)]
         wanted = sum(status == 201 for status in created)
@@ -170,7 +183,7 @@ class Stage:
         pods = self._judged(job)
         if wanted < job.number:
             return QUOTA, pods
-        if self._is_disturbed() or any((pod.get("status") or {}).get("nominatedNodeName") for pod in pods):
+        if before - self._undisturbed() or any((pod.get("status") or {}).get("nominatedNodeName") for pod in pods):
             settled = self._after_preemption(job)
             return (PREEMPTS if settled else STUCK), self._judged(job)
         return (NOW if all(pod["spec"].get("nodeName") for pod in pods) else STUCK), pods
@@ -179,10 +192,16 @@ class Stage:
         found = self._items(f"/api/v1/namespaces/{job.namespace}/pods", f"app={job.name}")
         return [pod for pod in found if pod["spec"].get("nodeName") or _condition(pod)]
 
-    def _is_disturbed(self) -> bool:
-        assert self.world is not None
-        live = [pod for pod in self._running() if "deletionTimestamp" not in pod["metadata"]]
-        return len(live) < len(self.world.pods)
+    def _undisturbed(self) -> set[str]:
+        """The pods of the world that nothing has preempted, nor the earlier jobs of the batch."""
+        pods = (*self._running(), *self._tried())
+        return {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+    def end_jobs(self, names: Iterable[tuple[str, str]]) -> None:
+        """End pods of the world by their jobs, which are as in the label ``app``."""
+        for namespace, name in names:
+            self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run,app={name}")
+        self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
 
     def _after_preemption(self, job: Job) -> bool:
         """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts."""
@@ -199,7 +218,7 @@ class Stage:
         for namespace in (LIMITED, FREE):
             self._delete_all(f"/api/v1/namespaces/{namespace}/pods", _TRIED)
             self._delete_all(f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates", _TRIED)
-        self._until(lambda: not self._items(f"/api/v1/namespaces/{LIMITED}/pods") and not self._tried())
+        self._until(lambda: not self._tried())
         self._until(lambda: not self._items("/apis/resource.k8s.io/v1/resourceclaims"))
         if self.world:
             self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
@@ -207,7 +226,7 @@ class Stage:
             self._until(self._is_quota_right)
 
     def _tried(self) -> list[Object]:
-        return self._items(f"/api/v1/namespaces/{FREE}/pods", _TRIED)
+        return self._items("/api/v1/pods", _TRIED)
 
     def _running(self) -> list[Object]:
         return self._items("/api/v1/pods", f"{MARK}=run")

@@ -47,14 +47,15 @@ def _hold_to(kubeconfig: str, *, real: bool) -> int:
     names = sorted(node["metadata"]["name"] for node in api.list("node"))
     stage = Stage(api, names, real=real)
     client = cached_client({"kubeconfig": kubeconfig}, {}, lambda secrets: None)
-    tally, began = Tally(), time.monotonic()
+    tally, began, shown = Tally(), time.monotonic(), 0
     try:
         while tally.pairs < pairs:
             compare(stage, client, seed, BATCHES, tally)
-            print(
-                f"seed {seed}: {tally.pairs} pairs, {len(tally.wrong)} wrong, {time.monotonic() - began:.0f} s",
-                flush=True,
-            )
+            for text in tally.wrong[shown:]:
+                print(text, flush=True)
+            shown = len(tally.wrong)
+            took = time.monotonic() - began
+            print(f"seed {seed}: {tally.pairs} pairs, {shown} wrong, {took:.0f} s", flush=True)
             seed += 1
     finally:
         stage.clear()

@@ -150,7 +150,9 @@ def _running(chance: random.Random, nodes: list[Object], seed: int) -> list[Obje
                     "podAntiAffinity": _required([_term(chance, "try", key=chance.choice([HOST, RACK]))])
                 }
             labels = {"app": app, MARK: "run", "group": chance.choice(["run", "try"])}
-            namespace = chance.choice([OTHER, OTHER, FREE])
+            namespace = chance.choice([OTHER, OTHER, FREE, LIMITED])
+            if namespace == LIMITED:
+                spec["priorityClassName"] = "fit-high"  # so that nothing preempts what uses the quota
             pods.append(
                 {
                     "apiVersion": "v1",
@@ -185,7 +187,7 @@ def _resources(wanted: dict[str, str]) -> Object:
 
 
 def _quota(chance: random.Random) -> Object:
-    hard = {f"requests.{GPU}": str(chance.choice([4, 8, 16])), "pods": str(chance.choice([1, 2, 5, 50]))}
+    hard = {f"requests.{GPU}": str(chance.choice([4, 8, 16, 24])), "pods": str(chance.choice([2, 5, 8, 50]))}
     if chance.random() < 0.5:
         hard["requests.cpu"] = str(chance.choice([4, 16, 64]))
     if chance.random() < 0.2:
@@ -249,9 +251,9 @@ def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str
         wanted["memory"] = chance.choice(["1Gi", "4Gi", "16Gi"])
     devices = chance.choices([GPU, MIG, SHARE, ""], [8, 2, 1, 1])[0]
     if devices == GPU:
-        wanted[GPU] = str(chance.choice([1, 1, 2, 4, 8, 8, 16]))
+        wanted[GPU] = str(chance.choice([1, 1, 1, 2, 2, 4, 8, 16]))
     elif devices == MIG:
-        wanted[MIG] = str(chance.choice([1, 2, 7, 8]))
+        wanted[MIG] = str(chance.choice([1, 1, 2, 4, 7, 8]))
     elif devices == SHARE:
         wanted[SHARE] = str(chance.choice([20, 80, 160, 200]))
     claim = None
@@ -273,10 +275,10 @@ def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str
     if chance.random() < 0.75:
         spec["priorityClassName"] = chance.choices(list(CLASSES), [2, 4, 3])[0]
     selector = {}
-    if chance.random() < 0.4:
+    if chance.random() < 0.3:
         selector[POOL] = chance.choice(["a", "b"])
-    if chance.random() < 0.2:
-        selector[TYPE] = chance.choice(["A100", "H100", "B200"])
+    if chance.random() < 0.15:
+        selector[TYPE] = chance.choice(["A100", "A100", "H100", "H100", "B200"])
     if selector:
         spec["nodeSelector"] = selector
     spec["affinity"] = _affinity(chance, name, number)
@@ -288,7 +290,7 @@ def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str
         more = {"cpu": chance.choice(["2", "20"]), "memory": "2Gi"}
         kind = chance.choice([{}, {"restartPolicy": "Always"}])
         spec["initContainers"] = [{"name": "first", "image": IMAGE, "resources": {"requests": more}, **kind}]
-    if chance.random() < 0.02:
+    if chance.random() < 0.005:
         spec["schedulingGates"] = [{"name": "fit.test/gate"}]
     if volumes and chance.random() < 0.08 and namespace == FREE:
         spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": chance.choice(volumes)}}]

@@ -17,7 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action impo
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py"))
-MODULES.remove("gpuctl_show")  # It prints what another task has done, and has no core.
+MODULES = [name for name in MODULES if name not in ("gpuctl_notify", "gpuctl_show")]  # They have no core.
 VALUES: tuple[Any, ...] = (
     None, "", " ", 0, -1, 1, 3, 0.5, 1e300, 2**31, 2**70, True, [], [{}], [[1]], [None], {}, {"a": 1}, {"": {"": []}},
     "x" * 10_000, "\x00", "\ud800", "\x1b[2J", "~", "/", "..", "http://", "http://[", "ftp://a", "a:b", "1" * 5000,
@@ -26,7 +26,9 @@ VALUES: tuple[Any, ...] = (
 # What each module needs beside the option in question.
 REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_job": {"name": "a", "state": "absent"},
+    "gpuctl_fit_info": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_job_log": {"name": "a"},
+    "gpuctl_job_metrics_info": {"name": "a"},
     "gpuctl_copy": {"name": "a", "local_path": "/tmp/nowhere", "remote_path": "/tmp/a"},
     "gpuctl_pool": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_quota": {"definition": {"kind": "quota", "quota": {"name": "a"}}},
@@ -34,6 +36,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_rbac": {"name": "a", "level": "read"},
     "gpuctl_kubeconfig": {"name": "a", "dest": "/tmp/nowhere/a.kubeconfig"},
     "gpuctl_workspace": {"namespace": "a"},
+    "gpuctl_policy": {"name": "a", "state": "absent"},
     "gpuctl_stack": {"name": "a", "state": "absent"},
 }
 

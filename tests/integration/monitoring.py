@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubesim import Cluster
 
 from tools import debian_programs
 
@@ -68,6 +69,9 @@ class World:
         "program",
     )
 
+    def honors(self, exporter: str) -> bool:
+        return self.honor_labels or exporter in HONOR_LABELS
+
     def options(self, exporter: str) -> dict[str, str]:
         """The parameters of the exporter's URLs."""
         if exporter == "kube-state-metrics":
@@ -84,8 +88,8 @@ class World:
 class Prometheus:
     """A running Prometheus."""
 
-    def __init__(self, url: str, cluster: str, world: World) -> None:
-        self.url, self.cluster, self.world = url, cluster, world
+    def __init__(self, url: str, cluster: str = "", world: World | None = None) -> None:
+        self.url, self.cluster, self.world = url, cluster, world or World()
 
     def query(self, expression: str, at: float | None = None) -> list[dict[str, Any]]:
         """The result of an instant query: `metric` and `value` of each series. AssertionError for a refusal."""
@@ -198,7 +202,8 @@ def prometheus(
         "--storage.tsdb.retention.time=10y",
         f"--web.listen-address=127.0.0.1:{port}",
         "--web.enable-lifecycle",
-        "--query.lookback-delta=5m",
+        # What was written afterwards has no marks of staleness: a series is to end with its last sample.
+        f"--query.lookback-delta={'59s' if blocks else '5m'}",
         "--log.level=warn",
     ]
     server = Prometheus(f"http://127.0.0.1:{port}", cluster, world)
@@ -213,7 +218,7 @@ def prometheus_config(
     scrapes = [
         {
             "job_name": exporter,
-            "honor_labels": exporter in HONOR_LABELS or world.honor_labels,
+            "honor_labels": world.honors(exporter),
             "tls_config": {"insecure_skip_verify": True},
             "http_sd_configs": [
                 {
@@ -301,10 +306,37 @@ def webhook() -> Iterator[Webhook]:
         server.server_close()
 
 
-def create_blocks(text: Path, directory: Path) -> Path:
-    """The blocks of a file of OpenMetrics text with timestamps."""
-    promtool("tsdb", "create-blocks-from", "openmetrics", str(text), str(directory))
-    return directory
+def backfill(
+    directory: Path,
+    cluster: Cluster,
+    start: float,
+    end: float,
+    world: World | None = None,
+    *,
+    step: float = 60,
+    names: str = ".*",
+) -> Path:
+    """Blocks for `prometheus` with what it would have scraped of the pods that are and that were.
+
+    `names`: a pattern of the metrics that the test asks for; a day of all metrics of a large cluster takes minutes."""
+    world = world or World()
+    exporters = {name: (world.options(name), world.honors(name)) for name in world.exporters}
+    blocks = directory / "blocks"
+    for text in cluster.write_history(directory / "openmetrics", start, end, step, exporters, names):
+        promtool("tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(blocks))
+        text.unlink()
+    return blocks
+
+
+def shipped_rules(path: Path, alerts: Mapping[str, Any] | None = None, interval: str = "") -> Path:
+    """A file with the rules of this collection, as the settings of its alerts have them."""
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import built_in_catalog
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.alerts import rule_groups
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import plain_queries
+
+    groups = rule_groups(plain_queries(built_in_catalog()), alerts, **({"interval": interval} if interval else {}))
+    path.write_text(json.dumps({"groups": groups}, indent=1))
+    return path
 
 
 def promtool(*arguments: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import jinja2
 import pytest
 
 from tools.peers import awx_awx
@@ -43,6 +44,15 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]
         "gpuctl_awx_project": "https://git.example.com/ml/gpu.git",
         "gpuctl_awx_image": "registry.example.com/gpuctl-ee:1.0",
         "gpuctl_awx_kubeconfig": str(folder / "kubeconfig"),
+        "gpuctl_awx_notifications": [
+            {
+                "name": "ML",
+                "service": "dingtalk",
+                "url": "https://robot.example.com/?access_token=r0bot",
+                "on": ["error", "success"],
+            },
+            {"name": "Operators", "service": "feishu", "url": "https://feishu.example.com/hook/1"},
+        ],
         "gpuctl_awx_teams": [{"name": "team-a", "namespaces": NAMESPACES, "kubeconfig": str(folder / "team-a")}],
     }
     with running(awx) as url:
@@ -106,6 +116,30 @@ def test_a_plan_is_approved_before_it_is_applied(configured: Configured):
     assert [plan[key] for key in same] == [apply[key] for key in same]
     variables = [json.loads(template["extra_vars"]) for template in (plan, apply)]
     assert variables == [{"gpuctl_dir": "cluster", "gpuctl_fail_on_drift": False}, {"gpuctl_dir": "cluster"}]
+
+
+def test_each_template_notifies_as_each_service_wants_it(configured: Configured):
+    awx = configured.awx
+    assert "r0bot" not in configured.first.output
+    told = {name: awx.named("notification_templates", name) for name in ("ML", "Operators")}
+    assert told["ML"]["notification_type"] == "webhook"
+    assert told["ML"]["notification_configuration"]["url"].endswith("r0bot")
+    job = {"id": 3, "name": "GPU drift", "status": "failed"}
+    bodies = [
+        json.loads(jinja2.Template(each["messages"]["error"]["body"]).render(job=job, url="https://awx/3"))
+        for each in told.values()
+    ]
+    text = "GPU: GPU drift (AWX job 3) has ended: failed. https://awx/3"
+    assert bodies == [
+        {"msgtype": "text", "text": {"content": text}},
+        {"msg_type": "text", "content": {"text": text}},
+    ]
+    for template in awx.objects["job_templates"].values():
+        links = {
+            end: awx.links[f"job_templates/{template['id']}/notification_templates_{end}"]
+            for end in ("error", "success")
+        }
+        assert links == {"error": [told["ML"]["id"], told["Operators"]["id"]], "success": [told["ML"]["id"]]}
 
 
 def test_drift_is_looked_for_regularly(configured: Configured):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from tests.demo.cluster import environment
 from tools.tree import ROOT
 
+from . import monitoring
 from .ansible import BIN
 
 PROGRAM = [sys.executable, "-m", "tests.demo.cluster"]
@@ -50,9 +52,18 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_target_starts_this_program():
     shown = run(
-        "make", "--dry-run", "--assume-old=.venv/.made-for", "cluster", "NODES=20", "MIXED=1", "PORT=7443"
+        "make",
+        "--dry-run",
+        "--assume-old=.venv/.made-for",
+        "cluster",
+        "NODES=20",
+        "MIXED=1",
+        "MONITORING=1",
+        "PORT=7443",
     ).stdout
-    assert "-m tests.demo.cluster --nodes '20' --mixed --port '7443'" in shown
+    assert "-m tests.demo.cluster --nodes '20' --mixed --monitoring --port '7443'" in " ".join(
+        shown.replace("\\\n", "").split()
+    )
 
 
 def test_the_commands_that_it_prints_work(welcome: str):
@@ -61,6 +72,27 @@ def test_the_commands_that_it_prints_work(welcome: str):
     done = run("bash", "-ec", "\n".join(commands))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "9 jobs: 9 create" in done.stdout
+
+
+@monitoring.needs_programs
+def test_prometheus_and_alertmanager_run_beside_it(tmp_path: Path):
+    command = [*PROGRAM, "--monitoring", "--mixed", "--kubeconfig", str(tmp_path / "kubeconfig")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        printed = ""
+        while "export GPUCTL_PROMETHEUS_URL=" not in printed:
+            line = running.stdout.readline()
+            assert line, printed
+            printed += line
+        prometheus, alertmanager = re.findall(r"(http://\S+)$", printed, re.MULTILINE)[:2]
+        server = monitoring.Prometheus(prometheus)
+        server.wait_for("node:runwhere_gpu_allocatable:sum", lambda found: len(found) > 12)  # of other vendors, too
+        assert {rule["health"] for group in server.get("rules")["groups"] for rule in group["rules"]} == {"ok"}
+        assert monitoring.Alertmanager(alertmanager, monitoring.Webhook()).alerts() == []
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0
+    with pytest.raises(OSError, match="refused"):
+        server.get("rules")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -147,8 +147,8 @@ def in_queue() -> Row:
     return managed("Job", "sft", "default", metadata={"labels": labels}, spec=spec)
 
 
-def pool_with_queue() -> Row:
-    data = {"nodes": "", "queue": json.dumps({"backend": "kueue"})}
+def pool_with_queue(backend: str) -> Row:
+    data = {"nodes": "", "queue": json.dumps({"backend": backend})}
     labels = {**OURS, "runwhere.ai/pool": "training"}
     return managed("ConfigMap", "pool-training", "gpuctl-system", metadata={"labels": labels}, data=data)
 
@@ -237,10 +237,16 @@ DEFECTS: dict[str, tuple[Callable[[Cluster], None], str, str, str]] = {
         "jobs in namespace default: kueue is not installed",
     ),
     "a pool with a queue of Kueue, which is missing": (
-        load(pool_with_queue),
+        load(lambda: pool_with_queue("kueue")),
         "queues",
         "error",
         "pool training: kueue is not installed",
+    ),
+    "a pool with a queue of Volcano, which is missing": (
+        load(lambda: pool_with_queue("volcano")),
+        "queues",
+        "error",
+        "pool training: volcano is not installed: no API group scheduling.volcano.sh. Install Volcano 1.11 or later",
     ),
     "no Prometheus": (
         delete("Service", "prometheus-operated", "kube-system"),
@@ -334,6 +340,45 @@ def test_a_defect(cluster: Cluster, defect: str) -> None:
 def test_the_metrics_api() -> None:
     with Cluster(nodes=1, controllers=False).running() as cluster:
         assert ("metrics_api", "warning", "cluster: no metrics API (metrics.k8s.io)") in findings(examine(cluster))
+
+
+def autoscaler(**status: Any) -> Row:
+    metric = {"metric": {"name": "DCGM_FI_DEV_GPU_UTIL"}, "target": {"type": "AverageValue", "averageValue": "80"}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"}
+    return {
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "chat", "namespace": "default", "labels": {**OURS, "app": "chat"}},
+        "spec": {"scaleTargetRef": target, "maxReplicas": 4, "metrics": [{"type": "Pods", "pods": metric}]},
+        "status": status,
+    }
+
+
+FAILED = {
+    "type": "ScalingActive",
+    "status": "False",
+    "reason": "FailedGetPodsMetric",
+    "message": "no metrics returned",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("addons", "status", "problem"),
+    [
+        ((), {}, "it is to scale by DCGM_FI_DEV_GPU_UTIL, but nothing serves custom.metrics.k8s.io"),
+        (
+            ("custom-metrics",),
+            {"conditions": [FAILED]},
+            "its autoscaler has not worked since 2026-01-01T00:00:00Z: no metrics returned",
+        ),
+        (("custom-metrics",), {}, None),
+    ],
+)
+def test_what_services_scale_by_is_served(addons: tuple[str, ...], status: Row, problem: str | None) -> None:
+    with Cluster(nodes=1, controllers=False, addons=addons).running() as cluster:
+        cluster.load([autoscaler(**status)])
+        found = [text for check, _level, text in findings(examine(cluster)) if check == "autoscalers"]
+    assert found == ([f"chat in namespace default: {problem}"] if problem else [])
 
 
 def test_what_may_not_be_read_is_said_to_be_unknown(cluster: Cluster) -> None:

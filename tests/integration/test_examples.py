@@ -19,6 +19,7 @@ from kubesim import Cluster
 from .ansible import ROOT, Ansible
 from .api import Api, eventually
 from .manifests import inference, notebook, training
+from .prometheus_double import prometheus_double, utilized
 
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(
@@ -45,6 +46,9 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "manifests/quotas.yaml": [QUOTA],
     "quota.yaml": [QUOTA],
     "device-plugin.yaml": [DEVICE_PLUGIN],
+    "policy.yaml": [
+        {"kind": "policy", "policy": {"name": "company"}, "teams": {"team-a": {"pools": ["training-pool"]}}}
+    ],
     "training.yaml": [training("bert", environment=DONE)],
     "inference.yaml": [inference("chat")],
     "services/embeddings.yaml": [inference("embeddings")],
@@ -87,7 +91,9 @@ FAILS = {"Fail if jobs cannot run"}
 
 
 def succeed(here: Ansible, tasks: list[dict[str, Any]]) -> None:
-    run = here.play(tasks, arguments=("-e", json.dumps(VARIABLES)))
+    with prometheus_double(utilized) as server:
+        variables = {**VARIABLES, "prometheus_url": server.url}
+        run = here.play(tasks, arguments=("-e", json.dumps(variables)))
     may_fail = FAILS | {task["name"] for task in tasks if task.get("ignore_errors")}
     assert {task.task: task.message for task in run.tasks if task.failed and task.task not in may_fail} == {}, (
         run.output

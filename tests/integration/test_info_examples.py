@@ -14,6 +14,7 @@ from kubesim import Cluster
 from .ansible import ROOT, Ansible
 from .api import Api
 from .manifests import notebook, training
+from .prometheus_double import prometheus_double, utilized
 
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins.modules"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*_info.py"))
@@ -28,7 +29,13 @@ def here(tmp_path: Path) -> Iterator[Ansible]:
         yield Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(kubeconfig)})
 
 
-def test_the_examples_run(here: Ansible):
+@pytest.fixture
+def prometheus() -> Iterator[str]:
+    with prometheus_double(utilized) as server:
+        yield server.url
+
+
+def test_the_examples_run(here: Ansible, prometheus: str):
     """They find what they ask for: of a name that is not there, a warning would tell."""
     assert {"gpuctl_job_info", "gpuctl_node_info", "gpuctl_pool_info", "gpuctl_quota_info"} <= set(MODULES)
     jobs = [training("qwen2-7b-sft"), notebook("data-prep-notebook")]
@@ -38,7 +45,7 @@ def test_the_examples_run(here: Ansible):
     for module in MODULES:
         tasks = yaml.safe_load(importlib.import_module(f"{PLUGINS}.{module}").EXAMPLES)
         assert any(f"runwhere.gpuctl.{module}" in task for task in tasks)
-        run = here.play(tasks)
+        run = here.play(tasks, arguments=("-e", f"prometheus_url={prometheus}"))
         assert run.status == 0, run.output
         assert [(task.task, task.outcome, task.changed) for task in run.tasks] == [
             (task["name"], "ok", False) for task in tasks

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Pools with a queue of Kueue: what is written of it, that a training waits for all of its nodes, and who says why."""
+"""Pools with a queue of Kueue or Volcano: what is written of it, that a training waits for all of its nodes, and who
+says why. A real cluster that serves one of them needs its controllers, and the nodes node-1 to node-4 for itself."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.backends import BACKENDS
 from kubesim import Cluster
 
 from .ansible import Ansible
 from .api import Api, eventually
-from .manifests import training
+from .manifests import inference, training
 
 GROUP = "/apis/kueue.x-k8s.io/v1beta2"
 NODES = [f"node-{number}" for number in (1, 2, 3, 4)]
-POOL = {"kind": "pool", "pool": {"name": "big"}, "nodes": NODES, "queue": "kueue"}
 QUOTA = {
     "kind": "quota",
     "quota": {"name": "teams"},
@@ -25,22 +27,84 @@ QUOTA = {
 }
 
 
-@pytest.fixture
-def kueue(tmp_path: Path) -> Iterator[tuple[Ansible, Api]]:
-    """A cluster of four nodes that has Kueue."""
-    if os.environ.get("GPUCTL_TEST_KUBECONFIG"):
-        pytest.skip("test_kueue_schemas.py proves there what the server accepts")
-    with Cluster(nodes=4, addons={"kueue"}).running() as cluster:
-        path = tmp_path / "kueue.kubeconfig"
+class Queues(NamedTuple):
+    """A cluster with a queueing system."""
+
+    ansible: Ansible
+    api: Api
+    backend: str
+
+    @property
+    def pool(self) -> dict[str, Any]:
+        return {"kind": "pool", "pool": {"name": "big"}, "nodes": NODES, "queue": self.backend}
+
+    def found(self, plural: str, namespace: str = "") -> dict[str, Any]:
+        """The specs of the queueing system's objects that are ours."""
+        place = f"/namespaces/{namespace}" if namespace else ""
+        ours = "labelSelector=app.kubernetes.io/managed-by=runwhere.gpuctl"
+        status, answer = self.api.call(
+            "GET", f"/apis/{BACKENDS[self.backend].queue.api_version}{place}/{plural}?{ours}"
+        )
+        assert status == 200
+        return {obj["metadata"]["name"]: obj["spec"] for obj in answer["items"]}
+
+    def total(self) -> int:
+        """The GPUs of the pool."""
+        nodes = [node for node in self.api.list("node") if node["metadata"]["name"] in NODES]
+        return sum(int(node["status"]["allocatable"]["nvidia.com/gpu"]) for node in nodes)
+
+    def row(self, name: str, namespace: str) -> dict[str, Any]:
+        (row,) = self.ansible.module("gpuctl_job_info", name=name, namespaces=[namespace]).result["results"]
+        return dict(row)
+
+    def reason(self, name: str, namespace: str) -> str:
+        return str(self.row(name, namespace)["reason"])
+
+    def declare(self) -> None:
+        for module, manifest in (("gpuctl_pool", self.pool), ("gpuctl_quota", QUOTA)):
+            result = self.ansible.module(module, definition=manifest)
+            assert result.changed, result.message
+
+
+@contextmanager
+def cluster_with(backend: str, tmp_path: Path) -> Iterator[Queues]:
+    if given := os.environ.get("GPUCTL_TEST_KUBECONFIG"):
+        found = Queues(Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": given}), Api(given), backend)
+        if found.api.call("GET", f"/apis/{BACKENDS[backend].queue.api_version}")[0] != 200:
+            pytest.skip(f"this cluster does not have {backend}")
+        try:
+            yield found
+        finally:
+            found.ansible.module("gpuctl_quota", state="absent", name="teams", delete_namespaces=True, force=True)
+            found.ansible.module("gpuctl_pool", name="big", state="absent", force=True)
+            for namespace in ("team-a", "team-b"):
+                found.api.delete("namespace", namespace)
+            eventually(lambda: not any(found.api.get("namespace", name) for name in ("team-a", "team-b")), 90)
+        return
+    with Cluster(nodes=4, addons={backend}).running() as cluster:
+        path = tmp_path / "queues.kubeconfig"
         cluster.kubeconfig(path)
-        yield Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(path)}), Api(str(path))
+        yield Queues(Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(path)}), Api(str(path)), backend)
 
 
-def found(api: Api, plural: str, namespace: str = "") -> dict[str, Any]:
-    place = f"/namespaces/{namespace}" if namespace else ""
-    status, answer = api.call("GET", f"{GROUP}{place}/{plural}")
-    assert status == 200
-    return {obj["metadata"]["name"]: obj["spec"] for obj in answer["items"]}
+@pytest.fixture
+def kueue(tmp_path: Path) -> Iterator[Queues]:
+    """A cluster of four nodes that has Kueue."""
+    with cluster_with("kueue", tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def volcano(tmp_path: Path) -> Iterator[Queues]:
+    with cluster_with("volcano", tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(params=sorted(BACKENDS))
+def queues(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Queues]:
+    """One after the other."""
+    with cluster_with(request.param, tmp_path) as found:
+        yield found
 
 
 def quotas(spec: dict[str, Any], resource: str) -> dict[str, str]:
@@ -55,20 +119,14 @@ def job(name: str, namespace: str, nodes: int) -> dict[str, Any]:
     return training(name, job={"namespace": namespace}, resources=resources)
 
 
-def declared(ansible: Ansible) -> None:
-    for module, manifest in (("gpuctl_pool", POOL), ("gpuctl_quota", QUOTA)):
-        result = ansible.module(module, definition=manifest)
-        assert result.changed, result.message
-
-
-def test_a_pool_and_its_quotas_become_queues_and_go_again(kueue: tuple[Ansible, Api]):
-    ansible, api = kueue
-    checked = ansible.module("gpuctl_pool", definition=POOL, check=True)
+def test_a_pool_and_its_quotas_become_queues_and_go_again(kueue: Queues):
+    ansible, api, found, pool = kueue.ansible, kueue.api, kueue.found, kueue.pool
+    checked = ansible.module("gpuctl_pool", definition=pool, check=True)
     assert checked.changed, checked.message
-    assert found(api, "cohorts") == {}
-    declared(ansible)
-    assert found(api, "resourceflavors")["gpuctl-big"]["nodeLabels"] == {"runwhere.ai/pool": "big"}
-    queues = found(api, "clusterqueues")
+    assert found("cohorts") == {}
+    kueue.declare()
+    assert found("resourceflavors")["gpuctl-big"]["nodeLabels"] == {"runwhere.ai/pool": "big"}
+    queues = found("clusterqueues")
     assert queues.keys() == {"gpuctl-big.team-a", "gpuctl-big.team-b"}
     own = queues["gpuctl-big.team-a"]
     assert own["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}
@@ -77,113 +135,242 @@ def test_a_pool_and_its_quotas_become_queues_and_go_again(kueue: tuple[Ansible, 
     assert quotas(own, "nvidia.com/gpu") == {"nominalQuota": "8", "borrowingLimit": "24"}
     assert quotas(queues["gpuctl-big.team-b"], "nvidia.com/gpu") == {"nominalQuota": "0"}
     assert quotas(queues["gpuctl-big.team-b"], "cpu")["borrowingLimit"] == "500"
-    total = sum(int(node["status"]["allocatable"]["nvidia.com/gpu"]) for node in api.list("node"))
-    assert quotas(found(api, "cohorts")["gpuctl-big"], "nvidia.com/gpu") == {"nominalQuota": str(total - 8)}
-    assert found(api, "localqueues", "team-b") == {"gpuctl-big": {"clusterQueue": "gpuctl-big.team-b"}}
+    total = kueue.total()
+    assert quotas(found("cohorts")["gpuctl-big"], "nvidia.com/gpu") == {"nominalQuota": str(total - 8)}
+    assert found("localqueues", "team-b")["gpuctl-big"]["clusterQueue"] == "gpuctl-big.team-b"
 
-    for module, manifest in (("gpuctl_pool", POOL), ("gpuctl_quota", QUOTA)):
+    for module, manifest in (("gpuctl_pool", pool), ("gpuctl_quota", QUOTA)):
         again = ansible.module(module, definition=manifest)
         assert not again.changed, again.message
     info = ansible.module("gpuctl_pool_info", name="big")
     assert info.result["results"][0]["queue"] == {"backend": "kueue", "preemption": "reclaim"}
+    shares = ansible.module("gpuctl_quota_info", name="teams").result["results"]
+    assert {row["namespace"]: row["shares"] for row in shares} == {"team-a": {"big": 8}, "team-b": {}}
 
     limited = {
-        **POOL,
+        **pool,
         "queue": {"backend": "kueue", "borrowing_limit": 4, "lending_limit": 2},
         "topology": {"rack": "r"},
     }
     assert ansible.module("gpuctl_pool", definition=limited).changed
-    own = found(api, "clusterqueues")["gpuctl-big.team-a"]
+    own = found("clusterqueues")["gpuctl-big.team-a"]
     amounts = {"nominalQuota": "8", "borrowingLimit": "4", "lendingLimit": "2"}
     assert quotas(own, "nvidia.com/gpu") == amounts
-    ((flavor, spec),) = found(api, "resourceflavors").items()
+    ((flavor, spec),) = found("resourceflavors").items()
     assert spec["topologyName"] == flavor
-    assert found(api, "topologies")[flavor]["levels"] == [{"nodeLabel": "r"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    assert found("topologies")[flavor]["levels"] == [{"nodeLabel": "r"}, {"nodeLabel": "kubernetes.io/hostname"}]
 
     removed = ansible.module("gpuctl_quota", state="absent", name="teams", namespaces=["team-b"])
     assert removed.changed, removed.message
-    assert found(api, "clusterqueues").keys() == {"gpuctl-big.team-a"}
-    api.call(
-        "POST", f"{GROUP}/cohorts", {"kind": "Cohort", "apiVersion": GROUP[6:], "metadata": {"name": "x"}, "spec": {}}
-    )
+    assert found("clusterqueues").keys() == {"gpuctl-big.team-a"}
+    others = {"kind": "Cohort", "apiVersion": GROUP[6:], "metadata": {"name": "of-others"}, "spec": {}}
+    api.call("POST", f"{GROUP}/cohorts", others)
     assert ansible.module("gpuctl_pool", name="big", state="absent").changed
-    left = {
-        plural: list(found(api, plural)) for plural in ("cohorts", "clusterqueues", "localqueues", "resourceflavors")
-    }
-    assert left == {"cohorts": ["x"], "clusterqueues": [], "localqueues": [], "resourceflavors": []}
+    left = {plural: list(found(plural)) for plural in ("cohorts", "clusterqueues", "localqueues", "resourceflavors")}
+    assert left == {"cohorts": [], "clusterqueues": [], "localqueues": [], "resourceflavors": []}
+    assert api.call("DELETE", f"{GROUP}/cohorts/of-others")[0] == 200
 
 
-def test_a_training_gets_all_of_its_nodes_or_none(kueue: tuple[Ansible, Api]):
-    ansible, api = kueue
-    declared(ansible)
-    total = sum(int(node["status"]["allocatable"]["nvidia.com/gpu"]) for node in api.list("node"))
-    first = ansible.job(definition=job("first", "team-a", total // 4), wait=True, wait_timeout=60)
+def test_a_pool_and_its_quotas_become_queues_of_volcano_and_go_again(volcano: Queues):
+    ansible, found, pool = volcano.ansible, volcano.found, volcano.pool
+    checked = ansible.module("gpuctl_pool", definition=pool, check=True)
+    assert checked.changed, checked.message
+    assert found("queues") == {}
+    volcano.declare()
+    assert found("queues").keys() == {"gpuctl-big.team-a", "gpuctl-big.team-b"}
+    own, other = found("queues")["gpuctl-big.team-a"], found("queues")["gpuctl-big.team-b"]
+    assert (own["deserved"]["nvidia.com/gpu"], own["weight"], own["reclaimable"]) == ("8", 8, True)
+    assert "cpu" not in own["deserved"]
+    assert own["capability"]["nvidia.com/gpu"] == str(min(32, volcano.total()))
+    assert (other.get("deserved"), other["weight"]) == (None, 1)
+    assert other["capability"]["cpu"] == "500"
+    for module, manifest in (("gpuctl_pool", pool), ("gpuctl_quota", QUOTA)):
+        again = ansible.module(module, definition=manifest)
+        assert not again.changed, again.message
+    info = ansible.module("gpuctl_pool_info", name="big")
+    assert info.result["results"][0]["queue"] == {"backend": "volcano", "preemption": "reclaim"}
+
+    limits = {"backend": "volcano", "borrowing_limit": 4, "lending_limit": 2, "preemption": "never"}
+    assert ansible.module("gpuctl_pool", definition={**pool, "queue": limits}).changed
+    own = found("queues")["gpuctl-big.team-a"]
+    assert own["guarantee"] == {"resource": {"nvidia.com/gpu": "6"}}
+    assert (own["capability"]["nvidia.com/gpu"], own["reclaimable"]) == ("12", False)
+
+    removed = ansible.module("gpuctl_quota", state="absent", name="teams", namespaces=["team-b"])
+    assert removed.changed, removed.message
+    assert found("queues").keys() == {"gpuctl-big.team-a"}
+    assert ansible.module("gpuctl_pool", name="big", state="absent").changed
+    assert found("queues") == {}
+
+
+def test_a_training_gets_all_of_its_nodes_or_none(queues: Queues):
+    ansible, api, reason = queues.ansible, queues.api, queues.reason
+    queues.declare()
+    first = ansible.job(definition=job("first", "team-a", queues.total() // 4), wait=True, wait_timeout=60)
     assert not first.failed, first.message
     for name in ("second", "third"):
         assert not ansible.job(definition=job(name, "team-b", 2)).failed
-    eventually(lambda: "number 2 of 2" in reason(ansible, "third", "team-b"), 20)
-    text = reason(ansible, "second", "team-b")
-    assert "number 1 of 2 that wait there: couldn't assign flavors" in text
-    assert "nvidia.com/gpu" in text
-    assert api.list("pod", "team-b") == []
+    place = {"kueue": "number 2 of 2", "volcano": "and 1 more of this namespace wait there"}[queues.backend]
+    eventually(lambda: place in reason("third", "team-b"), 30)
+    says = {"kueue": "that wait there: couldn't assign flavors", "volcano": "for Volcano to schedule all of its pods"}
+    eventually(lambda: says[queues.backend] in reason("second", "team-b"), 20)
+    text = reason("second", "team-b")
+    assert "is waiting in queue gpuctl-big" in text
+    assert " since 20" in text
+    assert queues.row("second", "team-b")["status"] == "Pending"
+    assert not [pod for pod in api.list("pod", "team-b") if pod["spec"].get("nodeName")]
     waited = ansible.job(definition=job("second", "team-b", 2), wait=True, wait_timeout=3)
     assert waited.failed
-    assert "number 1 of 2" in waited.message
+    assert "is waiting in queue gpuctl-big" in waited.message
 
     paused = ansible.job(name="second", namespace="team-b", state="paused")
     assert paused.changed, paused.message
-    eventually(lambda: "paused in queue gpuctl-big" in reason(ansible, "second", "team-b"), 20)
-    assert "number 1 of 1" in reason(ansible, "third", "team-b")
+    eventually(lambda: queues.row("second", "team-b")["status"] == "Paused", 20)
+    assert not ansible.job(name="second", namespace="team-b", state="paused").changed
+    assert not ansible.job(definition=job("second", "team-b", 2)).changed
     assert ansible.job(name="first", namespace="team-a", state="absent").changed
     started = ansible.job(definition=job("third", "team-b", 2), wait=True, wait_timeout=60)
     assert not started.failed, started.message
     assert api.get("job", "second", "team-b")["spec"]["suspend"] is True
+    assert queues.row("second", "team-b")["status"] == "Paused"
+
+    resumed = ansible.job(name="second", namespace="team-b", state="resumed", wait=True, wait_timeout=60)
+    assert resumed.changed, resumed.message
+    eventually(lambda: queues.row("second", "team-b")["status"] == "Running", 30)
 
 
-def test_what_runs_stays_in_its_queue_when_the_pool_loses_it(kueue: tuple[Ansible, Api]):
-    ansible, api = kueue
-    declared(ansible)
+@pytest.mark.skipif("GPUCTL_TEST_KUBECONFIG" not in os.environ, reason="the simulated ones take nothing back")
+def test_a_team_gets_its_share_back(queues: Queues):
+    ansible, reason = queues.ansible, queues.reason
+    queues.declare()
+    for number in range(queues.total() // 8):  # team-b has no share, and borrows all
+        borrowed = ansible.job(definition=job(f"borrows-{number}", "team-b", 2), wait=True, wait_timeout=60)
+        assert not borrowed.failed, borrowed.message
+    own = ansible.job(definition=job("own", "team-a", 2), wait=True, wait_timeout=120)
+    assert not own.failed, own.message
+    names = [f"borrows-{number}" for number in range(queues.total() // 8)]
+
+    def waiting() -> list[str]:
+        return [name for name in names if queues.row(name, "team-b")["status"] != "Running"]
+
+    eventually(waiting, 60)
+    assert "is waiting in queue gpuctl-big" in reason(waiting()[0], "team-b")
+
+
+@pytest.mark.skipif("GPUCTL_TEST_KUBECONFIG" not in os.environ, reason="the simulated ones know no racks")
+def test_a_training_stays_in_one_rack(queues: Queues):
+    ansible, api = queues.ansible, queues.api
+    racks = dict(zip(NODES, ("r1", "r1", "r2", "r2"), strict=True))
+    for node, rack in racks.items():
+        api.patch("node", node, {"metadata": {"labels": {"example.com/rack": rack}}})
+    pool = {**queues.pool, "topology": {"rack": "example.com/rack"}}
+    for module, manifest in (("gpuctl_pool", pool), ("gpuctl_quota", QUOTA)):
+        result = ansible.module(module, definition=manifest)
+        assert result.changed, result.message
+        assert not ansible.module(module, definition=manifest).changed
+    beside = ansible.job(definition=job("beside", "team-b", 1), wait=True, wait_timeout=60)
+    assert not beside.failed, beside.message
+    (taken,) = (racks[pod["spec"]["nodeName"]] for pod in api.list("pod", "team-b"))
+
+    def whole(name: str) -> dict[str, Any]:
+        """Two nodes with all of their GPUs."""
+        manifest = job(name, "team-a", 2)
+        placement = {"placement": {"within": "rack", "required": True}}
+        return {**manifest, "resources": {**manifest["resources"], "gpu": 8}, "distributed": placement}
+
+    first = ansible.job(definition=whole("first"), wait=True, wait_timeout=90)
+    assert not first.failed, first.message
+    assert {racks[pod["spec"]["nodeName"]] for pod in api.list("pod", "team-a")} == {"r1", "r2"} - {taken}
+    assert not ansible.job(definition=whole("second")).failed
+    eventually(lambda: "is waiting in queue gpuctl-big" in queues.reason("second", "team-a"), 30)
+    assert ansible.job(name="beside", namespace="team-b", state="absent").changed
+    second = ansible.job(definition=whole("second"), wait=True, wait_timeout=90)
+    assert not second.failed, second.message
+    pods = [pod for pod in api.list("pod", "team-a") if pod["metadata"]["labels"]["app"] == "second"]
+    assert {racks[pod["spec"]["nodeName"]] for pod in pods} == {taken}
+
+
+def test_volcano_keeps_no_group_of_what_does_not_run(volcano: Queues):
+    ansible, api = volcano.ansible, volcano.api
+
+    def groups() -> int:
+        return len(api.call("GET", "/apis/scheduling.volcano.sh/v1beta1/namespaces/team-a/podgroups")[1]["items"])
+
+    volcano.declare()
+    services = {"pool": "big", "gpu": 1, "cpu": 1, "memory": "1Gi"}
+    serve = inference("serve", job={"namespace": "team-a"}, resources=services)
+    started = ansible.job(definition=[job("train", "team-a", 2), serve], wait=True, wait_timeout=60)
+    assert not started.failed, started.message
+    assert groups() == 2
+    for name in ("train", "serve"):
+        paused = ansible.job(name=name, namespace="team-a", state="paused")
+        assert paused.changed, paused.message
+    eventually(lambda: groups() == 0, 30)
+    for name in ("train", "serve"):
+        assert ansible.job(name=name, namespace="team-a", state="resumed", wait=True, wait_timeout=60).changed
+    assert groups() == 2
+    restarted = ansible.job(name="train", namespace="team-a", state="restarted", wait=True, wait_timeout=90)
+    assert restarted.changed, restarted.message
+    eventually(lambda: groups() == 2, 30)
+    for name in ("train", "serve"):
+        assert ansible.job(name=name, namespace="team-a", state="absent").changed
+    eventually(lambda: groups() == 0, 30)
+
+
+def test_what_runs_stays_in_its_queue_when_the_pool_loses_it(queues: Queues):
+    ansible = queues.ansible
+    queues.declare()
     manifest = job("train", "team-a", 2)
-    assert not ansible.job(definition=manifest, wait=True, wait_timeout=60).failed
-    without = ansible.module("gpuctl_pool", definition={key: value for key, value in POOL.items() if key != "queue"})
+    started = ansible.job(definition=manifest, wait=True, wait_timeout=60)
+    assert not started.failed, started.message
+    without = ansible.module(
+        "gpuctl_pool", definition={key: value for key, value in queues.pool.items() if key != "queue"}
+    )
     assert without.changed, without.message
-    assert found(api, "localqueues") == {}
+    assert queues.found(BACKENDS[queues.backend].queue.plural) == {}
     assert not ansible.job(definition=manifest).changed
 
 
-def test_a_namespace_without_a_quota_has_no_queue(kueue: tuple[Ansible, Api]):
-    ansible, _api = kueue
-    declared(ansible)
-    refused = ansible.job(definition=job("train", "default", 2))
+def test_what_runs_without_a_queue_gets_none_of_its_pool(queues: Queues):
+    ansible = queues.ansible
+    plain = {key: value for key, value in queues.pool.items() if key != "queue"}
+    topology = {"topology": {"rack": "example.com/rack"}}
+    for module, manifest in (("gpuctl_pool", {**plain, **topology}), ("gpuctl_quota", QUOTA)):
+        assert ansible.module(module, definition=manifest).changed
+    manifest = {**job("train", "team-a", 2), "distributed": {"placement": {"within": "rack"}}}
+    manifest["resources"] = {**manifest["resources"], "gpu": 1}
+    assert ansible.job(definition=manifest).changed
+    assert ansible.module("gpuctl_pool", definition={**queues.pool, **topology}).changed
+    assert not ansible.job(definition=manifest).changed
+
+
+def test_a_namespace_without_a_quota_has_no_queue(queues: Queues):
+    queues.declare()
+    refused = queues.ansible.job(definition=job("train", "default", 2))
     assert refused.failed
-    assert "namespace default has no queue for pool big (LocalQueue gpuctl-big)" in refused.message
+    queue = {"kueue": "LocalQueue gpuctl-big", "volcano": "Queue gpuctl-big.default"}[queues.backend]
+    assert f"namespace default has no queue for pool big ({queue})" in refused.message
 
 
-def test_shares_beyond_the_pool_are_reduced(kueue: tuple[Ansible, Api]):
-    ansible, api = kueue
-    declared(ansible)
+def test_shares_beyond_the_pool_are_reduced(kueue: Queues):
+    kueue.declare()
     greedy = {**QUOTA, "users": {name: {"shares": {"big": 1000}} for name in ("team-a", "team-b")}}
-    result = ansible.module("gpuctl_quota", definition=greedy)
+    result = kueue.ansible.module("gpuctl_quota", definition=greedy)
     assert "add up to 2000" in " ".join(result.screen.split())
-    total = sum(int(node["status"]["allocatable"]["nvidia.com/gpu"]) for node in api.list("node"))
-    shares = [quotas(queue, "nvidia.com/gpu")["nominalQuota"] for queue in found(api, "clusterqueues").values()]
-    assert shares == [str(total // 2)] * 2
+    shares = [quotas(queue, "nvidia.com/gpu")["nominalQuota"] for queue in kueue.found("clusterqueues").values()]
+    assert shares == [str(kueue.total() // 2)] * 2
 
 
-def test_without_kueue_nothing_is_changed(tmp_path: Path):
+@pytest.mark.parametrize(("backend", "remedy"), [("kueue", "Install Kueue 0.15"), ("volcano", "Install Volcano 1.11")])
+def test_without_it_nothing_is_changed(tmp_path: Path, backend: str, remedy: str):
     with Cluster(nodes=4).running() as cluster:
         path = tmp_path / "plain.kubeconfig"
         cluster.kubeconfig(path)
         ansible, api = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(path)}), Api(str(path))
-        refused = ansible.module("gpuctl_pool", definition=POOL)
+        refused = ansible.module("gpuctl_pool", definition=Queues(ansible, api, backend).pool)
         assert refused.failed
-        assert "Install Kueue 0.15 or later" in refused.message
+        assert remedy in refused.message
         assert "Nothing was changed" in refused.message
         assert api.get("configmap", "pool-big", "gpuctl-system") is None
         useless = ansible.module("gpuctl_quota", definition=QUOTA)
         assert "shares of pool big have no effect" in " ".join(useless.screen.split())
-
-
-def reason(ansible: Ansible, name: str, namespace: str) -> str:
-    (row,) = ansible.module("gpuctl_job_info", name=name, namespaces=[namespace]).result["results"]
-    return str(row["reason"])

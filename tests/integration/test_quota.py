@@ -394,6 +394,7 @@ def test_info_filters_and_takes_two_requests(
         "accelerators": None,
         "device_classes": None,
         "pods": None,
+        "shares": {},
         "pod_security": None,
         "problem": None,
         "over_quota": [],

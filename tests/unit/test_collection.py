@@ -28,9 +28,9 @@ from tools.tree import ROOT, files
 COLLECTION = "runwhere.gpuctl"
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
-# Prints on the controller what another task has done, so it has no core, connection or requirements.
-SHOW = "gpuctl_show"
-CORES = [module for module in MODULES if module != SHOW]
+# They run on the controller, without a connection, so they have no core and no requirements.
+WITHOUT_CORE = ("gpuctl_notify", "gpuctl_show")
+CORES = [module for module in MODULES if module not in WITHOUT_CORE]
 CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]
 OPTIONAL_FRAGMENTS = [
@@ -40,6 +40,7 @@ OPTIONAL_FRAGMENTS = [
         "manifests.conflicts",
         "connection.concurrency",
         "connection.namespaces",
+        "prometheus",
         "attributes.write_module",
     )
 ]
@@ -238,7 +239,7 @@ def _version(text: str) -> tuple[int, ...]:
 @pytest.mark.parametrize("name", [name for name in files(ROOT) if name.endswith(".py")])
 def test_a_python_file_says_its_licence(name: str) -> None:
     """Plugins use Ansible's code and share its licence; others may reuse the rest (Ansible's rule for module_utils)."""
-    is_plugin = name.startswith("plugins/") and not name.startswith("plugins/module_utils/")
+    is_plugin = name.startswith(("plugins/", "extensions/eda/")) and not name.startswith("plugins/module_utils/")
     identifier = "GPL-3.0-or-later" if is_plugin else "BSD-2-Clause"
     text = _text(name)
     if text:  # ansible-test wants package files empty

@@ -13,17 +13,30 @@ if TYPE_CHECKING:
     from kubesim.admission.pod_security_checks import evaluate_pod_security
     from kubesim.cluster import LAB_USER_TOKEN, Cluster
     from kubesim.faults import Fault
+    from kubesim.metrics.history import past_pod
+    from kubesim.policy_cel import PolicyScope
     from kubesim.request_info import RequestInfo, parse_request
 
-__all__ = ["LAB_USER_TOKEN", "Cluster", "Fault", "RequestInfo", "evaluate_pod_security", "parse_request"]
+__all__ = [
+    "LAB_USER_TOKEN",
+    "Cluster",
+    "Fault",
+    "PolicyScope",
+    "RequestInfo",
+    "evaluate_pod_security",
+    "parse_request",
+    "past_pod",
+]
 
 _MODULES = {
     "LAB_USER_TOKEN": "cluster",
     "Cluster": "cluster",
     "Fault": "faults",
+    "PolicyScope": "policy_cel",
     "RequestInfo": "request_info",
     "evaluate_pod_security": "admission.pod_security_checks",
     "parse_request": "request_info",
+    "past_pod": "metrics.history",
 }
 
 

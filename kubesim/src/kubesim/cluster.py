@@ -10,7 +10,7 @@ import json
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from kubesim.exec import V4, V5
 from kubesim.faults import Faults
 from kubesim.http import Server
 from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
+from kubesim.metrics import history
 from kubesim.metrics.exporters import Exporters
 from kubesim.nodes import fake_node
 from kubesim.registry import Registry
@@ -51,8 +52,9 @@ class Cluster:
     """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
-    nothing by itself. `addons`: APIs beside those of Kubernetes; "kueue" and "metrics" are known. `exec_root`: run the
-    commands of exec as processes of this machine, each container in a directory of its own below this one. `metrics`:
+    nothing by itself. `addons`: APIs beside those of Kubernetes; see ADDED in resources.py.
+    `exec_root`: run the commands of exec as processes of this machine, each container in a directory of its own below
+    this one. `metrics`:
     autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors
     beside the others (mixed.py)."""
 
@@ -82,6 +84,8 @@ class Cluster:
         self.rest = Rest(self.registry, self.authenticator, self.authorizer, lambda: self.kubelet)
         self.requests = RequestLog()
         self.faults = Faults()
+        #: Programs behind the proxy subresource: (plural, namespace, name, port) -> URL.
+        self.programs: dict[tuple[str, str, str, str], str] = {}
         self.controllers: dict[str, Any] = {}
         self.exporters = Exporters(self.registry)
         self.addons = addons
@@ -207,6 +211,26 @@ class Cluster:
     def release(self, number: int | None = None) -> None:
         """Take one rule of drive() back, or all."""
         self.call(lambda: self.exporters.profiles.remove(number))
+
+    def remember(self, pods: Iterable[tuple[Object, float | None]]) -> None:
+        """Pods that have been (past_pod), each with when it was deleted; those of None are there, and are stored."""
+        known = list(pods)
+        self.load(pod for pod, deleted in known if deleted is None)
+        for pod, deleted in known:
+            if deleted is not None:
+                self.exporters.history.observe(pod, deleted)
+
+    def write_history(
+        self,
+        directory: Path,
+        start: float,
+        end: float,
+        step: float,
+        exporters: Mapping[str, tuple[Mapping[str, str], bool]],
+        names: str = ".*",
+    ) -> list[Path]:
+        """Files of OpenMetrics text, as if Prometheus had scraped from `start` to `end` (README.md, Metrics)."""
+        return history.write(directory, self.call(self.exporters.past), start, end, step, exporters, names)
 
     def add_nodes(self, names: Iterable[str], **options: Any) -> None:
         """Fake GPU nodes; the options are those of `fake_node`: labels, annotations, resources, taints, arch."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from kubesim.metrics import exporters
+from kubesim.metrics import targets
 from kubesim.metrics.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ async def answer(request: web.Request, cluster: Cluster) -> web.Response:
     area, _, rest = request.path.removeprefix(PREFIX).partition("/")
     if area == "requests" and not rest and request.method in ("GET", "DELETE"):
         return _requests(request, cluster)
-    if area == "targets" and rest in exporters.ALL and request.method == "GET":
+    if area == "targets" and rest in targets.ALL and request.method == "GET":
         found = cluster.exporters.targets(rest, request.host, request.scheme, dict(request.query))
         return web.json_response(found)
     if area == "metrics" and request.method == "GET":

@@ -65,7 +65,7 @@ def _program(expression: str) -> Any:
     import celpy
 
     environment = celpy.Environment(runner_class=celpy.InterpretedRunner)
-    return environment.program(environment.compile(expression), functions=_functions())
+    return environment.program(environment.compile(expression), functions=cel_functions())
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -114,7 +114,8 @@ class Semver:
         return hash(self._order())
 
 
-def _functions() -> dict[str, Any]:
+def cel_functions() -> dict[str, Any]:
+    """The functions that Kubernetes adds to CEL, of those that kubesim has."""
     from celpy import celtypes
 
     integer, boolean = celtypes.IntType, celtypes.BoolType

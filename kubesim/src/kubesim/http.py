@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from kubesim import auth, control, discovery, errors, exec, media, resources
+from kubesim import auth, control, discovery, errors, exec, media, proxy, resources
 from kubesim.calls import Answer, Call
 from kubesim.controllers.kubelet_logs import FollowedLog
 from kubesim.faults import ConnectionBroken
@@ -102,6 +102,8 @@ class Server:
             return discovery.page_not_found()
         if resource.kind == "Pod" and info.subresource == "exec":
             return exec.answer(request, self.cluster, info, query, user)
+        if resource.kind in ("Pod", "Service") and info.subresource == "proxy":
+            return await proxy.answer(request, self.cluster, info, resource)
         form = media.negotiate(request.headers.get("Accept", ""))
         agent, kind = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")
         call = Call(info, resource, query, form, user, agent, await _read_body(request), kind)

@@ -79,10 +79,12 @@ def _core(plural: str, kind: str, **more: object) -> Resource:
     return Resource("", "v1", plural, kind, **more)  # type: ignore[arg-type]
 
 
+_PROXIED = ("create", "delete", "get", "patch", "update")
 _POD_SUBRESOURCES = (
     Subresource("eviction", "Eviction", CREATE_ONLY, "policy", "v1"),
     Subresource("exec", "PodExecOptions", ("create", "get")),
     Subresource("log", "Pod", ("get",)),
+    Subresource("proxy", "PodProxyOptions", _PROXIED),
     STATUS,
 )
 _POD_FIELDS = {
@@ -130,10 +132,15 @@ RESOURCES: tuple[Resource, ...] = (
     _core("serviceaccounts", "ServiceAccount", short_names=("sa",), returns_deleted=True,
           subresources=(Subresource("token", "TokenRequest", CREATE_ONLY, "authentication.k8s.io", "v1"),)),
     _core(
-        "services", "Service", short_names=("svc",), categories=_ALL, subresources=(STATUS,), create_on_update=True,
+        "services", "Service", short_names=("svc",), categories=_ALL, create_on_update=True,
+        subresources=(Subresource("proxy", "ServiceProxyOptions", _PROXIED), STATUS),
         verbs=ALL_VERBS, returns_deleted=True,
         field_labels={"spec.clusterIP": "spec.clusterIP", "spec.type": "spec.type"},
     ),
+    Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False,
+             subresources=(STATUS,)),
+    Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings",
+             "ValidatingAdmissionPolicyBinding", False),
     Resource("apps", "v1", "controllerrevisions", "ControllerRevision"),
     Resource("apps", "v1", "daemonsets", "DaemonSet", short_names=("ds",), categories=_ALL, subresources=(STATUS,)),
     Resource("apps", "v1", "deployments", "Deployment", short_names=("deploy",), categories=_ALL,
@@ -156,6 +163,7 @@ RESOURCES: tuple[Resource, ...] = (
              field_labels={"status.successful": "status.succeeded"}),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", short_names=("netpol",)),
     Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",),
              subresources=(STATUS,)),
@@ -189,6 +197,24 @@ ADDED: tuple[Resource, ...] = (
     Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", False, short_names=("rf",),
              addon="kueue"),
     Resource("kueue.x-k8s.io", "v1beta2", "topologies", "Topology", False, addon="kueue"),
+    Resource("monitoring.coreos.com", "v1", "alertmanagers", "Alertmanager", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1", "podmonitors", "PodMonitor", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheus", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1", "prometheusrules", "PrometheusRule", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor", addon="prometheus-operator"),
+    Resource("monitoring.coreos.com", "v1alpha1", "alertmanagerconfigs", "AlertmanagerConfig",
+             addon="prometheus-operator"),
+    Resource("grafana.integreatly.org", "v1beta1", "grafanadashboards", "GrafanaDashboard", addon="grafana-operator"),
+    Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", addon="keda"),
+    # Only in discovery, as above.
+    Resource("custom.metrics.k8s.io", "v1beta2", "pods", "MetricValueList", verbs=("get",), addon="custom-metrics"),
+    Resource("external.metrics.k8s.io", "v1beta1", "metrics", "ExternalMetricValueList", verbs=("get",),
+             addon="external-metrics"),
+    Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", False, short_names=("hn",), addon="volcano",
+             subresources=(STATUS,)),
+    Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", short_names=("pg",), addon="volcano"),
+    Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, short_names=("q",), subresources=(STATUS,),
+             addon="volcano"),
 )  # fmt: skip
 
 _ALL_RESOURCES = (*RESOURCES, *ADDED)

@@ -464,8 +464,8 @@ def short_name(definition: str) -> str:
 # --- compiling the definitions ----------------------------------------------------------------------------------------
 
 
-def _custom(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The definition of a custom resource of Kueue."""
+def _custom(group: str, version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a custom resource."""
     return {
         "properties": {
             "apiVersion": {"type": "string"},
@@ -474,7 +474,7 @@ def _custom(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
             "spec": spec,
             "status": {"type": "object"},
         },
-        "x-kubernetes-group-version-kind": [{"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": kind}],
+        "x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}],
     }
 
 
@@ -498,10 +498,11 @@ _GROUPS = _list(
     )
 )
 
-#: Custom resources. Of a Workload, nothing below spec is checked; of status, nothing of any of them. The others have
-#: the fields that gpuctl writes (kubernetes-sigs/kueue config/components/crd/bases).
+#: Custom resources. Of Workloads and PodGroups, nothing below spec is checked; of status, nothing of any of them. The
+#: others have the fields that gpuctl writes (kubernetes-sigs/kueue config/components/crd/bases, volcano-sh/volcano
+#: config/crd/volcano/bases).
 _ADDED = {
-    f"io.x-k8s.kueue.v1beta2.{kind}": _custom(kind, spec)
+    f"io.x-k8s.kueue.v1beta2.{kind}": _custom("kueue.x-k8s.io", "v1beta2", kind, spec)
     for kind, spec in {
         "Workload": {"type": "object"},
         "ClusterQueue": _object(
@@ -514,6 +515,39 @@ _ADDED = {
         "LocalQueue": _object(clusterQueue=_STRING),
         "ResourceFlavor": _object(nodeLabels=_STRINGS, topologyName=_STRING),
         "Topology": _object(levels=_list(_object(nodeLabel=_STRING))),
+    }.items()
+} | {
+    # Nothing below their spec is checked.
+    f"{'.'.join(reversed(group.split('.')))}.{version}.{kind}": _custom(group, version, kind, {"type": "object"})
+    for group, version, kinds in (
+        (
+            "monitoring.coreos.com",
+            "v1",
+            ("Alertmanager", "PodMonitor", "Prometheus", "PrometheusRule", "ServiceMonitor"),
+        ),
+        ("monitoring.coreos.com", "v1alpha1", ("AlertmanagerConfig",)),
+        ("grafana.integreatly.org", "v1beta1", ("GrafanaDashboard",)),
+        ("keda.sh", "v1alpha1", ("ScaledObject",)),
+    )
+    for kind in kinds
+}
+_AMOUNTS = {"type": "object", "additionalProperties": _AMOUNT}
+_MEMBER = _object(type=_STRING, selector=_object(exactMatch=_object(name=_STRING)))
+_TIER = {"type": "integer", "format": "int64"}
+_ADDED["sh.volcano.topology.v1alpha1.HyperNode"] = _custom(
+    "topology.volcano.sh", "v1alpha1", "HyperNode", _object(tier=_TIER, members=_list(_MEMBER))
+)
+_ADDED |= {
+    f"sh.volcano.scheduling.v1beta1.{kind}": _custom("scheduling.volcano.sh", "v1beta1", kind, spec)
+    for kind, spec in {
+        "PodGroup": {"type": "object"},
+        "Queue": _object(
+            weight={"type": "integer", "format": "int32"},
+            reclaimable={"type": "boolean"},
+            capability=_AMOUNTS,
+            deserved=_AMOUNTS,
+            guarantee=_object(resource=_AMOUNTS),
+        ),
     }.items()
 }
 

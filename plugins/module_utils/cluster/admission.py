@@ -1,15 +1,36 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a job in a queue of Kueue waits for, by Kueue's Workloads. Pure."""
+"""Which queue a job is in, and what it waits for there: by Kueue's Workloads, or by Volcano's PodGroups. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ..labels import KUEUE_JOB_UID
+from ..labels import KUEUE_JOB_UID, KUEUE_QUEUE, VOLCANO_QUEUE, VOLCANO_SCHEDULER
 from .reason import PendingReason
 
 Object = Mapping[str, Any]
+
+
+class JobQueue(NamedTuple):
+    """A queue by the name of its system, as manifests name it. Volcano has a default, whose name jobs leave out."""
+
+    backend: str
+    name: str | None = None
+
+
+def queue_of(workload: Object) -> JobQueue:
+    """The queue that a workload asks for."""
+    labels = workload["metadata"].get("labels") or {}
+    if KUEUE_QUEUE in labels:
+        return JobQueue("kueue", labels[KUEUE_QUEUE])
+    template = (workload.get("spec") or {}).get("template") or {}
+    if (template.get("spec") or {}).get("schedulerName") == VOLCANO_SCHEDULER:
+        return JobQueue("volcano", ((template.get("metadata") or {}).get("annotations") or {}).get(VOLCANO_QUEUE))
+    return JobQueue("none")
+
+
+# -- Kueue -------------------------------------------------------------------------------------------------------------
 
 
 def waiting_in_queue(job: Object, queue: str, workloads: Iterable[Object]) -> PendingReason | None:
@@ -32,7 +53,10 @@ def waiting_in_queue(job: Object, queue: str, workloads: Iterable[Object]) -> Pe
     name = own["metadata"]["name"]
     place = f", number {names.index(name) + 1} of {len(names)} that wait there" if name in names else ""
     message = _message(own)
-    return PendingReason(f"the job is waiting in queue {queue} for Kueue to admit it{place}{message and ': '}{message}")
+    return PendingReason(
+        f"the job is waiting in queue {queue} for Kueue to admit it since {_waits_since(own)}{place}"
+        f"{message and ': '}{message}"
+    )
 
 
 def _job_of(workload: Object) -> str | None:
@@ -59,6 +83,13 @@ def _order(workload: Object) -> tuple[int, str, str]:
     )
 
 
+def _waits_since(workload: Object) -> str:
+    """Since it was submitted; or was stopped to wait again, or resumed."""
+    conditions = _conditions(workload)
+    moments = (conditions.get(name, {}).get("lastTransitionTime") for name in ("Evicted", "Requeued"))
+    return max(filter(None, (workload["metadata"].get("creationTimestamp"), *moments)), default="an unknown time")
+
+
 def _message(workload: Object) -> str:
     """What Kueue says of its quota, else of an admission check, or of the eviction of a job that has been running."""
     conditions = _conditions(workload)
@@ -71,3 +102,64 @@ def _message(workload: Object) -> str:
 
 def _conditions(workload: Object) -> dict[str, Object]:
     return {one["type"]: one for one in (workload.get("status") or {}).get("conditions") or ()}
+
+
+# -- Volcano -----------------------------------------------------------------------------------------------------------
+
+# What Volcano names the PodGroup that it makes for the pods of a controller, by its uid (GeneratePodgroupName).
+POD_GROUP_OF = "podgroup-{}"
+
+
+def pod_groups_of(pods: Iterable[Object]) -> set[str]:
+    """The names of the PodGroups of pods that Volcano is to schedule, and that have no node."""
+    waiting = (
+        pod for pod in pods if pod["spec"].get("schedulerName") == VOLCANO_SCHEDULER and not pod["spec"].get("nodeName")
+    )
+    owners = (owner for pod in waiting for owner in pod["metadata"].get("ownerReferences") or ())
+    return {POD_GROUP_OF.format(owner["uid"]) for owner in owners}
+
+
+def waiting_in_volcano(own: Object, groups: Iterable[Object], events: Sequence[Object]) -> PendingReason | None:
+    """Why Volcano has not scheduled the pods of a PodGroup; None if it has, or does not say.
+
+    ``groups`` are all PodGroups of its namespace, ``events`` what Volcano says of those that it has not let in, oldest
+    first.
+    """
+    phase = _phase(own)
+    if phase not in _WAITING:
+        return None
+    spec = own.get("spec") or {}
+    queue, pods = spec.get("queue") or "default", spec.get("minMember") or 1
+    others = sum(
+        one is not own and _phase(one) in _WAITING and ((one.get("spec") or {}).get("queue") or "default") == queue
+        for one in groups
+    )
+    also = f", and {others} more of this namespace wait there" if others else ""
+    what = "all of its pods" if pods > 1 else "its pod"
+    since = own["metadata"].get("creationTimestamp") or "an unknown time"
+    message = _volcano_message(own, phase, events)
+    return PendingReason(
+        f"the job is waiting in queue {queue} for Volcano to schedule {what} since {since}{also} (its place is not "
+        f"known, because Volcano orders jobs by its configuration){message and ': '}{message}"
+    )
+
+
+# Pending: the queue has no room for it. Inqueue: the queue has, but not the nodes. Unknown: some of its pods run, and
+# others were stopped.
+_WAITING = ("Pending", "Inqueue", "Unknown")
+
+
+def _phase(group: Object) -> str:
+    """Volcano's scheduler writes the phase at the end of its first look."""
+    return str((group.get("status") or {}).get("phase") or "Pending")
+
+
+def _volcano_message(group: Object, phase: str, events: Sequence[Object]) -> str:
+    """Why the queue does not let it in, which only an event says; else the latest condition."""
+    name = group["metadata"]["name"]
+    if phase == "Pending":
+        about = [one for one in events if (one.get("involvedObject") or {}).get("name") == name and one.get("message")]
+        if about:
+            return str(about[-1]["message"])
+    found = _conditions(group).get("Unschedulable", {})
+    return str(found.get("message") or "") if found.get("status") == "True" else ""

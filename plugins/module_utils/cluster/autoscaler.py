@@ -9,6 +9,60 @@ from typing import Any
 # pkg/controller/podautoscaler: the workload has no replicas, as a paused one.
 _HARMLESS = "ScalingDisabled"
 _METRICS = "Check that the cluster has metrics: kubectl top pods --namespace"
+# pkg/controller/podautoscaler/horizontal.go: who serves such metrics has to be installed.
+_ADAPTED = ("FailedGetPodsMetric", "FailedGetObjectMetric", "FailedGetExternalMetric")
+_ADAPTER = "Check that prometheus-adapter or KEDA serves this metric. The role monitoring has what they need for GPUs."
+
+
+def autoscaler_row(autoscaler: Mapping[str, Any]) -> dict[str, Any]:
+    """What results say of a HorizontalPodAutoscaler."""
+    spec, status = autoscaler["spec"], autoscaler.get("status") or {}
+    current = {key: value for key, value in map(_measured, status.get("currentMetrics") or ()) if key}
+    return {
+        "min_replicas": spec.get("minReplicas", 1),
+        "max_replicas": spec.get("maxReplicas"),
+        "current_replicas": status.get("currentReplicas"),
+        "desired_replicas": status.get("desiredReplicas"),
+        "metrics": [
+            {"metric": name, "type": kind, "target": target, "current": current.get((kind, name))}
+            for kind, name, target in map(_asked, spec.get("metrics") or ())
+        ],
+        "last_scaled_at": status.get("lastScaleTime"),
+        "problem": autoscaler_problem(autoscaler),
+    }
+
+
+def asked_metrics(autoscaler: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The types and names of its metrics, such as Pods and DCGM_FI_DEV_GPU_UTIL."""
+    return [(kind, name) for kind, name, _target in map(_asked, autoscaler["spec"].get("metrics") or ())]
+
+
+def _asked(metric: Mapping[str, Any]) -> tuple[str, str, str | None]:
+    kind, source = _source(metric)
+    return kind, _name(source), _value(source.get("target") or {})
+
+
+def _measured(metric: Mapping[str, Any]) -> tuple[tuple[str, str], str | None]:
+    kind, source = _source(metric)
+    return (kind, _name(source)), _value(source.get("current") or {})
+
+
+def _source(metric: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The type of a metric, and its block: that of Pods is called pods, of ContainerResource containerResource."""
+    kind = str(metric.get("type") or "")
+    return kind, metric.get(kind[:1].lower() + kind[1:]) or {}
+
+
+def _name(source: Mapping[str, Any]) -> str:
+    return str(source.get("name") or (source.get("metric") or {}).get("name") or "")
+
+
+def _value(amount: Mapping[str, Any]) -> str | None:
+    """A target or what was measured, as text: 80%, 600m, 12."""
+    if amount.get("averageUtilization") is not None:
+        return f"{amount['averageUtilization']}%"
+    found = amount.get("averageValue") or amount.get("value")
+    return None if found is None else str(found)
 
 
 def autoscaler_problem(autoscaler: Mapping[str, Any]) -> str | None:
@@ -19,6 +73,8 @@ def autoscaler_problem(autoscaler: Mapping[str, Any]) -> str | None:
         if broken and reason != _HARMLESS:
             message = (condition.get("message") or reason).partition("\n")[0].rstrip(". ")
             text = f"its autoscaler has not worked since {condition.get('lastTransitionTime')}: {message}."
+            if reason in _ADAPTED:
+                return f"{text} {_ADAPTER}"
             metrics = f" {_METRICS} {autoscaler['metadata']['namespace']}." if "Metric" in reason else ""
             return f"{text}{metrics}"
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What administrators declare in gpuctl-system: pools, each in a ConfigMap, and profiles of accelerators in another.
+"""What administrators declare in gpuctl-system: pools and policies, each in a ConfigMap, and profiles in another.
 
 The scheduler uses the labels of the nodes; a pool's ConfigMap records what the labels should be, and what hardware the
 nodes have. Read one with ``kubectl get configmap pool-<name> -n gpuctl-system -o yaml``.
@@ -31,6 +31,7 @@ from ..labels import (
 )
 from ..manifest.load import ManifestErrors, load_profiles
 from ..manifest.problems import abridged, number_of
+from ..policies.policy_rules import PolicyRules, policy_name, read_rules
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ def _parse_hardware(text: str) -> PoolHardware | None:
 
 
 QUEUE = "queue"
+QUEUE_BACKENDS = ("kueue", "volcano")
 _LIMITS = ("borrowing_limit", "lending_limit")
 
 
@@ -173,13 +175,14 @@ def _parse_queue(text: str | None) -> tuple[PoolQueue | None, bool]:
     if text is None:
         return None, False
     fields = _fields_in(text)
-    if fields is None or fields.get("backend") != "kueue":
+    backend = (fields or {}).get("backend")
+    if fields is None or backend not in QUEUE_BACKENDS:
         return None, True
     limits = {name: fields[name] for name in _LIMITS if name in fields}
     preemption = fields.get("preemption", PoolQueue.preemption)
     if not all(isinstance(limit, int) for limit in limits.values()) or not isinstance(preemption, str):
         return None, True
-    return PoolQueue("kueue", preemption=preemption, **limits), False
+    return PoolQueue(backend, preemption=preemption, **limits), False
 
 
 def _fields_in(text: str) -> dict[str, Any] | None:
@@ -209,6 +212,7 @@ class Declared:
     pools: Mapping[str, Declaration] = field(default_factory=dict)
     profiles: Catalog = field(default_factory=catalog)
     problems: tuple[str, ...] = ()
+    policies: tuple[PolicyRules, ...] = ()
     refusal: ApiError | None = None
     found_classes: Mapping[str, str] = field(default_factory=dict)
 
@@ -230,8 +234,18 @@ _WHERE = f"ConfigMap {ACCELERATORS_CONFIG_MAP} in namespace {SYSTEM_NAMESPACE}"
 def declared_in(config_maps: Iterable[Mapping[str, Any]]) -> Declared:
     """What the ConfigMaps of gpuctl-system declare. A profile that cannot be used is left out, with a problem."""
     config_maps = list(config_maps)
-    profiles, problems = catalog(), []
+    profiles, problems, policies = catalog(), [], []
     for config_map in config_maps:
+        if policy := policy_name(config_map):
+            rules = read_rules(config_map)
+            if rules is None:
+                problems.append(
+                    f"ConfigMap {config_map['metadata']['name']} in namespace {SYSTEM_NAMESPACE} cannot be read. Apply "
+                    f"policy {policy} again with M(gpuctl_policy). The API server enforces it, but this task does not "
+                    f"know it."
+                )
+            else:
+                policies.append(rules)
         if config_map["metadata"]["name"] == ACCELERATORS_CONFIG_MAP:
             for key, text in sorted((config_map.get("data") or {}).items()):
                 try:
@@ -242,7 +256,7 @@ def declared_in(config_maps: Iterable[Mapping[str, Any]]) -> Declared:
                 except ProfileError as problem:
                     text = f"accelerator {problem.name}: {problem}. Correct it. It is left out."
                     problems.append(f"{_WHERE}, {key}: {text}")
-    return Declared(declarations_in(config_maps), profiles, tuple(problems))
+    return Declared(declarations_in(config_maps), profiles, tuple(problems), tuple(policies))
 
 
 def read_declared(client: Client, warn: Callable[[str], None], *, again: bool = False) -> Declared:

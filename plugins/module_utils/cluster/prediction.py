@@ -12,11 +12,9 @@ from typing import Any
 
 from ..kube.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE_ACCOUNT, Resource
 from .nodes import Node
-from .reason import PendingReason, QuotaRefusal, missing_claim, too_small_quota
-from .related import main_container
+from .reason import PendingReason, missing_claim
 from .shortage import shortage_of
 from .start_failure import config_remedy, pull_secret_remedy, refusal_remedy, volume_remedy
-from .status import pods_wanted
 
 Object = Mapping[str, Any]
 
@@ -26,17 +24,6 @@ def unschedulable(workload: Object, nodes: Sequence[Node]) -> Iterator[PendingRe
     shortage = shortage_of(_pod_of(workload), nodes)
     if shortage is not None and (shortage.lasting or shortage.needs_user):
         yield PendingReason(f"pods cannot be scheduled: {shortage.text}", shortage.hint, refused=shortage.refused)
-
-
-def refused(workload: Object, quotas: Iterable[Object]) -> Iterator[PendingReason]:
-    """Which quotas of its namespace are too small for it, whatever else uses them."""
-    for quota in quotas:
-        spec = quota.get("spec") or {}
-        if not spec.get("scopes") and not spec.get("scopeSelector"):  # else it counts some pods only
-            limited = spec.get("hard") or {}
-            requested = {resource: amount for resource in limited if (amount := _counted(resource, workload))}
-            refusal = QuotaRefusal(quota["metadata"]["name"], requested, {}, limited)
-            yield from filter(None, [too_small_quota(refusal, pods_wanted(workload))])
 
 
 def missing(workload: Object, resource: Resource, present: Collection[str]) -> Iterator[PendingReason]:
@@ -80,17 +67,6 @@ def _pod_of(workload: Object) -> dict[str, Any]:
     template = workload["spec"]["template"]
     metadata = {**(template.get("metadata") or {}), "namespace": workload["metadata"]["namespace"]}
     return {"metadata": metadata, "spec": template["spec"]}
-
-
-def _counted(resource: str, workload: Object) -> str:
-    """What a quota counts for a pod under one of its keys (pkg/quota/v1/evaluator/core/pods.go); "" for nothing."""
-    if resource in ("pods", "count/pods"):
-        return "1"
-    part, _dot, name = resource.partition(".")
-    if part not in ("requests", "limits"):
-        part, name = "requests", resource if resource in ("cpu", "memory") else ""
-    resources = main_container(workload["spec"]["template"]["spec"]["containers"]).get("resources") or {}
-    return str((resources.get(part) or {}).get(name, ""))
 
 
 def _missing(resource: Resource, name: str, pod: Object) -> PendingReason:

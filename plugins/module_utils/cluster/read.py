@@ -25,6 +25,7 @@ from ..kube.resources import (
     NAMESPACE,
     NODE,
     POD,
+    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
@@ -34,8 +35,8 @@ from ..kube.resources import (
     Resource,
 )
 from ..kube.shapes import OddObject, UnreadableObject
-from ..labels import APP, KUEUE_QUEUE, MANAGED, job_name_of, pod_security_of
-from .admission import waiting_in_queue
+from ..labels import APP, MANAGED, job_name_of, pod_security_of
+from .admission import pod_groups_of, queue_of, waiting_in_queue, waiting_in_volcano
 from .declared import Declared
 from .device_shortage import claims_devices
 from .devices import Inventory, count_devices, inventory_of
@@ -44,7 +45,7 @@ from .node_loss import nodes_in_doubt
 from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
 from .preemption import PREEMPTED, last_preemption, may_be_preempted, preemption_text
 from .reason import PendingReason, Surroundings, reason_for
-from .status import is_admitted_by_kueue, status_of
+from .status import is_admitted_by_kueue, is_suspended
 
 Object = Mapping[str, Any]
 JobId = tuple[str, str]  # namespace, name
@@ -151,7 +152,7 @@ def enforced_levels(client: Client, namespaces: Iterable[str]) -> dict[str, str]
 def selector_of(names: set[str]) -> str:
     """The label selector of the named jobs' objects; of many jobs, that of all jobs' objects."""
     if len(names) > _NAMED_IN_SELECTOR:
-        return MANAGED
+        return f"{MANAGED},{APP}"  # The ledger and the history of a namespace are of no job.
     return f"{MANAGED},{APP} in ({','.join(sorted(names))})"
 
 
@@ -211,7 +212,7 @@ def reasons_of(
     Reads the nodes and all unfinished pods if a pod has no node, and devices and claims if it waits for some; the nodes
     of pods that are not ready, and who preempted pods that are missing.
     """
-    active = {job: workload for job, workload in workloads.items() if status_of(workload) != "Paused"}
+    active = {job: workload for job, workload in workloads.items() if not is_suspended(workload)}
     nodes: list[Node] | None = None
     uses: list[PodUse] | None = None
     if not all(pod["spec"].get("nodeName") for job in active for pod in pods.get(job, ())):
@@ -222,7 +223,7 @@ def reasons_of(
     names = {use.uid: f"job {use.job} in namespace {use.namespace}" for use in uses or () if use.job}
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
     preemptions = _preemptions(client, active, pods, uses)
-    queued = read_queued(client, workloads)
+    queued = read_queued(client, workloads, pods)
     here: dict[str, list[Object]] = defaultdict(list)
     for event in events:
         here[event["metadata"]["namespace"]].append(event)
@@ -238,29 +239,64 @@ def reasons_of(
     return {job: reason for job, reason in found.items() if reason}
 
 
-def read_queued(client: Client, workloads: Mapping[K, Object]) -> dict[K, PendingReason]:
-    """What jobs that are suspended in queues of Kueue wait for: nothing is asked without any.
+def read_queued(
+    client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]
+) -> dict[K, PendingReason]:
+    """What jobs wait for in queues of Kueue and of Volcano: nothing is asked without any.
 
-    Kueue's Workloads in each of their namespaces; none where they cannot be read.
+    Kueue's Workloads or Volcano's PodGroups in each of their namespaces; none where they cannot be read.
     """
-    waiting = {
+    suspended = {
         job: workload
         for job, workload in workloads.items()
-        if is_admitted_by_kueue(workload) and status_of(workload) == "Paused"
+        if is_admitted_by_kueue(workload) and is_suspended(workload)
     }
+    grouped = {
+        job: workload
+        for job, workload in workloads.items()
+        if queue_of(workload).backend == "volcano" and pod_groups_of(pods.get(job, ()))
+    }
+    return {**_waiting_for_kueue(client, suspended), **_waiting_for_volcano(client, grouped, pods)}
+
+
+def _waiting_for_kueue(client: Client, waiting: Mapping[K, Object]) -> dict[K, PendingReason]:
     version = client.preferred_version(KUEUE_WORKLOAD.api_version.partition("/")[0]) if waiting else None
     if version is None:
         return {}
     resource = replace(KUEUE_WORKLOAD, api_version=version)
     found = {}
-    for namespace in sorted({workload["metadata"]["namespace"] for workload in waiting.values()}):
+    for namespace, here in _by_namespace(waiting).items():
         none: list[dict[str, Any]] = []
-        here = if_allowed(partial(client.list_objects, resource, namespace), none)
-        for job, workload in waiting.items():
-            if workload["metadata"]["namespace"] == namespace:
-                queue = workload["metadata"]["labels"][KUEUE_QUEUE]
-                if reason := waiting_in_queue(workload, queue, here):
-                    found[job] = reason
+        admissions = if_allowed(partial(client.list_objects, resource, namespace), none)
+        for job, workload in here.items():
+            if reason := waiting_in_queue(workload, queue_of(workload).name or "", admissions):
+                found[job] = reason
+    return found
+
+
+def _waiting_for_volcano(
+    client: Client, waiting: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]
+) -> dict[K, PendingReason]:
+    found = {}
+    for namespace, here in _by_namespace(waiting).items():
+        groups = _list_or_none(client, POD_GROUP, namespace) or []
+        none: list[dict[str, Any]] = []
+        events = if_allowed(partial(_events, client, [namespace], _ABOUT_GROUPS), none) if groups else none
+        for job in here:
+            names = pod_groups_of(pods.get(job, ()))
+            own = (group for group in groups if group["metadata"]["name"] in names)
+            if reason := next(filter(None, (waiting_in_volcano(group, groups, events) for group in own)), None):
+                found[job] = reason
+    return found
+
+
+_ABOUT_GROUPS = "involvedObject.kind=PodGroup,reason=Unschedulable"
+
+
+def _by_namespace(workloads: Mapping[K, Object]) -> dict[str, dict[K, Object]]:
+    found: dict[str, dict[K, Object]] = defaultdict(dict)
+    for job, workload in workloads.items():
+        found[workload["metadata"]["namespace"]][job] = workload
     return found
 
 
@@ -269,33 +305,33 @@ def read_devices(client: Client, namespaces: Iterable[str]) -> Inventory | None:
 
     Of an account that may not read all claims, those of the given namespaces.
     """
-    slices = _devices_or_none(client, RESOURCE_SLICE)
+    slices = _list_or_none(client, RESOURCE_SLICE)
     if slices is None:
         return None
-    claims = _devices_or_none(client, RESOURCE_CLAIM)
+    claims = _list_or_none(client, RESOURCE_CLAIM)
     is_usage_known = claims is not None
     if claims is None:
-        claims = [one for name in set(namespaces) for one in _devices_or_none(client, RESOURCE_CLAIM, name) or ()]
-    found = inventory_of(slices, claims, _devices_or_none(client, DEVICE_CLASS))
+        claims = [one for name in set(namespaces) for one in _list_or_none(client, RESOURCE_CLAIM, name) or ()]
+    found = inventory_of(slices, claims, _list_or_none(client, DEVICE_CLASS))
     return replace(found, is_usage_known=is_usage_known)
 
 
 def read_taken_devices(client: Client) -> Inventory | None:
     """The same without the classes, and one list alone where drivers offer no devices."""
-    slices = _devices_or_none(client, RESOURCE_SLICE)
-    claims = _devices_or_none(client, RESOURCE_CLAIM) if slices else slices
+    slices = _list_or_none(client, RESOURCE_SLICE)
+    claims = _list_or_none(client, RESOURCE_CLAIM) if slices else slices
     return None if slices is None or claims is None else inventory_of(slices, claims)
 
 
 def read_offered_devices(client: Client) -> Inventory | None:
     """What drivers offer, and the classes of it, whoever has it."""
-    slices = _devices_or_none(client, RESOURCE_SLICE)
-    classes = _devices_or_none(client, DEVICE_CLASS) if slices else None
+    slices = _list_or_none(client, RESOURCE_SLICE)
+    classes = _list_or_none(client, DEVICE_CLASS) if slices else None
     return None if slices is None or classes is None else inventory_of(slices, (), classes)
 
 
-def _devices_or_none(client: Client, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]] | None:
-    """Servers before 1.34 do not know the version."""
+def _list_or_none(client: Client, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]] | None:
+    """None where the server has no such kind, or the account may not read it."""
     try:
         return client.list_objects(resource, namespace)
     except ApiError as error:

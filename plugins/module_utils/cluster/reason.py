@@ -34,7 +34,7 @@ from .start_failure import (
     start_remedy,
     volume_remedy,
 )
-from .status import failure_of, is_terminating, pods_wanted, status_of
+from .status import failure_of, is_suspended, is_terminating, pods_wanted, status_of
 
 Object = Mapping[str, Any]
 
@@ -70,7 +70,7 @@ class Surroundings:
     ``nodes``: all of them, with their usage to show how much is missing; None where they were not read.
     ``pod_nodes``: those that pods which are not ready are on. ``preemption``: who preempted the job, in words.
     ``devices``: those that claims can have; None where they were not read. ``jobs``: the jobs of pods, by uid.
-    ``queued``: what a job in a queue of Kueue waits for, where its Workload was read.
+    ``queued``: what a job in a queue waits for, where Kueue's Workload or Volcano's PodGroup was read.
     """
 
     nodes: Sequence[Node] | None = None
@@ -103,7 +103,7 @@ def pending_reasons(
     if is_terminating(workload):
         yield _being_deleted(_Pods.of(workload, pods, around), around)
         return
-    if status_of(workload) == "Paused":
+    if is_suspended(workload):
         yield around.queued or _paused(workload)
         return
     events = list(events)
@@ -116,6 +116,8 @@ def pending_reasons(
         _preempted(reason, around)
         for reason in _each(_unscheduled(workload, pod, events, around) for pod in found.active)
     ]
+    if around.queued:  # What it waits for in the queue of Volcano, unless that would be in vain.
+        unscheduled = sorted([around.queued, *unscheduled], key=lambda reason: not reason.final)
     if workload["kind"] == "Job" or not unscheduled:
         yield from gave_up
         yield from unscheduled

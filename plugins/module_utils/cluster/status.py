@@ -20,9 +20,14 @@ _FAILED = frozenset({"Failed", "FailureTarget"})
 
 
 def status_of(workload: Mapping[str, Any]) -> str:
-    """``Pending``, ``Running``, ``Partially Running``, ``Paused``, ``Succeeded`` or ``Failed``."""
+    """``Pending``, ``Running``, ``Partially Running``, ``Paused``, ``Succeeded`` or ``Failed``.
+
+    A Job that waits in a queue of Kueue is suspended as well, but pending, unless a pause was asked for.
+    """
     if workload["kind"] == "Job":
-        return _job_status(workload)
+        status = _job_status(workload)
+        waits = status == "Paused" and is_admitted_by_kueue(workload) and kept_replicas(workload) is None
+        return "Pending" if waits else status
     wanted = workload["spec"].get("replicas", 1)
     ready = workload.get("status", {}).get("readyReplicas", 0)
     if wanted == 0:
@@ -91,12 +96,18 @@ def pods_wanted(workload: Mapping[str, Any]) -> int:
 # A training is paused by ``suspend`` of its Job. Deployments and StatefulSets have no such field: they are scaled to
 # zero, and an annotation keeps the number of replicas to resume with. An autoscaler ignores a workload without replicas
 # (pkg/controller/podautoscaler/horizontal.go, ScalingDisabled), so it can stay. ``suspend`` of a Job in a Kueue queue
-# belongs to Kueue; such a job is paused by ``spec.active`` of its Kueue Workload.
+# belongs to Kueue; such a job is paused by ``spec.active`` of its Kueue Workload, and the annotation tells a pause from
+# the time that it waits for Kueue.
 
 
 def is_paused(workload: Mapping[str, Any]) -> bool:
     """Whether the workload should have no pods although it has not ended; false for a Job that Kueue admits."""
     return status_of(workload) == "Paused" and not is_admitted_by_kueue(workload)
+
+
+def is_suspended(workload: Mapping[str, Any]) -> bool:
+    """Whether the workload has no pods although it has not ended: it is paused, or waits for Kueue."""
+    return (_job_status(workload) if workload["kind"] == "Job" else status_of(workload)) == "Paused"
 
 
 def is_held(workload: Mapping[str, Any]) -> bool:

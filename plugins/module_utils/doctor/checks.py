@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ..accelerators import PARTITIONS, Profile, catalog
+from ..cluster.autoscaler import asked_metrics, autoscaler_problem
 from ..cluster.nodes import ACTIVE, FAULTY
 from ..cluster.status import is_terminating
 from ..jobs.ledger import read_entries
@@ -30,6 +31,7 @@ from ..labels import (
 from ..manifest.problems import abridged
 from ..permissions import LEVELS
 from ..prometheus.prometheus_service import names_prometheus
+from ..queues.backends import BACKENDS
 from ..rbac.levels import cluster_roles, role_name
 from .snapshot import ExaminedNode, Snapshot
 
@@ -329,7 +331,8 @@ _QUEUES = {"kueue": "kueue.x-k8s.io", "volcano": "scheduling.volcano.sh", "kai-s
 def _queues(snapshot: Snapshot) -> Iterator[Finding]:
     for name, places in sorted(_wanted_queues(snapshot).items()):
         if _QUEUES[name] not in snapshot.groups:
-            remedy = f"Install {name}, or change what asks for it. These pods wait for ever without it."
+            install = BACKENDS[name].install if name in BACKENDS else f"Install {name}"
+            remedy = f"{install}, or change what asks for it. These pods wait for ever without it."
             for place in sorted(places):
                 yield Finding(ERROR, place, f"{name} is not installed: no API group {_QUEUES[name]}", remedy)
 
@@ -357,6 +360,26 @@ def _metrics(snapshot: Snapshot) -> Iterator[Finding]:
         scaled = f" {len(snapshot.autoscalers)} services have autoscaling." if snapshot.autoscalers else ""
         remedy = f"Install metrics-server. Services do not scale by CPU or memory without it.{scaled}"
         yield Finding(WARNING, "cluster", "no metrics API (metrics.k8s.io)", remedy)
+
+
+_SERVED = {"Pods": "custom.metrics.k8s.io", "Object": "custom.metrics.k8s.io", "External": "external.metrics.k8s.io"}
+_ADAPTER = "Install prometheus-adapter, with the rules that the role monitoring has for it."
+
+
+def _autoscalers(snapshot: Snapshot) -> Iterator[Finding]:
+    """What a service is scaled by has to be served by somebody, and measured."""
+    for obj in snapshot.autoscalers:
+        place = f"{obj['metadata']['name']} in namespace {obj['metadata']['namespace']}"
+        missing = {
+            name: _SERVED[kind]
+            for kind, name in asked_metrics(obj)
+            if kind in _SERVED and _SERVED[kind] not in snapshot.groups
+        }
+        for name, group in missing.items():
+            yield Finding(WARNING, place, f"it is to scale by {name}, but nothing serves {group}", _ADAPTER)
+        if not missing and (problem := autoscaler_problem(obj)):
+            what, _dot, remedy = problem.partition(". ")
+            yield Finding(WARNING, place, what.rstrip("."), remedy or "Look at its events.")
 
 
 def _prometheus(snapshot: Snapshot) -> Iterator[Finding]:
@@ -490,6 +513,7 @@ CHECKS = (
     Check("exporters", "exporters of metrics", ("nodes", "pods"), _exporters),
     Check("queues", "Kueue and Volcano", ("groups", "declared", "pods", "workloads"), _queues),
     Check("metrics_api", "metrics API", ("groups", "autoscalers"), _metrics),
+    Check("autoscalers", "autoscalers of services", ("groups", "autoscalers"), _autoscalers),
     Check("prometheus", "Prometheus", ("groups", "services"), _prometheus),
     Check("storage", "storage classes", ("storage_classes",), _storage),
     Check("priorities", "priority classes", ("priority_classes",), _priorities),

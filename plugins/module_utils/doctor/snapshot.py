@@ -82,7 +82,7 @@ class Snapshot:
     offering: frozenset[str] = frozenset()  # nodes with a ResourceSlice; "" for one of several nodes
     namespaces: list[Object] = field(default_factory=list)
     workloads: list[Object] = field(default_factory=list)  # metadata
-    autoscalers: list[Object] = field(default_factory=list)  # metadata
+    autoscalers: list[Object] = field(default_factory=list)
     services: list[Object] = field(default_factory=list)  # metadata, also of others
     config_maps: list[Object] = field(default_factory=list)  # metadata, and of ledgers the data
     leases: list[Object] = field(default_factory=list)
@@ -200,7 +200,7 @@ _READERS: Mapping[str, Callable[[Client], Any]] = {
     "offering": _offering,
     "namespaces": lambda client: client.list_objects(NAMESPACE),
     "workloads": _metadata(*WORKLOADS),
-    "autoscalers": _metadata(HORIZONTAL_POD_AUTOSCALER),
+    "autoscalers": lambda client: client.list_objects(HORIZONTAL_POD_AUTOSCALER, labels=MANAGED),
     "services": lambda client: client.list_objects(SERVICE, metadata_only=True),
     "config_maps": lambda client: client.list_slim(CONFIG_MAP, examined_config_map, labels=MANAGED),
     "leases": lambda client: client.list_objects(LEASE),

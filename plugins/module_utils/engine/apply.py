@@ -386,6 +386,7 @@ _VERBS = {
     Action.RESUME: "resumed",
     Action.RESTART: "restarted",
     Action.SCALE: "scaled",
+    Action.ANNOTATE: "annotated",
 }
 
 

@@ -34,6 +34,7 @@ class Action(str, Enum):
     RESUME = "resume"
     RESTART = "restart"
     SCALE = "scale"
+    ANNOTATE = "annotate"
 
     def __str__(self) -> str:
         return self.value

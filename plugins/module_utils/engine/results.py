@@ -19,9 +19,15 @@ from .plan import Action, Completion, Plan, Step
 
 
 def result_of(
-    result: ApplyResult, *, reason: str | None, log: Sequence[str], node_address: str | None, check_mode: bool
+    result: ApplyResult,
+    *,
+    reason: str | None,
+    log: Sequence[str],
+    node_address: str | None,
+    check_mode: bool,
+    fit: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One entry of ``results``: what was done to a job, and its status."""
+    """One entry of ``results``: what was done to a job, and its status; in check mode, whether it would run."""
     plan = result.plan
     ended = plan.ended or Completion()
     predicted_only = check_mode and plan.action in (Action.CREATE, Action.RECREATE)
@@ -42,6 +48,7 @@ def result_of(
         "stops": plan.stops or None,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
         "access_urls": access_urls(result.objects.values(), None if check_mode and adds_service else node_address),
+        "fit": fit,
         "duration": round(result.seconds, 3),
     }
 

@@ -13,6 +13,7 @@ from ..kube.times import read_time
 from ..printable import printable_data
 from ..redaction import mask_forms
 from .cluster_transitions import KnownNode, QuotaUse
+from .inert_text import inert
 from .job_transitions import Transition
 
 Object = Mapping[str, Any]
@@ -62,6 +63,7 @@ _WORDS = {
     "job.paused": "was paused",
     "job.resumed": "was resumed",
     "job.deleted": "was deleted before its end",
+    "gpu.idle": "does not use its GPUs",
 }
 
 
@@ -155,16 +157,18 @@ def _event(
     reason = cut(mask_forms(reason), _LONGEST) if reason else None
     ending = f": {reason.rstrip('.')}." if reason else "."
     row: dict[str, Any] = printable_data(
-        {
-            "type": type,
-            "id": id,
-            "time": time,
-            "seen": "late" if is_late else "live",
-            "seen_at": seen_at,
-            **fields,
-            "reason": reason,
-            "message": cut(mask_forms(f"{message[0].upper()}{message[1:]}{ending}"), _LONGEST),
-        }
+        inert(
+            {
+                "type": type,
+                "id": id,
+                "time": time,
+                "seen": "late" if is_late else "live",
+                "seen_at": seen_at,
+                **fields,
+                "reason": reason,
+                "message": cut(mask_forms(f"{message[0].upper()}{message[1:]}{ending}"), _LONGEST),
+            }
+        )
     )
     return row
 

@@ -20,7 +20,7 @@ Object = Mapping[str, Any]
 
 PENDING, RUNNING, PAUSED, SUCCEEDED, FAILED = "Pending", "Running", "Paused", "Succeeded", "Failed"
 
-# A Job that is created suspended gets the condition at once.
+# The controller of Jobs sees the end of a pod some seconds later.
 _AT_ONCE = timedelta(seconds=5)
 # The pods of one job are preempted one after the other.
 _TOGETHER = timedelta(seconds=60)
@@ -189,9 +189,7 @@ def _suspension(workload: Object) -> tuple[bool, str]:
 def _is_created_paused(workload: Object) -> bool:
     if is_admitted_by_kueue(workload) or _phase(workload) != PAUSED:
         return False
-    since = _suspension(workload)[1]
-    created = read_time(workload["metadata"]["creationTimestamp"])
-    return workload["kind"] != "Job" or bool(since and read_time(since) - created <= _AT_ONCE)
+    return bool(workload["metadata"].get("generation", 1) == 1)  # A pause changes the spec.
 
 
 def _pauses(workload: Object, known: Known, phase: str, moment: str) -> Iterator[Transition]:

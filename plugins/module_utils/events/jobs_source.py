@@ -8,6 +8,7 @@ reported of it, which a file keeps: so a broken connection and a restart lose no
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -26,13 +27,15 @@ from ..kube.times import read_time
 from ..labels import JOB_TYPE, LEDGER, QUOTA
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
+from ..prometheus.prometheus_options import PrometheusOptions
 from ..task import Task, TaskFailed
 from ..wait.polling import backoff
 from ..wait.watch_cache import Key, Objects, WatchCache, WatchQuery
 from ..wording import worded
 from .cluster_transitions import KnownNode, KnownQuota, node_change, quota_change, quota_uses
-from .event_rows import job_event, job_fields, node_event, quota_event
+from .event_rows import EVENT_TYPES, job_event, job_fields, node_event, quota_event
 from .explanations import failure_details, pending_reason
+from .idle_watch import IdleWatch, Rows
 from .job_transitions import (
     Known,
     PodsOfJob,
@@ -63,16 +66,20 @@ JobId = tuple[str, str]
 Deliver = Callable[[dict[str, Any]], None]
 
 _LONGEST_PAUSE = 30.0  # seconds without a look at the clock
+_HANDLED = 1.0  # seconds after which a rule engine has handled what it has taken
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobsSourceOptions(NamespaceOptions):
+class JobsSourceOptions(NamespaceOptions, PrometheusOptions):
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    types: list[str] | None = option("list", elements="str", choices=list(EVENT_TYPES))
     state_file: str | None = option("path")
     since: int = option("int", default=0)
     pending_after: int = option("int", default=1800)
     quota_percent: int = option("int", default=90)
     log_lines: int = option("int", default=20)
+    idle_for: str = option("str", default="1h")
+    idle_below: float = option("float", default=0.05)
     feedback: bool = option("bool", default=False)
 
 
@@ -89,6 +96,7 @@ class JobsSource:
         self._began = datetime.now(timezone.utc)
         self._cache: _News | None = None
         self._stopped = False
+        self._delivered = 0.0
         self._workloads: dict[JobId, dict[str, Object]] = defaultdict(dict)  # by uid
         self._pods: dict[JobId, dict[str, Object]] = defaultdict(dict)  # by name
         self._victims: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # by uid of the workload: see PodsOfJob
@@ -112,11 +120,29 @@ class JobsSource:
             self._list(cache)
             self._first_look(cache)
             cache.watch()
+            self._watch_idle(cache, stack)
             LOGGER.info("watching %s", ", ".join(query.title for query in self._queries() if cache.is_read(query)))
             while not self._stopped:
                 cache.wait_for_change(self._pause())
+                if time.monotonic() - self._delivered >= _HANDLED:
+                    self._state.flush()
                 self._look_at_news(cache)
                 self._look_at_the_clock()
+
+    def _watch_idle(self, cache: _News, stack: ExitStack) -> None:
+        """Where there is a Prometheus. Raises TaskFailed for options that are wrong."""
+        options = self._options
+        is_wanted = not options.types or "gpu.idle" in options.types
+        given = options.prometheus_url or options.prometheus_service or self._task.environ.get(_PROMETHEUS)
+        if not given or not is_wanted:
+            return
+        watch = IdleWatch(
+            self._task,
+            lambda rows: cache.submit(lambda: self._look_at_idle(rows, watch.seconds)),
+            lambda text: cache.submit(lambda: self._warn(text)),
+        )
+        watch.start()
+        stack.callback(watch.stop)
 
     def _list(self, cache: _News) -> None:
         """The first lists; an API server that does not answer is waited for."""
@@ -171,6 +197,8 @@ class JobsSource:
                     self._job_is_gone(uid, known)
             elif kind == "node":
                 self._node_is_gone(cache, uid)
+            elif kind == "idle":
+                self._state.remove(key)
         self._forget_quotas(cache)
         self._state.begin()
 
@@ -252,6 +280,7 @@ class JobsSource:
         elif step:
             self._report(uid, step, reason=None)
         self._state.remove(f"job/{uid}")
+        self._state.remove(f"idle/{uid}")
 
     def _ledger_entry(self, known: Known) -> Any:
         def read() -> Any:
@@ -333,6 +362,20 @@ class JobsSource:
             if known.reported or record:
                 self._state.put(key, known._asdict())
 
+    def _look_at_idle(self, rows: Rows, seconds: int) -> None:
+        """Once for each job, until it was busy in between."""
+        for row in rows:
+            for uid in list(self._workloads.get((row["namespace"], row["name"]), {})):
+                record, key = self._state.get(f"job/{uid}"), f"idle/{uid}"
+                if not row["idle"]:
+                    self._state.remove(key)
+                elif record and self._state.get(key) is None:
+                    known, now = _known(record), _now()
+                    facts = {"utilization": row["utilization"], "idle_for": seconds, "devices": row["devices"]}
+                    step = Transition("gpu.idle", f"idle/{now}", now, known.status, known.status, known, facts)
+                    self._report(uid, step, str(row["reason"]))
+                    self._state.put(key, now)
+
     def _forget_quotas(self, cache: _News) -> None:
         uids = {obj["metadata"]["uid"] for obj in cache.objects(RESOURCE_QUOTA)}
         for key in self._state:
@@ -350,9 +393,10 @@ class JobsSource:
     def _pause(self) -> float:
         """Seconds until something is due, if nothing changes before."""
         first = min((deadline for deadline, _job in self._deadlines.values()), default=None)
+        longest = _HANDLED if self._state.holds else _LONGEST_PAUSE
         if first is None:
-            return _LONGEST_PAUSE
-        return min(_LONGEST_PAUSE, max(0.05, (first - datetime.now(timezone.utc)).total_seconds()))
+            return longest
+        return min(longest, max(0.05, (first - datetime.now(timezone.utc)).total_seconds()))
 
     # -- reports ------------------------------------------------------------------------------------------------------
 
@@ -382,14 +426,18 @@ class JobsSource:
 
     def _is_wanted(self, step: Transition) -> bool:
         """Without a state, what was before ``since`` is no news; that a job still waits is."""
+        if self._options.types and step.type not in self._options.types:
+            return False
         if not self._state.is_new or step.type == "job.pending_too_long":
             return True
         oldest = self._began - timedelta(seconds=self._options.since)
         return step.time is not None and read_time(step.time) >= oldest
 
     def _hand_over(self, event: dict[str, Any]) -> None:
-        if not self._stopped:
+        if not self._stopped and (not self._options.types or event["type"] in self._options.types):
             self._deliver({name: _worded(value) for name, value in event.items()})
+            self._delivered = time.monotonic()
+            self._state.flush()  # Whoever takes an event has handled the one before.
 
     def _warn(self, text: str) -> None:
         LOGGER.warning("%s", worded(text))
@@ -436,6 +484,7 @@ _LACKING = {
     NODE: "node.lost is not reported",
 }
 _KEPT_PODS = 20
+_PROMETHEUS = "GPUCTL_PROMETHEUS_URL"
 
 
 def _known(record: Mapping[str, Any]) -> Known:

@@ -28,7 +28,8 @@ class StateFileError(Exception):
 class StateFile:
     """The records by their keys; None as ``path`` keeps them in memory only. A context manager: it locks the file.
 
-    ``cluster`` says what they are of. ``is_new``: nothing was recorded before.
+    ``cluster`` says what they are of. ``is_new``: nothing was recorded before. What is put is held until ``flush``, or
+    the end of an orderly run: a process that is killed shall rather report twice than lose what it has not reported.
     """
 
     def __init__(self, path: str | None, cluster: str) -> None:
@@ -36,6 +37,7 @@ class StateFile:
         self._cluster = cluster
         self._records: dict[str, Any] = {}
         self._lines = 0
+        self._held: list[bytes] = []
         self._file = -1
         self._lock = -1
         self.is_new = True
@@ -55,7 +57,10 @@ class StateFile:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        self.close()
+        try:
+            self.flush()
+        finally:
+            self.close()
 
     def close(self) -> None:
         for number in (self._file, self._lock):
@@ -87,18 +92,30 @@ class StateFile:
         if self.is_new:
             self.is_new = False
             self._append({"begun": True})
+        self.flush()
 
-    def _append(self, line: Mapping[str, Any]) -> None:
-        if not self._path or self._file == -1:
+    @property
+    def holds(self) -> bool:
+        """Whether something is held."""
+        return bool(self._held)
+
+    def flush(self) -> None:
+        """Write what is held. Raises StateFileError."""
+        held, self._held = self._held, []
+        if not self._path or self._file == -1 or not held:
             return
         try:
             if self._lines > 2 * len(self._records) + _SPARE_LINES:
                 self._write_all(self._path)
             else:
-                _write(self._file, _line(line))
-                self._lines += 1
+                _write(self._file, b"".join(held))
+                self._lines += len(held)
         except OSError as problem:
             raise StateFileError(f"state_file: {self._path}: {problem.strerror}. Free space, or use another.") from None
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        if self._path:
+            self._held.append(_line(line))
 
     @staticmethod
     def _locked(path: Path) -> int:

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.declared import read_declared
 from ..cluster.endpoints import has_node_port
 from ..cluster.read import JobId, node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
-from ..engine.plan import WORKLOAD_KINDS, Action, describe
+from ..engine.plan import WORKLOAD_KINDS, Action, describe, starts_pods
 from ..engine.results import action_summary, diffs_of, full_reason, result_of
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
 from ..wait.goals import DELETED, WaitResult
 from ..wait.job_wait import wait_for_jobs
 from ..wait.loop import WaitTarget
+from .history_writer import HistoryWriter
+from .job_fit import judge_jobs
 from .ledger_store import LedgerStore
 from .replan import plan_and_apply
 from .select import SelectedJob
@@ -36,15 +40,18 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
         grace_seconds=0 if options.force else None,
         progress=task.progress,
     )
-    results = [result for result in plan_and_apply(task, state, jobs, ledger, executor) if result]
+    history = HistoryWriter(task, jobs)
+    results = [result for result in plan_and_apply(task, state, jobs, ledger, executor, history.look) if result]
     failed = [result for result in results if result.error is not None]
     applied = [result for result in results if result.error is None]
     problems = [_failure_summary(failed, len(applied), len(jobs))] if failed else []
     state.update_ledger(ledger, results)  # before a long wait, which may be interrupted
+    history.record(results, ledger.new_ends)
     wait_result = WaitResult()
     if options.wait and not task.check_mode and applied and (options.continue_on_error or not failed):
         wait_result = _wait_for(task, state, applied)
         state.update_ledger(ledger, applied)
+        history.record(applied, ledger.new_ends, wait_result.logs)
     if wait_result.problem:
         problems.append(wait_result.problem)
     if options.wait:
@@ -53,7 +60,7 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
             if ended and ended.status == "Failed" and result.workload is None:  # Kubernetes has removed it.
                 result.error = ended.reason
                 problems.append(f"{describe(result.plan)}: {ended.reason}")
-    report = _report(task, results, wait_result)
+    report = _report(task, results, wait_result, _fits(task, state, jobs, applied))
     if problems:
         raise TaskFailed("\n".join(problems), **{name: report[name] for name in ("changed", "results", "diff")})
     return report
@@ -100,7 +107,32 @@ def _wait_target(result: ApplyResult) -> WaitTarget:
     return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), full_reason(plan, None) or "")
 
 
-def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult) -> dict[str, Any]:
+def _fits(
+    task: Task[JobOptions], state: State, jobs: list[SelectedJob], applied: list[ApplyResult]
+) -> dict[JobId, dict[str, Any]]:
+    """In check mode, whether the jobs that would start pods would run, and what they would wait for."""
+    if not task.check_mode or not state.builds_objects or task.options.wait_for_nodes:
+        return {}
+    models = {job.id: job for job in jobs}
+    starting = []
+    for plan in (result.plan for result in applied):
+        objects = tuple(step.desired for step in plan.steps if step.desired)
+        if starts_pods(plan) and objects:
+            needed = next((step.desired for step in plan.prerequisites if step.kind == "PriorityClass"), None)
+            starting.append(replace(models[plan.namespace, plan.name], objects=objects, priority_class=needed))
+    if not starting:
+        return {}
+    try:
+        rows = judge_jobs(task.client(), starting, read_declared(task.client(), task.warn))
+    except KubeError as error:
+        task.warn(f"whether the jobs would run is not known: {error}")
+        return {}
+    return {(row["namespace"], row["name"]): row for row in rows}
+
+
+def _report(
+    task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult, fits: dict[JobId, dict[str, Any]]
+) -> dict[str, Any]:
     try:
         reasons, address = _stuck_reasons(task, applied, wait_result), _node_address(task, applied)
     except KubeError as error:  # The jobs were applied: report that.
@@ -113,6 +145,7 @@ def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: Wai
             log=wait_result.logs.get((result.plan.namespace, result.plan.name), ()),
             node_address=address,
             check_mode=task.check_mode,
+            fit=fits.get((result.plan.namespace, result.plan.name)),
         )
         for result in applied
     ]

@@ -9,18 +9,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from ..cluster.autoscaler import autoscaler_problem
+from ..cluster.autoscaler import autoscaler_problem, autoscaler_row
 from ..cluster.declared import know_accelerators
 from ..cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
 from ..cluster.lookup import job_names, job_of_pod, namespaces_not_found, not_found, pool_not_found
 from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
 from ..cluster.status import STUCK, status_of
-from ..kube.errors import ApiError, if_allowed
+from ..kube.errors import ApiError, KubeError, if_allowed
 from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ..kube.shapes import OddObject
 from ..labels import APP, JOB_TYPE, POOL, job_name_of, service_name
 from ..namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
 from ..options import option
+from ..prometheus.current_use import PodUse, read_current_use, use_of_job
+from ..prometheus.prometheus_client import open_prometheus
+from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..redaction import live_secret_values, masked_object, redact_messages
 from ..task import ModuleSpec, Task, TaskFailed
 from .job_rows import UNKNOWN, event_rows, job_row, odd_job_row, odd_pod_row, pod_row
@@ -35,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobInfoOptions(NamespaceOptions):
+class JobInfoOptions(NamespaceOptions, PrometheusOptions):
     name: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     pool: str | None = option("str")
@@ -108,15 +111,21 @@ def _read(task: InfoTask) -> dict[str, Any]:
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
     rows, pods = _pods(task, workloads, stuck, now)
     events = _events(task, stuck, workloads)
-    reasons = {**_autoscaler_problems(task, workloads), **reasons_of(task.client(), stuck, pods, events)}
+    scalers = _autoscalers(task, workloads)
+    problems = {job: problem for job, obj in scalers.items() if (problem := autoscaler_problem(obj))}
+    reasons = {**problems, **reasons_of(task.client(), stuck, pods, events)}
     urls = _access_urls(task, workloads, tokens)
+    use = _use(task) if any(rows.values()) else None
     results = []
     for job, workload in workloads.items():
         row = {**job_row(workload, now), "reason": reasons.get(job)}
+        if job in scalers:
+            row["autoscaler"] = autoscaler_row(scalers[job])
         if task.options.details:
             pod_names = {pod["job_id"] for pod in rows[job]}
             told = event_rows(workload, pod_names, events, now)
             row |= {"pods": rows[job], "events": redact_messages(told, live_secret_values(workload))}
+            row["metrics"] = None if use is None else use_of_job(use, job[0], pod_names)
         if task.options.full:
             row["object"] = masked_object(workload)
         # Requested tokens are shown in the URLs and nowhere else.
@@ -145,6 +154,17 @@ def _workloads(task: InfoTask) -> Objects:
         if error.is_forbidden and not task.options.namespaces:
             raise NamespacesNeeded(f"{error}. Or set O(namespaces) to those that you may read.") from None
         raise
+
+
+def _use(task: InfoTask) -> PodUse | None:
+    """What Prometheus knows, if somebody has said where it is; looking for it would make every task slower."""
+    try:
+        if not task.options.details or not prometheus_settings(task.options, task.environ).is_set:
+            return None
+        return read_current_use(open_prometheus(task, task.options))
+    except KubeError as problem:
+        task.warn(f"metrics are missing: {problem}")
+        return None
 
 
 def _odd(task: InfoTask, *resources: Resource) -> list[OddObject]:
@@ -259,12 +279,12 @@ def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) ->
     return by_time(if_allowed(lambda: _list(task, EVENT, _without_managed_fields, fields="type=Warning"), Objects()))
 
 
-def _autoscaler_problems(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
-    """Why services that run are not scaled; none without the permission to read autoscalers."""
+def _autoscalers(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, Object]:
+    """What scales services; none without the permission to read autoscalers."""
     if not any(obj["kind"] == "Deployment" for obj in workloads.values()):
         return {}
     found = if_allowed(lambda: _select(task, HORIZONTAL_POD_AUTOSCALER, _without_managed_fields), Objects())
-    return {job: problem for obj in found if (job := _job_of(obj)) in workloads if (problem := autoscaler_problem(obj))}
+    return {job: obj for obj in found if (job := _job_of(obj)) in workloads}
 
 
 def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job, str]) -> dict[Job, list[str]]:

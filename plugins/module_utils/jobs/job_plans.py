@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.admission import POD_GROUP_OF, queue_of
 from ..cluster.declared import Declared, know_accelerators, read_declared
 from ..cluster.lookup import job_hint, job_of_pod
 from ..cluster.read import (
@@ -39,14 +41,15 @@ from ..engine.plan import (
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, if_allowed
-from ..kube.resources import KUEUE_WORKLOAD
+from ..kube.resources import KUEUE_WORKLOAD, POD_GROUP
 from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
 from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..task import Task
 from .device_classes import find_classes
 from .interruption import refusal, with_interruptions
-from .job_queues import keep_queue, missing_queues
+from .job_policies import policy_blockers
+from .job_queues import missing_queues
 from .ledger_store import LedgerStore
 from .objects.former_versions import later_defaults
 from .objects.pod_levels import RESTRICTED, violations
@@ -88,10 +91,14 @@ def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledger
     claiming = [job for job in jobs if any(map(claim_templates_of, live[job.id]))]
     declared = replace(declared, found_classes=find_classes(task.client(), claiming, declared).by_pool)
     try:
-        return _plan_present(task, build_jobs(jobs, declared), live, ledger, declared)
+        return _plan_present(task, _built(jobs, live, declared), live, ledger, declared)
     except ClassesFound as found:
         declared = replace(declared, found_classes={**declared.found_classes, **found.by_pool})
-        return _plan_present(task, build_jobs(jobs, declared), live, ledger, declared)
+        return _plan_present(task, _built(jobs, live, declared), live, ledger, declared)
+
+
+def _built(jobs: list[SelectedJob], live: ByJob, declared: Declared) -> list[SelectedJob]:
+    return [job.in_former_queue(declared, live[job.id]) for job in build_jobs(jobs, declared)]
 
 
 def _plan_present(
@@ -205,7 +212,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
                 job.name,
                 job.namespace,
                 job.kind or "",
-                keep_queue(keep_submitter(form, live[job.id]), live[job.id]),
+                keep_submitter(form, live[job.id]),
                 live[job.id],
                 later_defaults(job.former_command),
             )
@@ -228,9 +235,10 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
         if level == RESTRICTED:
             plans[number] = plan_for(job, job.restricted)
         for place, problem, remedy in violations(job.objects[0], level) if level else ():
-            where = f"{job.origin}, {place}" if job.origin else place
-            text = f"{where}: the namespace enforces the Pod Security level {level}, which forbids {problem}"
-            blockers.append((plans[number], f"{text}. {remedy}."))
+            text = f"the namespace enforces the Pod Security level {level}, which forbids {problem}. {remedy}."
+            blockers.append((plans[number], f"{job.place(place)}: {text}"))
+    starting = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if starts_pods(plan)]
+    blockers += policy_blockers(task, starting)
     return block_plans(plans, blockers, task.options.continue_on_error)
 
 
@@ -375,12 +383,23 @@ def _live_jobs(task: Task[JobOptions], objects: ByJob, reads_pods: bool) -> dict
         for job, found in live.items()
         if is_admitted_by_kueue(found.workload) and not found.has_ended
     }
-    admissions = read_admissions(client, queued)
+    admissions = read_admissions(client, queued) | _read_pod_groups(client, live)
     pods = read_pods(client, live) if reads_pods else {}
     know_accelerators(client, task.warn, (pod["spec"] for found in pods.values() for pod in found))
     return {
         job: replace(found, pods=tuple(pods.get(job, ())), admission=admissions.get(job)) for job, found in live.items()
     }
+
+
+def _read_pod_groups(client: Client, live: Mapping[JobId, LiveJob]) -> dict[JobId, dict[str, Any]]:
+    """Volcano's PodGroups of the trainings among the jobs. Those of services go with their pods."""
+    found = {}
+    for job, each in live.items():
+        if each.workload["kind"] == "Job" and not each.has_ended and queue_of(each.workload).backend == "volcano":
+            name = POD_GROUP_OF.format(each.workload["metadata"]["uid"])
+            if group := if_allowed(partial(client.get, POD_GROUP, each.namespace, name), None):
+                found[job] = group
+    return found
 
 
 def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> dict[JobId, dict[str, Any]]:

@@ -8,40 +8,36 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from ..cluster.status import is_terminating, pods_ready, status_of
+from ..cluster.admission import JobQueue, queue_of
+from ..cluster.status import is_suspended, is_terminating, pods_ready
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan, starts_pods
 from ..kube.client import Client
 from ..kube.errors import if_allowed
-from ..kube.resources import INSTALL_KUEUE, KUEUE_VERSION, LOCAL_QUEUE
-from ..labels import KUEUE_QUEUE, POOL, pool_queue_name
+from ..labels import POOL
+from ..queues.backends import BACKENDS, Backend
 
 Object = dict[str, Any]
 
 
-def keep_queue(objects: tuple[Object, ...], live: Sequence[Object]) -> tuple[Object, ...]:
-    """The objects of a job, the workload first, in the queue that it started in.
+def kept_queue(workload: Object, live: Sequence[Object]) -> JobQueue | None:
+    """The queue that a job stays in because it started there; None if it is built for the right one.
 
     Kueue lets the queue of a Job change only while it is suspended (kueue pkg/controller/jobframework/validation.go),
     and that of a service while none of its pods is ready, but not go (pkg/controller/jobs/deployment, ValidateUpdate).
-    What the manifest says itself is left as it is.
+    To be scheduled by Volcano, or no longer, pods are started again. What the manifest says itself is left as it is.
     """
-    workload = objects[0]
     former = next((obj for obj in live if obj["kind"] == workload["kind"] and not is_terminating(obj)), None)
     if former is None:
-        return objects
-    wanted, found = _queue_of(workload), _queue_of(former)
+        return None
+    wanted, found = queue_of(workload), queue_of(former)
+    if wanted == found or not (_is_of_pool(workload, wanted) or _is_of_pool(former, found)):
+        return None
     if workload["kind"] == "Job":
-        may_change = status_of(former) == "Paused"
+        may_change = is_suspended(former)
     else:
-        may_change = wanted is not None and pods_ready(former) == 0
-    if may_change:
-        return objects
-    if wanted == found or pool_queue_of(workload) not in (wanted, found):
-        return objects
-    kept = {key: value for key, value in workload["metadata"]["labels"].items() if key != KUEUE_QUEUE}
-    kept |= {KUEUE_QUEUE: found} if found else {}
-    return ({**workload, "metadata": {**workload["metadata"], "labels": kept}}, *objects[1:])
+        may_change = pods_ready(former) == 0 and (found.backend != "kueue" or wanted.backend == "kueue")
+    return None if may_change else found
 
 
 def missing_queues(client: Client, plans: Iterable[Plan]) -> list[Blocker]:
@@ -49,44 +45,52 @@ def missing_queues(client: Client, plans: Iterable[Plan]) -> list[Blocker]:
 
     Nothing is asked for jobs of other pools. What the account may not read is not judged.
     """
-    waiting: dict[str, list[Plan]] = defaultdict(list)
+    waiting: dict[tuple[str, str | None], list[Plan]] = defaultdict(list)
     for plan in plans:
-        if starts_pods(plan) and _queue_of(plan.steps[0].desired) == pool_queue_of(plan.steps[0].desired):
-            waiting[plan.namespace].append(plan)
-    if not waiting:
-        return []
-    if not client.serves(KUEUE_VERSION):
+        if starts_pods(plan) and _is_of_pool(plan.steps[0].desired, queue := queue_of(plan.steps[0].desired)):
+            place = plan.namespace if BACKENDS[queue.backend].queue.namespaced else None
+            waiting[queue.backend, place].append(plan)
+    return [
+        blocker
+        for (name, place), found in waiting.items()
+        for blocker in _missing(client, name, BACKENDS[name], place, found)
+    ]
+
+
+def _missing(client: Client, name: str, backend: Backend, place: str | None, plans: Sequence[Plan]) -> list[Blocker]:
+    if version := backend.missing(client):
         text = (
-            f"its pool has the queue kueue, but the cluster does not serve {KUEUE_VERSION}. {INSTALL_KUEUE}, or remove "
+            f"its pool has the queue {name}, but the cluster does not serve {version}. {backend.install}, or remove "
             f"queue from the pool."
         )
-        return [(plan, text) for found in waiting.values() for plan in found]
+        return [(plan, text) for plan in plans]
+    queues = if_allowed(partial(_queues_in, client, backend, place), None)
     blockers = []
-    for namespace, found in waiting.items():
-        queues = if_allowed(partial(_queues_in, client, namespace), None)
-        if queues is None:
-            continue
-        for plan in found:
-            queue = _queue_of(plan.steps[0].desired)
-            if queue not in queues:
-                pool = plan.steps[0].desired["metadata"]["labels"][POOL]
-                text = (
-                    f"namespace {namespace} has no queue for pool {pool} (LocalQueue {queue}). An administrator gives "
-                    f"it a quota with M(gpuctl_quota), or declares the pool again with M(gpuctl_pool)."
-                )
-                blockers.append((plan, text))
+    for plan in plans if queues is not None else ():
+        workload = plan.steps[0].desired
+        queue = queue_of(workload).name
+        if queues is not None and queue not in queues:
+            text = (
+                f"namespace {plan.namespace} has no queue for pool {workload['metadata']['labels'][POOL]} "
+                f"({backend.queue.kind} {queue}). An administrator gives it a quota with M(gpuctl_quota), or declares "
+                f"the pool again with M(gpuctl_pool)."
+            )
+            blockers.append((plan, text))
     return blockers
 
 
-def _queues_in(client: Client, namespace: str) -> set[str] | None:
-    return {obj["metadata"]["name"] for obj in client.list_objects(LOCAL_QUEUE, namespace, metadata_only=True)}
+def _queues_in(client: Client, backend: Backend, place: str | None) -> set[str] | None:
+    return {obj["metadata"]["name"] for obj in client.list_objects(backend.queue, place, metadata_only=True)}
 
 
-def pool_queue_of(workload: Object) -> str:
-    """The queue that the pool of a workload has, if it has one."""
-    return pool_queue_name((workload["metadata"].get("labels") or {}).get(POOL, ""))
+def pool_queue(backend: str, pool: str, namespace: str) -> JobQueue:
+    """The queue that jobs of a namespace have in a pool."""
+    return JobQueue(backend, BACKENDS[backend].name_of(pool, namespace))
 
 
-def _queue_of(workload: Object) -> str | None:
-    found: str | None = (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE)
-    return found
+def _is_of_pool(workload: Object, queue: JobQueue) -> bool:
+    """Whether the workload has the queue from its pool."""
+    if queue.backend not in BACKENDS:
+        return False
+    metadata = workload["metadata"]
+    return queue == pool_queue(queue.backend, (metadata.get("labels") or {}).get(POOL, ""), metadata["namespace"])

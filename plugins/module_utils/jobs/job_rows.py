@@ -67,7 +67,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "workload": f"{workload['kind']}/{metadata['name']}",
         "created_at": metadata["creationTimestamp"],
         "started_at": status.get("startTime"),
-        "finished_at": _finished_at(status),
+        "finished_at": finished_at(status),
         "age": age(metadata["creationTimestamp"], now),
     }
 
@@ -166,7 +166,7 @@ def age(since: str, now: datetime) -> str:
     return f"{seconds}s"
 
 
-def _finished_at(status: Mapping[str, Any]) -> str | None:
+def finished_at(status: Mapping[str, Any]) -> str | None:
     """Only Jobs that succeeded have ``completionTime``; a failed one has the time in its condition."""
     failed = [c for c in status.get("conditions") or () if c["type"] == "Failed" and c["status"] == "True"]
     moment: str | None = status.get("completionTime") or (failed[0].get("lastTransitionTime") if failed else None)

@@ -122,7 +122,7 @@ def writer_of(ledger: Mapping[str, Any], name: str) -> Writer:
 
 def entry_of(job: Mapping[str, Any], manifest: str) -> Entry:
     """The entry for a live Job that was made from a manifest with that digest."""
-    metadata, last_run = job["metadata"], _run_result(job) or RunResult()
+    metadata, last_run = job["metadata"], run_result(job) or RunResult()
     ttl = job["spec"].get("ttlSecondsAfterFinished")
     return Entry(manifest, metadata["uid"], metadata["creationTimestamp"], ttl, last_run.result, last_run.finished_at)
 
@@ -137,7 +137,7 @@ def last_run_result(job: Mapping[str, Any] | None, entry: Entry | None, now: dat
     if entry is not None and entry.is_being_replaced and (job is None or is_terminating(job)):
         return None
     if job is not None:
-        return _run_result(job)
+        return run_result(job)
     if entry is None:
         return None
     if entry.result is not None:
@@ -191,7 +191,8 @@ def ledger_changes(entries: Mapping[str, Entry], seen: Mapping[str, Entry]) -> d
     return {name: value for name, value in written.items() if value is not None or name in entries}
 
 
-def _run_result(job: Mapping[str, Any]) -> RunResult | None:
+def run_result(job: Mapping[str, Any]) -> RunResult | None:
+    """How the run of a live Job ended; None while it runs."""
     for condition in job.get("status", {}).get("conditions") or ():
         if condition["type"] in _RESULTS and condition["status"] == "True":
             return RunResult(_RESULTS[condition["type"]], condition.get("lastTransitionTime"))

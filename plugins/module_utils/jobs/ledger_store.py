@@ -50,6 +50,8 @@ class LedgerStore:
         self._copies = RestartCopies(task)
         self._may_have_copies: set[JobId] = set()
         self._warned: set[JobId] = set()
+        self.new_ends: set[JobId] = set()
+        """The trainings that have ended, as this task was the first to record."""
         self._lock = Lock()
 
     def forget(self) -> None:
@@ -162,6 +164,11 @@ class LedgerStore:
         for namespace in dict.fromkeys([*seen, *sorted(namespace for namespace, _name in closed)]):
             entries, known_entries = seen.get(namespace, {}), self._read_or_warn(namespace)
             removed = {name: None for place, name in closed if place == namespace and name in known_entries}
+            self.new_ends |= {
+                (namespace, name)
+                for name, entry in entries.items()
+                if entry.result and (name not in known_entries or known_entries[name][:5] != entry[:5])
+            }
             self._write(namespace, {**ledger_changes(known_entries, entries), **removed})
             known_entries.update(entries)
             for name in removed:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..cluster.nodes import Node, slim_node
-from ..cluster.prediction import missing, needed_names, refused, unschedulable
+from ..cluster.prediction import missing, needed_names, unschedulable
 from ..cluster.read import JobId
 from ..cluster.reason import PendingReason
 from ..engine.plan import Plan, several_jobs, starts_pods
@@ -23,6 +23,7 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError
 from ..kube.resources import NODE, RESOURCE_QUOTA, Resource
 from ..labels import DEFAULT_POOL, JOB_TYPE, POOL
+from ..scheduling.quota_fit import refused_by_quotas
 from .select import SelectedJob
 
 R = TypeVar("R")
@@ -76,7 +77,7 @@ class _Look:
         if self.nodes is not None and "pool" not in unjudged:
             yield from self._unschedulable(workload, self.nodes)
         if "quota" not in unjudged:
-            yield from refused(workload, self.quotas[plan.namespace] or ())
+            yield from refused_by_quotas(workload, self.quotas[plan.namespace] or ())
         own = {(step.kind, step.name) for step in plan.steps[1:]}
         for (resource, namespace), names in self.present.items():
             if namespace == plan.namespace and names is not None:

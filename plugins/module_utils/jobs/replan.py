@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -32,15 +32,19 @@ def plan_and_apply(
     jobs: list[SelectedJob],
     ledger: LedgerStore,
     executor: Executor,
+    look: Callable[[Sequence[Plan]], None] = lambda plans: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[ApplyResult | None]:
     """The result of each job, None for those not begun. Raises ConcurrentChange if nothing was written.
+
+    ``look`` is called with plans before they are applied.
 
     Only the jobs in conflict are planned again, with what they are by then: another manifest of the same job that was
     applied meanwhile is replaced as a whole.
     """
 
     def apply(plans: list[Plan], *, keep_going: bool) -> list[ApplyResult | None]:
+        look(plans)
         announcing = replace(executor, before_replacing=lambda plan: ledger.before_replacing(plan, plans))
         return announcing.apply_plans(plans, keep_going=keep_going)
 

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ..accelerators import DEFAULT_ACCELERATOR, UnfitHardware
+from ..cluster.admission import JobQueue
 from ..cluster.declared import Declared
-from ..labels import DEFAULT_POOL, pool_queue_name
+from ..labels import DEFAULT_POOL
 from ..manifest.digest import digest_of, former_digests_of
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem
 from ..task import Task, TaskFailed
+from .job_queues import kept_queue, pool_queue
 from .objects.pod_levels import as_restricted
 from .transitions import not_scalable_reason
 
@@ -74,16 +76,17 @@ class SelectedJob:
     def claims_devices(self) -> bool:
         return any(obj["kind"] == "ResourceClaimTemplate" for obj in self.objects)
 
-    def built(self, declared: Declared) -> SelectedJob:
-        """The job with its objects. Raises UnfitHardware."""
+    def built(self, declared: Declared, queue: JobQueue | None = None) -> SelectedJob:
+        """The job with its objects, in the given queue or its pool's. Raises UnfitHardware."""
         from ..manifest.models import Queue
         from .objects.job_objects import build
 
         model = cast("Training | Inference | Notebook | Compute", self.model)
         pool = declared.pools.get(model.resources.pool)
-        if pool and pool.queue and model.queue.backend == "none":
-            queue = Queue(backend="kueue", name=pool_queue_name(pool.name))
-            model = model.model_copy(update={"queue": queue})
+        if queue is None and pool and pool.queue and model.queue.backend == "none":
+            queue = pool_queue(pool.queue.backend, pool.name, self.namespace)
+        if queue is not None:  # Not validated: names of queues may be longer than those that a manifest may choose.
+            model = model.model_copy(update={"queue": Queue.model_construct(**queue._asdict())})
         built = build(model, self.namespace, declared.hardware(model.resources.pool))
         return replace(
             self,
@@ -92,6 +95,11 @@ class SelectedJob:
             former_command=built.former_command,
             warnings=(*built.warnings, *self._unknown_pool(declared)),
         )
+
+    def in_former_queue(self, declared: Declared, live: Sequence[dict[str, Any]]) -> SelectedJob:
+        """The built job as it stays in the queue that it started in."""
+        queue = kept_queue(self.objects[0], live)
+        return self if queue is None else self.built(declared, queue)
 
     def _unknown_pool(self, declared: Declared) -> Iterator[str]:
         resources = self.model.resources if self.model else None
@@ -109,6 +117,10 @@ class SelectedJob:
         """The objects for a namespace of the Pod Security level restricted."""
         workload, *dependents = self.objects
         return as_restricted(workload), *dependents
+
+    def place(self, field: str) -> str:
+        """Where a manifest says something, for messages."""
+        return f"{self.origin}, {field}" if self.origin else field
 
     @property
     def id(self) -> tuple[str, str]:

@@ -8,6 +8,7 @@ What a transition changes depends on the workload:
 =================  =========================  ===========================  ==============================
 training           Job ``suspend``            deleted and recreated        never: its pods are its nodes
 training in Kueue  Workload ``spec.active``   deleted and recreated        never
+                   and an annotation
 notebook           ``replicas`` 0, 1          annotation of the template   never: it is one pod
 other services     ``replicas`` 0, as before  annotation of the template   ``replicas``, unless autoscaled
 =================  =========================  ===========================  ==============================
@@ -23,13 +24,14 @@ from ..cluster.read import claim_templates_of
 from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import ABSENT, Change, applied_by, value_at
 from ..engine.plan import Action, Plan, Step, plan_job, recreated
-from ..labels import FIELD_MANAGER, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
+from ..labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
 from .interruption import held_gpus
 
 _SUSPEND = ("spec", "suspend")
 _ACTIVE = ("spec", "active")
 _REPLICAS = ("spec", "replicas")
 _KEPT = ("metadata", "annotations", PAUSED_REPLICAS)
+_IDLE = ("metadata", "annotations", IDLE_WARNED_AT)
 _RESTARTED = ("spec", "template", "metadata", "annotations", RESTARTED_AT)
 
 
@@ -39,7 +41,7 @@ class TransitionRefused(Exception):
 
 @dataclass(frozen=True)
 class LiveJob:
-    """A job as it is live, with its other objects. ``admission`` is Kueue's Workload for it.
+    """A job as it is live, with its other objects. ``admission`` is Kueue's Workload for it, or Volcano's PodGroup.
 
     ``restarted_from`` is what a restart that was interrupted had to create (see restart_copies.py).
     """
@@ -67,7 +69,8 @@ class LiveJob:
     @property
     def is_inactive_in_kueue(self) -> bool:
         """``spec.active`` of Kueue's Workload defaults to true."""
-        return self.admission is not None and (self.admission.get("spec") or {}).get("active") is False
+        found = self.admission or {}
+        return found.get("kind") == "Workload" and (found.get("spec") or {}).get("active") is False
 
     @property
     def autoscaler(self) -> dict[str, Any] | None:
@@ -97,6 +100,8 @@ def pause(job: LiveJob) -> Plan:
         plan = _patch_admission(job, Action.PAUSE, active=False)
     elif job.workload["kind"] == "Job":
         plan = _patch(job, Action.PAUSE, [(_SUSPEND, True)])
+        if job.admission:  # Volcano would keep room for it; it makes another one when the job is resumed.
+            plan = plan.with_steps((*plan.steps, Step(Action.DELETE, {}, job.admission)))
     elif is_held(job.workload):
         plan = _patch(job, Action.PAUSE)
     else:
@@ -145,6 +150,11 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
     return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in deleted)))
 
 
+def mark_idle(job: LiveJob, time: str | None) -> Plan:
+    """Record when the job was found idle (RFC 3339), or with None that it is not."""
+    return _patch(job, Action.ANNOTATE, [(_IDLE, time or ABSENT)])
+
+
 def scale(job: LiveJob, replicas: int) -> Plan:
     """Set the replicas; those of a paused job count once it is resumed. Raises TransitionRefused (see below)."""
     reason = not_scalable_reason(job.kind, autoscaled=job.autoscaler is not None)
@@ -172,15 +182,16 @@ def _patch(
     job: LiveJob,
     action: Action,
     fields: Iterable[tuple[tuple[str, ...], Any]] = (),
-    target: dict[str, Any] | None = None,
 ) -> Plan:
-    """The plan that sets fields of the workload, or of another ``target``, where they differ."""
-    target = target or job.workload
+    """The plan that sets fields of the workload where they differ."""
+    others = (Step(Action.UNCHANGED, {}, obj) for obj in job.dependents)
+    return Plan(job.name, job.namespace, job.kind, (_step(job.workload, action, fields), *others))
+
+
+def _step(target: dict[str, Any], action: Action, fields: Iterable[tuple[tuple[str, ...], Any]]) -> Step:
     values = [(path, value_at(target, path), after) for path, after in fields]
     changes = tuple(Change(path, before, after) for path, before, after in values if before != after)
-    others = (Step(Action.UNCHANGED, {}, obj) for obj in job.objects if obj is not target)
-    step = Step(action if changes else Action.UNCHANGED, {}, target, changes)
-    return Plan(job.name, job.namespace, job.kind, (step, *others))
+    return Step(action if changes else Action.UNCHANGED, {}, target, changes)
 
 
 def _patch_admission(job: LiveJob, action: Action, *, active: bool) -> Plan:
@@ -190,9 +201,13 @@ def _patch_admission(job: LiveJob, action: Action, *, active: bool) -> Plan:
             "its Kueue Workload was not found. Kueue creates one as soon as it sees the job: check that its "
             "controller is running."
         )
+    kept = ABSENT if active else str(job.workload["spec"].get("parallelism", 1))
+    plan = _patch(job, action, [(_KEPT, kept)])
     if active != job.is_inactive_in_kueue:
-        return _patch(job, action)
-    return _patch(job, action, [(_ACTIVE, active)], job.admission)
+        return plan
+    step = _step(job.admission, action, [(_ACTIVE, active)])
+    # Where only the first is written, the job is pending, and its reason tells the pause.
+    return plan.with_steps((*plan.steps, step) if active and plan.changed else (step, *plan.steps))
 
 
 def _recreate(job: LiveJob) -> Plan:

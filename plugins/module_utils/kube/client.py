@@ -24,7 +24,15 @@ from .exec import ExecResult, exec_path, run_command
 from .limits import FOLLOWED_LOG, LOG, WATCH
 from .list_limits import ListLimits, ListsInProgress
 from .open_stream import OpenStream
-from .resources import POD, SELF_SUBJECT_REVIEW, SERVICE_ACCOUNT, Resource, resource_of
+from .resources import (
+    POD,
+    SELF_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_REVIEW,
+    SERVICE_ACCOUNT,
+    SUBJECT_ACCESS_REVIEW,
+    Resource,
+    resource_of,
+)
 from .shapes import OddObject, oddity
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
 from .watch import READ_TIMEOUT, Watch
@@ -201,8 +209,12 @@ class Client:
 
     def serves(self, api_version: str) -> bool:
         """Whether the server has an API group in a version, such as ``group/version``."""
+        return api_version in self.group_versions()
+
+    def group_versions(self) -> frozenset[str]:
+        """All API groups of the server, in all their versions."""
         groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
-        return any(one["groupVersion"] == api_version for group in groups for one in group.get("versions") or ())
+        return frozenset(one["groupVersion"] for group in groups for one in group.get("versions") or ())
 
     def user_name(self) -> str | None:
         """The user that the server takes this client for. Servers before Kubernetes 1.28 do not say: None."""
@@ -219,6 +231,24 @@ class Client:
                     raise
                 return None
         return self._user_name
+
+    def may(self, verb: str, resource: str, namespace: str, user: str = "", groups: Sequence[str] = ()) -> bool:
+        """Whether the account, or a user with groups, has a verb on a resource, written as kubectl does.
+
+        The authorizers decide, whichever they are. To ask about others takes a permission of its own.
+        """
+        named, _slash, subresource = resource.partition("/")
+        plural, _dot, group = named.partition(".")
+        asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource, "namespace": namespace}
+        review = SUBJECT_ACCESS_REVIEW if user or groups else SELF_SUBJECT_ACCESS_REVIEW
+        who: dict[str, Any] = {"user": user, "groups": list(groups)} if user or groups else {}
+        body = {
+            "apiVersion": review.api_version,
+            "kind": review.kind,
+            "spec": {"resourceAttributes": asked, **who},
+        }
+        answer = self._transport.request("POST", review.path(), Expected(review.kind), body=body)
+        return (answer.get("status") or {}).get("allowed") is True
 
     def ask_program(
         self,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The API resources that the collection reads and writes, and their URL paths.
 
-The paths are fixed because every resource below is GA since Kubernetes 1.23 or earlier, but for those of devices:
-discovery would cost three requests per task for nothing.
+The paths are fixed because every resource below is GA since Kubernetes 1.23 or earlier, but for those of devices and
+policies: discovery would cost three requests per task for nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ class Resource:
         return "/".join([prefix, self.api_version, *place, self.plural, *([name] if name else [])])
 
 
+_ADMISSION = "admissionregistration.k8s.io/v1"  # policies are GA since 1.30
 _DEVICES = "resource.k8s.io/v1"  # GA since 1.34; read and written only where devices are claimed
 _RBAC = "rbac.authorization.k8s.io/v1"
 
+ADMISSION_POLICY = Resource("ValidatingAdmissionPolicy", _ADMISSION, "validatingadmissionpolicies", namespaced=False)
+ADMISSION_POLICY_BINDING = Resource(
+    "ValidatingAdmissionPolicyBinding", _ADMISSION, "validatingadmissionpolicybindings", namespaced=False
+)
 CLUSTER_ROLE = Resource("ClusterRole", _RBAC, "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource("ClusterRoleBinding", _RBAC, "clusterrolebindings", namespaced=False)
 CONFIG_MAP = Resource("ConfigMap", "v1", "configmaps")
@@ -43,6 +48,7 @@ JOB = Resource("Job", "batch/v1", "jobs")
 LEASE = Resource("Lease", "coordination.k8s.io/v1", "leases")
 LIMIT_RANGE = Resource("LimitRange", "v1", "limitranges")
 NAMESPACE = Resource("Namespace", "v1", "namespaces", namespaced=False)
+NETWORK_POLICY = Resource("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies")
 NODE = Resource("Node", "v1", "nodes", namespaced=False)
 PERSISTENT_VOLUME = Resource("PersistentVolume", "v1", "persistentvolumes", namespaced=False)
 PERSISTENT_VOLUME_CLAIM = Resource("PersistentVolumeClaim", "v1", "persistentvolumeclaims")
@@ -57,6 +63,9 @@ SECRET = Resource("Secret", "v1", "secrets")
 ROLE = Resource("Role", _RBAC, "roles")
 ROLE_BINDING = Resource("RoleBinding", _RBAC, "rolebindings")
 RUNTIME_CLASS = Resource("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", namespaced=False)
+SELF_SUBJECT_ACCESS_REVIEW = Resource(
+    "SelfSubjectAccessReview", "authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False
+)
 SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
 SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
@@ -67,12 +76,32 @@ STORAGE_CLASS = Resource("StorageClass", "storage.k8s.io/v1", "storageclasses", 
 KUEUE_WORKLOAD = Resource("Workload", "kueue.x-k8s.io/v1beta1", "workloads")
 # Where pools have queues, they are written in this version, which Kueue serves since 0.15.
 KUEUE_VERSION = "kueue.x-k8s.io/v1beta2"
-INSTALL_KUEUE = "Install Kueue 0.15 or later (https://kueue.sigs.k8s.io/docs/installation)"
 CLUSTER_QUEUE = Resource("ClusterQueue", KUEUE_VERSION, "clusterqueues", namespaced=False)
 COHORT = Resource("Cohort", KUEUE_VERSION, "cohorts", namespaced=False)
 LOCAL_QUEUE = Resource("LocalQueue", KUEUE_VERSION, "localqueues")
 RESOURCE_FLAVOR = Resource("ResourceFlavor", KUEUE_VERSION, "resourceflavors", namespaced=False)
+SUBJECT_ACCESS_REVIEW = Resource(
+    "SubjectAccessReview", "authorization.k8s.io/v1", "subjectaccessreviews", namespaced=False
+)
 TOPOLOGY = Resource("Topology", KUEUE_VERSION, "topologies", namespaced=False)
+
+# Of operators, which are optional too. Where their kinds are missing, what asks for them says so.
+_MONITORING = "monitoring.coreos.com/v1"
+ALERTMANAGER = Resource("Alertmanager", _MONITORING, "alertmanagers")
+ALERTMANAGER_CONFIG = Resource("AlertmanagerConfig", "monitoring.coreos.com/v1alpha1", "alertmanagerconfigs")
+GRAFANA_DASHBOARD = Resource("GrafanaDashboard", "grafana.integreatly.org/v1beta1", "grafanadashboards")
+POD_MONITOR = Resource("PodMonitor", _MONITORING, "podmonitors")
+PROMETHEUS = Resource("Prometheus", _MONITORING, "prometheuses")
+PROMETHEUS_RULE = Resource("PrometheusRule", _MONITORING, "prometheusrules")
+SCALED_OBJECT = Resource("ScaledObject", "keda.sh/v1alpha1", "scaledobjects")
+SERVICE_MONITOR = Resource("ServiceMonitor", _MONITORING, "servicemonitors")
+
+# Volcano is optional, too.
+VOLCANO_VERSION = "scheduling.volcano.sh/v1beta1"
+POD_GROUP = Resource("PodGroup", VOLCANO_VERSION, "podgroups")
+QUEUE = Resource("Queue", VOLCANO_VERSION, "queues", namespaced=False)
+VOLCANO_TOPOLOGY_VERSION = "topology.volcano.sh/v1alpha1"
+HYPER_NODE = Resource("HyperNode", VOLCANO_TOPOLOGY_VERSION, "hypernodes", namespaced=False)
 
 _BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstance(value, Resource)}
 

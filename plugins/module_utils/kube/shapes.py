@@ -313,6 +313,11 @@ _COUNTS = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availa
 _LONG_RUNNING = {"observedGeneration": _number, **_COUNTS, "conditions": _CONDITIONS}
 
 # What an object has below its metadata, by kind. Of kinds that are missing here, only the metadata are read.
+_METRIC = _fields(name=_text, metric=_fields(name=_text), target=_fields(), current=_fields())
+_MEASURED = _fields(
+    type=_text, resource=_METRIC, containerResource=_METRIC, pods=_METRIC, object=_METRIC, external=_METRIC
+)
+_CONDITIONS = _each(_fields({"type": _text, "status": _text}, reason=_text, message=_text, lastTransitionTime=_time))
 _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # required, optional
     "ConfigMap": ({}, {"data": _LABELS}),
     "Deployment": (
@@ -335,7 +340,10 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
     ),
     "HorizontalPodAutoscaler": (
         {},
-        {"spec": _fields(minReplicas=_number, maxReplicas=_number), "status": _fields(conditions=_CONDITIONS)},
+        {
+            "spec": _fields(minReplicas=_number, maxReplicas=_number, metrics=_each(_MEASURED)),
+            "status": _fields(conditions=_CONDITIONS, currentMetrics=_each(_MEASURED)),
+        },
     ),
     "Job": (
         {
@@ -501,15 +509,15 @@ _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # req
         {"spec": _fields({"template": _TEMPLATE}, replicas=_number, updateStrategy=_fields(type=_text))},
         {"status": _fields(**_LONG_RUNNING, currentRevision=_text, updateRevision=_text)},
     ),
+    "PodGroup": (  # Volcano's
+        {},
+        {"spec": _fields(queue=_text, minMember=_number), "status": _fields(phase=_text, conditions=_CONDITIONS)},
+    ),
     "Workload": (  # Kueue's
         {},
         {
             "spec": _fields(active=_flag, queueName=_text, priority=_number),
-            "status": _fields(
-                conditions=_each(
-                    _fields({"type": _text, "status": _text}, reason=_text, message=_text, lastTransitionTime=_time)
-                )
-            ),
+            "status": _fields(conditions=_CONDITIONS),
         },
     ),
 }

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from ..quantity import canonical, uniform
 
 if TYPE_CHECKING:
-    from .models import Training
+    from .models import JobManifest, Training
 
 _LENGTH = 32  # hexadecimal digits: 128 bits, which no two manifests of a cluster share by chance
 
 Spelling = Callable[[str], str]
 
 
-def digest_of(manifest: Training) -> str:
-    """The digest of what a training runs, from its manifest and not from the objects of a version of the collection.
+def digest_of(manifest: JobManifest) -> str:
+    """The digest of what a job runs, from its manifest and not from the objects of a version of the collection.
 
     Spelling, explicit defaults, the version of the format and the block ``job`` make no difference.
     """
@@ -43,7 +43,7 @@ def former_digests_of(manifest: Training) -> tuple[str, ...]:
     return (_digest(data),)
 
 
-def _data_of(manifest: Training) -> dict[str, Any]:
+def _data_of(manifest: JobManifest) -> dict[str, Any]:
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
     # Without warnings, as valueFrom is kept as the dict that Kubernetes gets, and not as its model.
     # Without the marks of secrets, which only say what to show.

@@ -16,16 +16,16 @@ from typing import NamedTuple
 # ``/var/lib`` is the state of system services: kubelet, containerd, docker, etcd, rancher, cloud-init, dpkg. The
 # kubelet follows links in ``/var/log`` when it serves logs. ``/opt/cni`` and ``/opt/bin`` are where runtimes and
 # kubelets are installed (containerd, Flatcar); ``/sysroot`` and ``/ostree`` are the real root of image-based systems.
-_SYSTEM = (
+SYSTEM_PATHS = (
     *("/bin", "/boot", "/dev", "/efi", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/ostree", "/proc"),
     *("/root", "/run", "/sbin", "/snap", "/sys", "/sysroot", "/usr"),
     *("/opt/bin", "/opt/cni", "/opt/containerd", "/opt/rke"),
     *("/var/backups", "/var/cache", "/var/db", "/var/lib", "/var/lock", "/var/log", "/var/mail", "/var/run"),
     *("/var/snap", "/var/spool"),
 )
-_NOT_SYSTEM = ("/etc/nginx/conf.d",)  # The configuration of a job; a GPU node runs no nginx of its own.
+NOT_SYSTEM_PATHS = ("/etc/nginx/conf.d",)  # The configuration of a job; a GPU node runs no nginx of its own.
 # Wherever they are: whoever can reach a container runtime or a kubelet can start privileged containers.
-_SOCKETS = frozenset(
+SYSTEM_SOCKETS = frozenset(
     f"{name}.sock"
     for name in ("buildkitd", "containerd", "cri-dockerd", "crio", "docker", "dockershim", "kubelet", "podman")
 )
@@ -66,10 +66,10 @@ def _pairs(path: str, root: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_system(path: str) -> bool:
-    if any(_is_below(path, root) for root in _NOT_SYSTEM):
+    if any(_is_below(path, root) for root in NOT_SYSTEM_PATHS):
         return False
-    around = any(_is_below(path, root) or _is_below(root, path) for root in _SYSTEM)
-    return around or posixpath.basename(path) in _SOCKETS
+    around = any(_is_below(path, root) or _is_below(root, path) for root in SYSTEM_PATHS)
+    return around or posixpath.basename(path) in SYSTEM_SOCKETS
 
 
 def _is_below(inner: str, outer: str) -> bool:

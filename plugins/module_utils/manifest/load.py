@@ -19,6 +19,7 @@ from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceN
 
 if TYPE_CHECKING:
     from .host_paths import HostPaths
+    from .models import Policy
     from .validation import CheckedManifest, Document
 
 __all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "load", "load_host_paths"]
@@ -130,23 +131,32 @@ def load_profiles(texts: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]
     return profiles
 
 
-def load_host_paths(file: str) -> HostPaths:
-    """What the policy in a file says about paths of nodes. Raises ManifestErrors, and MissingLibrary."""
+def load_policy(file: str | None = None, definition: Any = None) -> Policy:
+    """The policy in a file or a definition. Raises ManifestErrors, and MissingLibrary."""
     _require_pydantic()
-    from .host_paths import HostPaths
     from .models import Policy
     from .validation import validate
 
+    budget = Budget()
     sources: list[SourceNode] = []
-    errors = _read_sources(_from_files([file], budget := Budget()), sources, budget)
+    found = itertools.chain(_from_files([file] if file else [], budget), _from_definition(definition, budget))
+    errors = _read_sources(found, sources, budget)
     checked = [validate(source) for source in sources]
     errors += [error for each in checked for error in each.errors]
     policies = [each.document.model for each in checked if each.document and isinstance(each.document.model, Policy)]
     if not errors and (len(policies), len(checked)) != (1, 1):
-        errors = [ManifestError(file, "not a policy", "Put one manifest of kind policy into it, and nothing else")]
+        hint = "Put one manifest of kind policy into it, and nothing else"
+        errors = [ManifestError(file or DEFINITION, "not a policy", hint)]
     if errors:
         raise ManifestErrors(errors)
-    (policy,) = policies
+    return policies[0]
+
+
+def load_host_paths(file: str) -> HostPaths:
+    """What the policy in a file says about paths of nodes. Raises ManifestErrors, and MissingLibrary."""
+    policy = load_policy(file)
+    from .host_paths import HostPaths
+
     rules = policy.host_paths
     return HostPaths(policy.policy.name, tuple(rules.roots)) if rules else HostPaths()
 

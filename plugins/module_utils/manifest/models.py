@@ -580,7 +580,7 @@ class PoolNode(Block):
 class QueueSettings(Block):
     """How the jobs of a pool wait for it. Amounts are numbers of GPUs."""
 
-    backend: Literal["kueue"] = Field(description="Queueing system, which is installed in the cluster.")
+    backend: Literal["kueue", "volcano"] = Field(description="Queueing system, which is installed in the cluster.")
     borrowing_limit: rules.Count | None = Field(
         default=None,
         description="What a team may use at most beyond its share. By default, all that is free.",
@@ -774,14 +774,161 @@ class HostPathRules(Block):
     )
 
 
+class PolicySection(Section):
+    """The name and description of a policy, and who answers for it."""
+
+    contact: rules.ShortText | None = Field(
+        default=None,
+        description="Whom people ask about it. Refusals name it.",
+        examples=["gpu-admins@example.com"],
+    )
+
+
+class ImageRules(Block):
+    """Where images come from."""
+
+    registries: list[rules.ImagePrefix] = Field(
+        description="Registries, or repositories in them. Images of Docker Hub are below docker.io.",
+        examples=[["registry.example.com", "docker.io/pytorch"]],
+    )
+
+
+class NetworkRules(Block):
+    """With whom the pods of a team may connect. Pods of one namespace always may."""
+
+    namespaces: list[rules.DnsLabel] = Field(
+        default=[],
+        description="Further namespaces, for connections in both directions.",
+        examples=[["monitoring"]],
+    )
+    cidrs: list[rules.Cidr] = Field(
+        default=[], description="Addresses that pods may connect to.", examples=[["10.20.0.0/16"]]
+    )
+    internet: rules.Boolean = Field(
+        default=False, description="Whether pods may connect to every address outside of the private ranges."
+    )
+
+
+class TeamRules(Block):
+    """What the jobs of a team may use. What is not given is not limited."""
+
+    pools: list[rules.LabelValue] | None = Field(
+        default=None,
+        description="Pools whose nodes may be used. Pods with accelerators then have to name one.",
+        examples=[["training-pool"]],
+    )
+    gpu_types: list[rules.LabelValue] | None = Field(
+        default=None,
+        serialization_alias="gpu-types",
+        description="GPU types that may be used. Pods with accelerators then have to name one.",
+        examples=[["A100-100G"]],
+    )
+    priorities: list[Literal["high", "medium", "low"]] | None = Field(
+        default=None, description="Priorities that jobs may have.", examples=[["medium", "low"]]
+    )
+    max_gpus_per_job: rules.Count | None = Field(
+        default=None, description="Number of accelerators that all pods of a job may have together.", examples=[16]
+    )
+    max_gpus: rules.Count | None = Field(
+        default=None,
+        description="Number of accelerators that all jobs may have together. Needs one namespace and one pool, "
+        "because Kubernetes counts by namespace.",
+        examples=[32],
+    )
+    service_accounts: list[rules.DnsSubdomain] | None = Field(
+        default=None, description="Service accounts that pods may run as.", examples=[["default"]]
+    )
+    image_pull_secrets: list[rules.DnsSubdomain] | None = Field(
+        default=None, description="Secrets with registry credentials that pods may use.", examples=[["gpuctl-registry"]]
+    )
+    service_types: list[Literal["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]] | None = Field(
+        default=None, description="Types that Services may have.", examples=[["ClusterIP"]]
+    )
+    pod_security: Literal["privileged", "baseline", "restricted"] | None = Field(
+        default=None, description="Pod Security Standard that the namespaces enforce.", examples=["baseline"]
+    )
+    network: NetworkRules | None = Field(
+        default=None, description="Limits connections by a NetworkPolicy, for network plugins that enforce them."
+    )
+
+
+class PolicyTeam(TeamRules):
+    """The namespaces of a team, and what differs from the defaults."""
+
+    namespaces: list[rules.DnsLabel] = Field(
+        default=[],
+        description="Namespaces of the team. By default, the one with the name of the team.",
+        examples=[["vision", "vision-dev"]],
+    )
+
+
+class LabelRules(Block):
+    """Who may set the labels by which gpuctl knows its objects, runwhere.ai/...: accounts with a level."""
+
+    pods: rules.Boolean = Field(
+        default=False, description="Limits those of pods and workloads to accounts that submit jobs."
+    )
+    nodes: rules.Boolean = Field(
+        default=False,
+        description="Limits those of nodes to administrators. A kubelet cannot set them on its node then.",
+    )
+
+
+class NotebookRules(Block):
+    """Rules for notebooks."""
+
+    idle_limit: rules.Duration = Field(
+        description="How long a notebook may be idle before gpuctl_idle pauses it.", examples=["8h"]
+    )
+
+
 class Policy(VersionedManifest):
-    """What an administrator allows the authors of jobs. Only the file that gpuctl_job is given as policy counts."""
+    """What an administrator allows the authors of jobs.
+
+    gpuctl_policy makes the API server enforce it. gpuctl_job obeys it in any case, also one that is only in a file.
+    """
 
     kind: Literal["policy"]
-    policy: Annotated[Section, rules.Aliases("metadata")] = Field(description="Name and description.")
-    host_paths: HostPathRules | None = Field(
-        default=None, description="Paths of nodes that storage.workdirs may mount. By default, all but system paths."
+    policy: Annotated[PolicySection, rules.Aliases("metadata")] = Field(description="Name, description and contact.")
+    action: Literal["deny", "warn", "audit"] = Field(
+        default="deny", description="What the API server does with objects that break a rule."
     )
+    host_paths: HostPathRules | None = Field(
+        default=None, description="Paths of nodes that pods may mount. By default, all but system paths."
+    )
+    images: ImageRules | None = Field(default=None, description="Images that may run. By default, all.")
+    host_network: rules.Boolean = Field(
+        default=False, description="Whether pods may use the network of the node, its ports, processes and IPC."
+    )
+    labels: LabelRules = Field(default_factory=LabelRules, description="Who may set the labels of gpuctl.")
+    notebooks: NotebookRules | None = Field(default=None, description="Rules for notebooks.")
+    defaults: TeamRules = Field(default_factory=TeamRules, description="What applies to all teams.")
+    teams: dict[rules.DnsLabel, PolicyTeam] = Field(
+        default_factory=dict,
+        description="The teams whose namespaces the policy is for. All others are left alone.",
+        examples=[{"vision": {"pools": ["training-pool"], "max_gpus_per_job": 16}}],
+    )
+
+    @model_validator(mode="after")
+    def _one_team_for_a_namespace(self) -> Policy:
+        owners: dict[str, str] = {}
+        for name, team in self.teams.items():
+            for namespace in team.namespaces or [name]:
+                if other := owners.get(namespace):
+                    hint = f"It belongs to team {other} already. Remove it from one of them"
+                    raise rules.section_error(f"duplicate namespace: {namespace}", hint, "teams", name)
+                owners[namespace] = name
+        return self
+
+    @model_validator(mode="after")
+    def _countable(self) -> Policy:
+        for name, team in self.teams.items():
+            most = self.defaults.max_gpus if team.max_gpus is None else team.max_gpus
+            pools = self.defaults.pools if team.pools is None else team.pools
+            if most is not None and (len(team.namespaces) > 1 or len(pools or ()) != 1):
+                hint = "Kubernetes counts by namespace: give the team one namespace and one pool"
+                raise rules.section_error("max_gpus for several namespaces or pools", hint, "teams", name)
+        return self
 
 
 class AcceleratorSection(Block):

@@ -7,6 +7,7 @@ value: the caller adds it, unless it may be a secret.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
 import re
@@ -293,6 +294,15 @@ def _check_quota_namespace(value: str) -> Any:
     return value
 
 
+def _check_cidr(value: str) -> str:
+    try:
+        ipaddress.ip_network(value)
+    except ValueError:
+        hint = "Use the first address of a range and its length, as 10.20.0.0/16"
+        raise value_error("invalid address range", hint) from None
+    return value
+
+
 def _check_path(value: str) -> str:
     if not value.startswith("/"):
         raise value_error("not an absolute path", "Start it with /")
@@ -373,6 +383,18 @@ _PARAMETER_WORDS = "letters, digits, '-' and '_', with a letter first"
 ParameterName = Annotated[str, text_rule(r"[A-Za-z_][-A-Za-z0-9_]*", 63, "parameter name", _PARAMETER_WORDS, "lr")]
 _IMAGE_WORDS = "'registry/name:tag' with the name in lower case"
 Image = Annotated[str, text_rule(_IMAGE, 512, "image reference", _IMAGE_WORDS, "nginx:1.27")]
+_REGISTRY_WORDS = "a registry, or a repository in it, as 'registry.example.com/team'"
+ImagePrefix = Annotated[
+    str,
+    text_rule(
+        r"(?:localhost|[a-zA-Z0-9][-a-zA-Z0-9]*(?:\.[-a-zA-Z0-9]+)+)(?::[0-9]+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*",
+        253,
+        "registry",
+        _REGISTRY_WORDS,
+        "registry.example.com",
+    ),
+]
+Duration = Annotated[str, text_rule(r"[1-9][0-9]{0,5}[mhd]", 7, "duration", "'30m', '8h' or '2d'", "8h")]
 # Of an extended resource (pkg/apis/core/v1/helper IsExtendedResourceName), and of a label that a vendor sets.
 _PREFIXED = rf"{DNS_LABEL}(?:\.{DNS_LABEL})*/{LABEL_VALUE}"
 _RESOURCE_WORDS = "'domain/name'"
@@ -461,6 +483,7 @@ SeriesLabel = Annotated[str, text_rule(r"[A-Za-z_][A-Za-z0-9_]*", 253, "label", 
 InterfaceName = Annotated[str, text_rule(r"[!-~]+", 255, "interface name", "the name of a network interface", "eth0")]
 AbsolutePath = Annotated[str, _PATH_RULE]
 MountPath = Annotated[str, replace(_PATH_RULE, example="/models", keywords=_MOUNT_KEYWORDS, check=_check_mount_path)]
+Cidr = Annotated[str, Rule("address range", "'10.20.0.0/16'", "10.20.0.0/16", {"type": "string"}, _check_cidr)]
 Count = Annotated[int, integer_rule(0, 4)]
 PositiveCount = Annotated[int, integer_rule(1, 2)]
 NodeCount = Annotated[int, integer_rule(1, 2, highest=MAX_NODE_COUNT)]

@@ -16,7 +16,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..labels import DIVISION, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
-from ..queues.provide_queues import kueue_problem, queued_pools
+from ..queues.provide_queues import backend_problems, queued_pools
 from ..task import TaskFailed
 from .declaration import plan_config_maps
 from .lease import Versions, versions_of
@@ -113,11 +113,10 @@ def _unfit_queues(client: Client, membership: Membership) -> Iterator[str]:
     for name, pool in queued.items():
         if pool.hardware.device_class:
             yield (
-                f"pool {name}: queue and device_class exclude each other, because Kueue counts the resources that "
+                f"pool {name}: queue and device_class exclude each other, because queues count the resources that "
                 f"nodes list. Remove one of them."
             )
-    if queued and (problem := kueue_problem(client, queued)):
-        yield problem
+    yield from backend_problems(client, queued)
 
 
 def _unread_lines(requests: Iterable[PoolRequest], declarations: Mapping[str, Declaration]) -> Iterator[str]:

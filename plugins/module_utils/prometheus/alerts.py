@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -230,7 +231,7 @@ def _read_switch(value: Any) -> bool:
 
 def _read_number(value: Any) -> float:
     found = float(value)
-    if found != found or abs(found) == float("inf"):
+    if not math.isfinite(found):
         raise ValueError
     return found
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Bring the objects of Kueue to what pools and quotas declare. gpuctl_pool always does, gpuctl_quota if it has written
-something: whichever of two concurrent tasks reads last has read what both of them wrote."""
+"""Bring the objects of queueing systems to what pools and quotas declare. gpuctl_pool always does, gpuctl_quota if it
+has written something: whichever of two concurrent tasks reads last has read what both of them wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +16,15 @@ from ..engine.results import diffs_of
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, as_sentence
-from ..kube.resources import INSTALL_KUEUE, KUEUE_VERSION, NODE, RESOURCE_QUOTA
+from ..kube.resources import NODE, RESOURCE_QUOTA
 from ..labels import MANAGED, POOL
 from ..task import Task, TaskFailed
-from .kueue_objects import QUEUE_KINDS, Object, capacity_of, queue_objects, share_problems, teams_in
+from .backends import BACKENDS
+from .kueue_objects import kueue_objects
+from .teams import Capacity, Object, Team, capacity_of, share_problems, teams_in
+from .volcano_objects import volcano_objects
+
+_BUILDERS = {"kueue": kueue_objects, "volcano": volcano_objects}
 
 
 @dataclass(frozen=True)
@@ -35,14 +40,22 @@ def queued_pools(pools: Mapping[str, Declaration | None]) -> dict[str, Declarati
     return {name: pool for name, pool in pools.items() if pool and pool.queue}
 
 
-def kueue_problem(client: Client, pools: Iterable[str]) -> str | None:
-    """Why pools cannot have queues in this cluster; None if they can."""
-    if client.serves(KUEUE_VERSION):
-        return None
-    return (
-        f"pool {', '.join(sorted(pools))}: queue kueue, but the cluster does not serve {KUEUE_VERSION}. "
-        f"{INSTALL_KUEUE}, or remove queue."
-    )
+def backend_problems(client: Client, pools: Mapping[str, Declaration]) -> Iterator[str]:
+    """Why pools cannot have queues in this cluster."""
+    wanted: dict[str, list[str]] = {}
+    for name, pool in sorted(queued_pools(pools).items()):
+        wanted.setdefault(_backend_of(pool), []).append(name)
+    for name, found in sorted(wanted.items()):
+        backend = BACKENDS[name]
+        if missing := backend.missing(client):
+            yield (
+                f"pool {', '.join(found)}: queue {name}, but the cluster does not serve {missing}. "
+                f"{backend.install}, or remove queue."
+            )
+
+
+def _backend_of(pool: Declaration) -> str:
+    return pool.queue.backend if pool.queue else ""
 
 
 def provide_queues(
@@ -56,9 +69,9 @@ def provide_queues(
     """
     client = task.client()
     try:
-        if not pools and not client.serves(KUEUE_VERSION):
-            return QueueChanges()
-        return _provide(task, pools, quotas_after)
+        wanted = set(map(_backend_of, pools.values()))
+        present = [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(client)]
+        return _provide(task, pools, present, quotas_after) if present else QueueChanges()
     except KubeError as problem:
         raise TaskFailed(
             f"{as_sentence(str(problem))} Pools and quotas are written, their queues are not, or in part. Apply the "
@@ -68,12 +81,16 @@ def provide_queues(
 
 
 def _provide(
-    task: Task[Any], pools: Mapping[str, Declaration], quotas_after: Callable[[Sequence[Object]], Sequence[Object]]
+    task: Task[Any],
+    pools: Mapping[str, Declaration],
+    backends: Sequence[str],
+    quotas_after: Callable[[Sequence[Object]], Sequence[Object]],
 ) -> QueueChanges:
     client = task.client()
+    kinds = [kind for name in backends for kind in BACKENDS[name].kinds]
     nodes, quotas, *live = run_concurrently(
-        lambda kind: client.list_objects(kind, labels=MANAGED if kind in QUEUE_KINDS else ""),
-        (NODE, RESOURCE_QUOTA, *QUEUE_KINDS),
+        lambda kind: client.list_objects(kind, labels=MANAGED if kind in kinds else ""),
+        (NODE, RESOURCE_QUOTA, *kinds),
         client.concurrency,
     )
     teams = teams_in(quotas_after(quotas))
@@ -90,13 +107,18 @@ def _provide(
     return QueueChanges(bool(plans), task.diff(lambda: [diff for plan in plans for diff in diffs_of(plan)]))
 
 
+def queue_objects(pool: Declaration, capacity: Capacity, teams: Sequence[Team]) -> list[Object]:
+    """All objects of a pool with a queue, in the order of their creation. Pure."""
+    return _BUILDERS[pool.queue.backend](pool, capacity, teams) if pool.queue else []
+
+
 def plan_queues(desired: Iterable[Object], live: Iterable[Object]) -> list[Plan]:
     """A plan for each pool whose objects differ: what is no longer desired is deleted last, users first. Pure."""
     left = {object_id(obj): obj for obj in live}
     steps: dict[str, list[Step]] = {}
     for obj in desired:
         steps.setdefault(_pool_of(obj), []).append(step_for(obj, left.pop(object_id(obj), None)))
-    order = [kind.kind for kind in QUEUE_KINDS]
+    order = [kind.kind for backend in BACKENDS.values() for kind in backend.kinds]
     for obj in sorted(left.values(), key=lambda obj: order.index(obj["kind"]), reverse=True):
         if not is_terminating(obj):
             steps.setdefault(_pool_of(obj), []).append(Step(Action.DELETE, {}, obj))

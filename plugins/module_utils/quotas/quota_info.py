@@ -17,6 +17,7 @@ from ..kube.shapes import OddObject
 from ..labels import MANAGED, QUOTA, pod_security_of
 from ..namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
 from ..options import option
+from ..queues.teams import shares_of
 from ..task import ModuleSpec, Task
 from .usage import description_of, no_usage, over_quota, quota_name_of, unknown_extended_keys, usage
 
@@ -92,7 +93,7 @@ def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str
 def _odd_row(odd: OddObject) -> dict[str, Any]:
     """The row of a ResourceQuota that cannot be read."""
     where = {"name": None, "namespace": odd.namespace, "description": None, "pod_security": None}
-    return {**where, **no_usage(), "over_quota": [], "problem": odd.sentence}
+    return {**where, **no_usage(), "shares": {}, "over_quota": [], "problem": odd.sentence}
 
 
 def _row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:
@@ -101,6 +102,7 @@ def _row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -
         "namespace": obj["metadata"]["namespace"],
         "description": description_of(obj),
         **usage(obj),
+        "shares": shares_of(obj),
         "pod_security": levels.get(obj["metadata"]["namespace"]),
         "over_quota": over_quota(obj),
         "problem": None,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .admitted_pod import WantedPod
-from .pod_facts import PlacedPod
+from .pod_facts import PODS, PlacedPod
 from .pod_rules import PodRules
 from .quota_fit import Charges, QuotaLack, QuotaState, charges_of_placed
 from .victims import best_eviction
@@ -36,6 +36,8 @@ NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN = (
 STUCK = "stuck"
 
 _TRIALS = 8  # ways to place the earlier jobs of a batch
+_FEW_TRIALS, _MANY_NODES = 3, 200  # On many nodes there is more room to differ, and less that depends on it.
+_PACKED, _SPREAD = 101, 102  # numbers of trials with a target: an even one puts copies on as many nodes as it can
 _STARTS = 64  # places where the first pod may go
 _ENDLESS = ("DaemonSet", "Node")  # their pods come back at once
 _CONDITIONS = "node.kubernetes.io/"
@@ -63,13 +65,15 @@ class FitJob:
 
 
 @dataclass(frozen=True)
-class Change:
-    """Another value of a field of the manifest, and what would come of it."""
+class FitChange:
+    """Other values of fields of the manifest, with those before, and what would come of them."""
 
-    field: str
-    before: str
-    after: str
+    fields: tuple[tuple[str, str, str], ...]  # field, before, after
     verdict: str = NOW
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        return tuple(field for field, _before, _after in self.fields)
 
 
 @dataclass(frozen=True)
@@ -95,10 +99,10 @@ class Fit:
     otherwise: str = ""  # the verdict but for what is not judged
     places: tuple[tuple[str, int], ...] = ()  # where the first pod may go, and how many find room from there
     depends_on_batch: bool = False
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FitChange, ...] = ()
 
 
-Variants = Callable[[FitJob], Iterable[tuple[Change, FitJob]]]
+Variants = Callable[[FitJob], Iterable[tuple[FitChange, FitJob]]]
 
 
 @dataclass
@@ -143,7 +147,11 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
     order = sorted(range(len(jobs)), key=lambda index: -jobs[index].pod.priority)
     ordered = [jobs[index] for index in order]
     matters = len(jobs) > 1 and not _alike(jobs)
-    trials = [_Trial(cluster, random.Random(seed), seed) for seed in range(_TRIALS if matters else 1)]
+    number = _FEW_TRIALS if len(cluster.world.nodes) > _MANY_NODES else _TRIALS
+    trials = [_Trial(cluster, random.Random(seed), seed) for seed in range(number if matters else 1)]
+    for later in _crowded(cluster.world, ordered)[:number] if matters else ():
+        ways = ((_PACKED, True), (_SPREAD, True), (_PACKED, False))
+        trials += (_Trial(cluster, random.Random(0), seed, later.pod, hostile) for seed, hostile in ways)
     first = trials[0].run(ordered, variants)
     others = [trial.run(ordered, None) for trial in trials[1:]]
     fits = []
@@ -154,6 +162,18 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
         fits.append(replace(fit, verdict=UNKNOWN, depends_on_batch=True) if differs else fit)
     answers: dict[int, Fit] = dict(zip(order, fits, strict=True))
     return [answers[index] for index in range(len(jobs))]
+
+
+def _crowded(world: World, jobs: Sequence[FitJob]) -> list[FitJob]:
+    """The jobs that may go to nodes where earlier ones may go too."""
+    taken: set[str] = set()
+    found = []
+    for job in jobs:
+        names = {state.name for state in world.suitable(job.pod)[0]}
+        if names & taken:
+            found.append(job)
+        taken |= names
+    return found
 
 
 def _alike(jobs: Sequence[FitJob]) -> bool:
@@ -170,9 +190,21 @@ def _alike(jobs: Sequence[FitJob]) -> bool:
 
 
 class _Trial:
-    """One way in which the jobs of a batch may be placed, one after the other."""
+    """One way in which the jobs of a batch may be placed, one after the other.
 
-    def __init__(self, cluster: Cluster, chance: random.Random, seed: int) -> None:
+    With a ``target``, the jobs before it go where they leave it the least room, or the most.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        chance: random.Random,
+        seed: int,
+        target: WantedPod | None = None,
+        hostile: bool = False,
+    ) -> None:
+        self._target = target
+        self._hostile = hostile
         self._cluster = cluster
         self._world = cluster.world
         self._chance = chance
@@ -221,10 +253,15 @@ class _Trial:
         let_in = 0 if refused else min([job.number, *(one.most(job.charges, job.number) for one in states)])
         for state in states:
             state.charge(job.charges, let_in)
-        attempts = list(self._explore(job, let_in))
+        possible = 0 if self._seed else self._possible(job)
+        if job.pod.near:
+            attempts = self._explore(job, let_in)
+            chosen = self._place(job, let_in, self._start(let_in, attempts))
+        else:
+            chosen = self._place(job, let_in)
+            attempts = [chosen]
         kinds = {attempt.kind(let_in) for attempt in attempts}
-        chosen = self._chosen(job, let_in, attempts)
-        fit = self._verdict(job, chosen, kinds, attempts, let_in)
+        fit = replace(self._verdict(job, chosen, kinds, attempts, let_in), possible=possible)
         if refused:
             fit = replace(fit, verdict=NEVER, refused=tuple(refused))
         elif lacks:
@@ -235,46 +272,76 @@ class _Trial:
         if variants and (fit.places or fit.verdict not in (NOW, UNKNOWN)):
             for state in states:
                 state.charge(job.charges, -let_in)
-            fit = replace(fit, changes=tuple(self._changes(job, variants, chosen)))
+            better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
+            fit = replace(fit, changes=tuple(self._changes(job, variants, chosen, better)))
             for state in states:
                 state.charge(job.charges, let_in)
         return fit
 
-    def _chosen(self, job: FitJob, number: int, attempts: Sequence[_Attempt]) -> _Attempt:
-        """The attempt that the following jobs find: one where the job fits, if there are such."""
+    def _start(self, number: int, attempts: Sequence[_Attempt]) -> str:
+        """Where the first pod goes for the following jobs: where the job fits, if there is such a place."""
         best = [one for one in attempts if one.kind(number) == NOW] or list(attempts)
-        start = self._chance.choice(best).start if self._seed else best[0].start
-        attempt = next(self._explore(job, number, start))
+        return self._chance.choice(best).start if self._seed else best[0].start
+
+    def _explore(self, job: FitJob, number: int) -> list[_Attempt]:
+        """An attempt from each place where the first pod may go; nothing of them stays."""
+        found = []
+        with self._world.rules_of(job.pod) as rules:
+            nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
+            places = _places(self._world, job.pod, nodes, rules) if job.pod.near else {"": nodes}
+            for name in list(places)[:_STARTS]:
+                attempt = self._attempt(job, number, name, nodes, places[name], rules)
+                attempt.undo()
+                found.append(attempt)
+        return found
+
+    def _place(self, job: FitJob, number: int, start: str = "") -> _Attempt:
+        """The attempt that stays, so that the following jobs find it."""
+        with self._world.rules_of(job.pod) as rules:
+            nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
+            places = _places(self._world, job.pod, nodes, rules) if job.pod.near else {}
+            attempt = self._attempt(job, number, start, nodes, places.get(start, nodes), rules)
         if attempt.log:
             self._moves += 1
         self._attempts.append(attempt)
         return attempt
 
-    def _explore(self, job: FitJob, number: int, start: str | None = None) -> Iterator[_Attempt]:
-        """An attempt from each place where the first pod may go; with ``start``, only that one, which stays."""
-        pod = job.pod
-        with self._world.rules_of(pod) as rules:
-            suitable, refused = self._world.suitable(pod)
-            places = _places(self._world, pod, suitable, rules) if pod.near else {"": suitable}
-            names = [start] if start is not None else list(places)[:_STARTS]
-            for name in names:
-                attempt = _Attempt(self._world, start=name)
-                self._fill(attempt, pod, number, self._ordered(suitable), places.get(name, suitable), rules)
-                if len(attempt.nodes) < number:
-                    attempt.refusals += refused
-                if start is not None:
-                    yield attempt
-                    return
-                attempt.undo()
-                yield attempt
+    def _attempt(
+        self,
+        job: FitJob,
+        number: int,
+        start: str,
+        nodes: Sequence[NodeState],
+        starts: Sequence[NodeState],
+        rules: PodRules,
+    ) -> _Attempt:
+        attempt = _Attempt(self._world, start=start)
+        self._fill(attempt, job.pod, number, nodes, starts, rules)
+        if len(attempt.nodes) < number:
+            attempt.refusals += self._world.suitable(job.pod)[1]
+        return attempt
 
-    def _ordered(self, nodes: list[NodeState]) -> list[NodeState]:
+    def _ordered(self, nodes: list[NodeState], pod: WantedPod) -> list[NodeState]:
         """The nodes in the order of this trial: as listed, the fullest first, the emptiest first, and by chance."""
+        if self._target is not None:
+            with self._world.rules_of(self._target) as rules:
+                harm = {state.name: self._harm(self._target, state, pod, rules) for state in nodes}
+            return sorted(nodes, key=lambda state: harm[state.name], reverse=self._hostile)
         if self._seed == 0:
             return nodes
         if self._seed in (1, 2):
             return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)
         return self._chance.sample(nodes, len(nodes))
+
+    def _harm(self, target: WantedPod, state: NodeState, pod: WantedPod, rules: PodRules) -> tuple[int, int]:
+        """How many copies of the target fit less on a node once the pod is there; and how many fit at all."""
+        if unsuitable(target, state.node):
+            return 0, 0
+        if target.minds_its_own or target.ports:  # Who else is there may matter as much as how much is left.
+            return int(self._world.refuse(target, state, rules) is None), 0
+        before = _copies(target, state.free)
+        left = {name: amount - pod.requests.get(name, 0) for name, amount in state.free.items()}
+        return before - _copies(target, left), -before if self._hostile else before
 
     def _fill(
         self,
@@ -290,6 +357,8 @@ class _Trial:
         if number and not any(self._take(attempt, pod, state, rules) for state in starts):
             self._make_room(attempt, pod, starts, rules)
         open_nodes = list(nodes)
+        if is_spread and attempt.nodes:
+            open_nodes.sort(key=lambda state: state.name == attempt.nodes[0])
         while 0 < len(attempt.nodes) < number:
             taking = []
             for state in open_nodes:
@@ -338,8 +407,7 @@ class _Trial:
             job,
             NOW,
             tuple(chosen.nodes),
-            self._possible(job),
-            evicted,
+            evicted=evicted,
             refusals=dict(chosen.refusals.most_common()),
         )
         if kinds == {NOW}:
@@ -375,12 +443,24 @@ class _Trial:
         groups = self._groups(job)
         ordered = sorted(groups, key=self._end)
         everything = [pod for name in ordered for pod in groups[name]]
-        if not self._fits(job, everything):
+        if not self._fits(job, everything, everywhere=False):
             healed = replace(job, pod=_healthy(job.pod))
-            if not self._fits(healed, everything):
+            if not self._fits(healed, everything, everywhere=False):
                 return replace(fit, verdict=NEVER)
             away = [one.name for one in self._away(job)]
             return replace(fit, verdict=AFTER_NODES, away=tuple(away))
+        if not self._fits(job, everything):
+            text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
+            return replace(fit, verdict=UNKNOWN, unjudged=(text,))
+        with self._world.rules_of(job.pod) as rules:
+            counts = self._world.only_amounts(job.pod) and not rules.matter
+        needed = self._needed_by_amounts(job, groups, ordered) if counts else self._needed(job, groups, ordered)
+        return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
+
+    def _needed(
+        self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+    ) -> list[JobName]:
+        """The first jobs to end that make room, without those that do not matter."""
         low, high = 1, len(ordered)
         while low < high:
             middle = (low + high) // 2
@@ -388,12 +468,56 @@ class _Trial:
                 high = middle
             else:
                 low = middle + 1
-        needed = ordered[:high]
+        needed = list(ordered[:high])
         for name in ordered[: high - 1][-20:]:
             fewer = [one for one in needed if one != name]
             if self._fits(job, [pod for one in fewer for pod in groups[one]]):
                 needed = fewer
-        return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
+        return needed
+
+    def _needed_by_amounts(
+        self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+    ) -> list[JobName]:
+        """The same where only amounts count: each node has room for so many copies."""
+        suitable, _refused = self._world.suitable(job.pod)
+        nodes = {state.name: state for state in suitable}
+        room = {name: _room(job.pod, state) for name, state in nodes.items()}
+        total, gone = sum(room.values()), list[PlacedPod]()
+        needed: list[JobName] = []
+
+        def count(pods: Iterable[PlacedPod]) -> int:
+            changed = 0
+            for name in {str(pod.node) for pod in pods} & set(nodes):
+                changed -= room[name]
+                room[name] = _room(job.pod, nodes[name])
+                changed += room[name]
+            return changed
+
+        try:
+            for name in ordered:
+                if total >= job.number:
+                    break
+                for pod in groups[name]:
+                    self._world.remove(pod)
+                gone += groups[name]
+                needed.append(name)
+                total += count(groups[name])
+            for name in needed[:-1]:
+                for pod in groups[name]:
+                    self._world.put_back(pod)
+                lost = count(groups[name])
+                if total + lost >= job.number:
+                    total += lost
+                    gone = [pod for pod in gone if pod.job != name]
+                else:
+                    for pod in groups[name]:
+                        self._world.remove(pod)
+                    count(groups[name])
+        finally:
+            for pod in gone:
+                self._world.put_back(pod)
+        left = {pod.job for pod in gone}
+        return [name for name in needed if name in left]
 
     def _groups(self, job: FitJob) -> dict[JobName, list[PlacedPod]]:
         """The pods that may end, by job."""
@@ -408,10 +532,12 @@ class _Trial:
     def _end(self, name: JobName) -> tuple[bool, float, JobName]:
         return name in self._cluster.endless, self._cluster.ends.get(name, float("inf")), name
 
-    def _fits(self, job: FitJob, gone: Iterable[PlacedPod]) -> bool:
+    def _fits(self, job: FitJob, gone: Iterable[PlacedPod], *, everywhere: bool = True) -> bool:
+        """Whether it runs without some pods, wherever its first pod goes; or else where that is at its best."""
         calm = replace(job, pod=replace(job.pod, preempts=False))
         with self._world.without(gone):
-            return any(attempt.kind(job.number) == NOW for attempt in self._explore(calm, job.number))
+            found = (attempt.kind(job.number) == NOW for attempt in self._explore(calm, job.number))
+            return all(found) if everywhere else any(found)
 
     def _away(self, job: FitJob) -> Iterator[NodeState]:
         """The nodes that would be suitable if they were well and not cordoned."""
@@ -420,22 +546,22 @@ class _Trial:
             if unsuitable(job.pod, state.node) in (CORDONED, TAINTED) and not unsuitable(healthy, state.node):
                 yield state
 
-    def _changes(self, job: FitJob, variants: Variants, chosen: _Attempt) -> Iterator[Change]:
+    def _changes(self, job: FitJob, variants: Variants, chosen: _Attempt, better: Sequence[str]) -> Iterator[FitChange]:
         """The first change of each field that makes the job run, in the order in which they are proposed."""
         log = list(chosen.log)
         chosen.undo()
-        found: set[str] = set()
+        found: set[tuple[str, ...]] = set()
         try:
             for change, other in variants(job):
-                if change.field in found:
+                if change.of in found:
                     continue
                 quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
                 if any(one.most(other.charges, other.number) < other.number for one in quotas):
                     continue
                 kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
-                if kinds in ({NOW}, {AFTER_PREEMPTION}):
-                    found.add(change.field)
-                    yield replace(change, verdict=next(iter(kinds)))
+                if len(kinds) == 1 and kinds <= set(better):
+                    found.add(change.of)
+                    yield replace(change, verdict=kinds.pop())
         finally:
             for was_placed, pod in log:
                 if was_placed:
@@ -454,6 +580,18 @@ def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: Pod
             place = ", ".join(str(state.node.labels.get(key)) for key in dict.fromkeys(keys))
             found.setdefault(place, []).append(state)
     return found or {"": list(nodes)}
+
+
+def _room(pod: WantedPod, state: NodeState) -> int:
+    """How many copies a node has room for."""
+    waiting = [one for one in state.nominated if one.priority >= pod.priority]
+    free = {name: state.free.get(name, 0) - sum(one.requests.get(name, 0) for one in waiting) for name in pod.requests}
+    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting))
+    return min(places, _copies(pod, free)) if pod.requests else places
+
+
+def _copies(pod: WantedPod, free: Mapping[str, int]) -> int:
+    return min((max(0, free.get(name, 0)) // amount for name, amount in pod.requests.items()), default=0)
 
 
 def _healthy(pod: WantedPod) -> WantedPod:

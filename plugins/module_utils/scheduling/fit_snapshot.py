@@ -39,7 +39,7 @@ from .fit import Cluster, FitJob, JobName
 from .pod_facts import PlacedPod, RoomyNode, placed_pod, required_terms, roomy_node
 from .quota_fit import charges_of, quota_state
 from .volume_fit import VolumeCheck
-from .world import Check, World
+from .world import NodeCheck, World
 
 Object = Mapping[str, Any]
 Objects = list[dict[str, Any]]
@@ -80,7 +80,7 @@ class FitSnapshot:
     def admission(self, namespace: str) -> Admission:
         return Admission(self.priority_classes, self.limit_ranges.get(namespace, ()), self.runtime_classes)
 
-    def job_of(self, objects: Sequence[Object], kind_of_pods: str = "pods") -> FitJob:
+    def job_of(self, objects: Sequence[Object]) -> FitJob:
         """A job by its objects, the workload first."""
         workload = objects[0]
         namespace, name = workload["metadata"]["namespace"], job_name_of(workload) or workload["metadata"]["name"]
@@ -101,9 +101,9 @@ class FitSnapshot:
             yield "the account may not list the pods of all namespaces, which use the nodes"
         if self.quotas.get(pod.namespace, ()) is None:
             yield "the account may not list the quotas of the namespace"
-        terms = (*pod.near, *pod.away)
-        if self.namespaces is None and any(term.get("namespaceSelector") is not None for term in terms):
-            yield "the account may not list namespaces, which its affinity selects"
+        existing = (term for other in self.pods or () for term in other.keeps_off)
+        if self.namespaces is None and any(map(_selects_by_label, (*pod.near, *pod.away, *existing))):
+            yield "the account may not list namespaces, which affinity of pods selects"
         if self.devices is None and pod.spec.get("resourceClaims"):
             yield "the account may not list the devices that it claims, or the cluster has none"
 
@@ -118,7 +118,7 @@ class FitSnapshot:
     def cluster(self, objects: Iterable[Object], ends: Mapping[JobName, float]) -> Cluster:
         """What ``fit_jobs`` judges against; ``objects`` are those of all jobs."""
         pods = self.pods or ()
-        checks: list[Check] = []
+        checks: list[NodeCheck] = []
         claims = self._volume_check(pods)
         if claims is not None:
             checks.append(claims)
@@ -153,49 +153,77 @@ def read_fit_snapshot(
 ) -> FitSnapshot:
     """What is needed to judge jobs, each given by its objects. ``priority_classes`` are those that are about to be."""
     workloads = [objects[0] for objects in jobs]
-    specs = [workload["spec"]["template"]["spec"] for workload in workloads]
-    namespaces = sorted({workload["metadata"]["namespace"] for workload in workloads})
-    reads: dict[tuple[str, str], Callable[[], Any]] = {
+    snapshot = FitSnapshot(**_read(client, _first_reads(client, workloads)))
+    if snapshot.priority_classes is not None and priority_classes:
+        snapshot = replace(snapshot, priority_classes={**priority_classes, **snapshot.priority_classes})
+    if snapshot.nodes is None or snapshot.pods is None:  # What is not known already is not known then either.
+        nothing: dict[str, Any] = dict.fromkeys(
+            ("runtime_classes", "namespaces", "volumes", "storage_classes", "device_classes")
+        )
+        return replace(snapshot, budgets=None, **nothing)
+    return replace(snapshot, **_read(client, _later_reads(client, workloads, snapshot)))
+
+
+_Reads = dict[tuple[str, str], Callable[[], Any]]  # by field, and by namespace where there is one for each
+
+
+def _first_reads(client: Client, workloads: Sequence[Object]) -> _Reads:
+    reads: _Reads = {
         ("nodes", ""): lambda: client.list_slim(NODE, roomy_node),
         ("pods", ""): lambda: client.list_slim(POD, placed_pod, fields=UNFINISHED),
         ("priority_classes", ""): lambda: _by_name(client.list_objects(PRIORITY_CLASS)),
-        ("budgets", ""): lambda: client.list_objects(POD_DISRUPTION_BUDGET),
     }
-    for namespace in namespaces:
+    for namespace in _namespaces(workloads):
         reads["quotas", namespace] = partial(client.list_objects, RESOURCE_QUOTA, namespace)
         reads["limit_ranges", namespace] = partial(client.list_objects, LIMIT_RANGE, namespace)
+    for namespace in _namespaces(filter(_claims_volumes, workloads)):
+        reads["claims", namespace] = partial(client.list_objects, PERSISTENT_VOLUME_CLAIM, namespace)
+    if any(_may_be_devices(_spec(workload)) for workload in workloads):
+        reads["device_classes", ""] = partial(client.list_objects, DEVICE_CLASS)
+    return reads
+
+
+def _later_reads(client: Client, workloads: Sequence[Object], snapshot: FitSnapshot) -> _Reads:
+    """What only matters if nodes and pods are known."""
+    specs = [_spec(workload) for workload in workloads]
+    reads: _Reads = {("budgets", ""): lambda: client.list_objects(POD_DISRUPTION_BUDGET)}
     if any(spec.get("runtimeClassName") for spec in specs):
         reads["runtime_classes", ""] = lambda: _by_name(client.list_objects(RUNTIME_CLASS))
-    if any(map(_selects_namespaces, specs)):
+    existing = (term for pod in snapshot.pods or () for term in pod.keeps_off)
+    if any(map(_selects_namespaces, specs)) or any(map(_selects_by_label, existing)):
         reads["namespaces", ""] = lambda: {
             obj["metadata"]["name"]: obj["metadata"].get("labels") or {}
             for obj in client.list_objects(NAMESPACE, metadata_only=True)
         }
-    with_volumes = [
-        namespace
-        for namespace in namespaces
-        if any(_claims_volumes(one) for one in workloads if one["metadata"]["namespace"] == namespace)
-    ]
-    for namespace in with_volumes:
-        reads["claims", namespace] = partial(client.list_objects, PERSISTENT_VOLUME_CLAIM, namespace)
-    if with_volumes:
+    if snapshot.claims:
         reads["volumes", ""] = lambda: _by_name(client.list_objects(PERSISTENT_VOLUME))
         reads["storage_classes", ""] = lambda: _by_name(client.list_objects(STORAGE_CLASS))
-    if any(map(_may_be_devices, specs)):
-        reads["device_classes", ""] = partial(client.list_objects, DEVICE_CLASS)
+    asked = {name for spec in specs for name in _requested(spec)}
+    if any(spec.get("resourceClaims") for spec in specs) or asked & set(snapshot.extended):
+        reads["devices", ""] = partial(read_devices, client, _namespaces(workloads))
+    return reads
+
+
+def _read(client: Client, reads: _Reads) -> dict[str, Any]:
+    """The fields of a snapshot."""
     keys = list(reads)
     found = run_concurrently(lambda key: _if_there(reads[key]), keys, client.concurrency)
-    answers: dict[tuple[str, str], Any] = dict(zip(keys, found, strict=True))
-    fields: dict[str, Any] = {name: answers[name, place] for name, place in keys if not place}
-    for name in ("quotas", "limit_ranges", "claims"):
-        fields[name] = {place: answers[name, place] for other, place in keys if other == name}
-    snapshot = FitSnapshot(**fields)
-    if snapshot.priority_classes is not None and priority_classes:
-        snapshot = replace(snapshot, priority_classes={**priority_classes, **snapshot.priority_classes})
-    asked = {name for workload in workloads for name in _requested(workload["spec"]["template"]["spec"])}
-    if any(spec.get("resourceClaims") for spec in specs) or asked & set(snapshot.extended):
-        snapshot = replace(snapshot, devices=read_devices(client, namespaces))
-    return snapshot
+    fields: dict[str, Any] = {}
+    for (name, namespace), answer in zip(keys, found, strict=True):
+        if namespace:
+            fields.setdefault(name, {})[namespace] = answer
+        else:
+            fields[name] = answer
+    return fields
+
+
+def _namespaces(workloads: Iterable[Object]) -> list[str]:
+    return sorted({workload["metadata"]["namespace"] for workload in workloads})
+
+
+def _spec(workload: Object) -> Object:
+    spec: Object = workload["spec"]["template"]["spec"]
+    return spec
 
 
 def _if_there(read: Callable[[], Any]) -> Any:
@@ -213,12 +241,15 @@ def _by_name(objects: Objects) -> dict[str, Object]:
 
 
 def _selects_namespaces(spec: Object) -> bool:
-    terms = (*required_terms(spec, "podAffinity"), *required_terms(spec, "podAntiAffinity"))
-    return any(term.get("namespaceSelector") is not None for term in terms)
+    return any(map(_selects_by_label, (*required_terms(spec, "podAffinity"), *required_terms(spec, "podAntiAffinity"))))
+
+
+def _selects_by_label(term: Object) -> bool:
+    return bool(term.get("namespaceSelector"))
 
 
 def _claims_volumes(workload: Object) -> bool:
-    return any("persistentVolumeClaim" in one for one in workload["spec"]["template"]["spec"].get("volumes") or ())
+    return any("persistentVolumeClaim" in one for one in _spec(workload).get("volumes") or ())
 
 
 def _requested(spec: Object) -> set[str]:

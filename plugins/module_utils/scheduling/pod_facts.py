@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..cluster.nodes import Node, PodUse, slim_node, slim_pod
 from ..cluster.pod_requests import Amounts, amount_of, pod_requests
 from ..cluster.status import is_terminating
-from ..labels import HOSTNAME
 
 Object = Mapping[str, Any]
 HostPort = tuple[str, str, int]  # host IP, protocol, port
@@ -132,15 +131,3 @@ def required_terms(spec: Object, kind: str) -> list[Object]:
 def claim_names(spec: Object) -> tuple[str, ...]:
     sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or ())
     return tuple(source["claimName"] for source in sources if source)
-
-
-def host_of(node: RoomyNode) -> str:
-    return node.labels.get(HOSTNAME) or node.name
-
-
-def by_node(pods: Iterable[PlacedPod]) -> dict[str, list[PlacedPod]]:
-    found: dict[str, list[PlacedPod]] = {}
-    for pod in pods:
-        if pod.node:
-            found.setdefault(pod.node, []).append(pod)
-    return found

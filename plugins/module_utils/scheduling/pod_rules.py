@@ -36,7 +36,7 @@ class Refusal:
     resources: tuple[str, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)
 class PodRules:
     """The rules of one pod, with the pods that they mean counted by topology pair; kept up as pods come and go."""
 
@@ -52,7 +52,7 @@ class PodRules:
 
     def __post_init__(self) -> None:
         self._near_terms, self._away_terms, self._constraints = self.pod.near, self.pod.away, self.pod.spread
-        self.spread = [Counter() for _ in self._constraints]
+        self.spread = [Counter() for each in self._constraints]
 
     @property
     def matter(self) -> bool:
@@ -117,6 +117,15 @@ class PodRules:
 
     def _means(self, term: Object, namespace: str, labels: Mapping[str, str]) -> bool:
         return term_means(term, self.pod.namespace, labels, namespace, self.namespaces)
+
+    def concerns(self, namespace: str, labels: Mapping[str, str], keeps_off: Iterable[Object]) -> bool:
+        """Whether it matters to the pod that another one is there."""
+        pod = self.pod
+        return (
+            any(term_means(term, namespace, pod.labels, pod.namespace, self.namespaces) for term in keeps_off)
+            or any(self._means(term, namespace, labels) for term in (*self._near_terms, *self._away_terms))
+            or (namespace == pod.namespace and bool(self._constraints))
+        )
 
     def refuse(self, node: RoomyNode) -> Refusal | None:
         for constraint, counts in zip(self._constraints, self.spread, strict=True):

@@ -12,9 +12,10 @@ from fractions import Fraction
 from typing import Any
 
 from ..cluster.pod_requests import pod_requests
-from ..cluster.status import is_terminating
+from ..cluster.reason import PendingReason, QuotaRefusal, too_small_quota
+from ..cluster.status import is_terminating, pods_wanted
 from ..quantity import parse, uniform
-from .admitted_pod import WantedPod
+from .admitted_pod import Admission, WantedPod, admitted
 from .pod_facts import PODS, PlacedPod, required_terms
 
 Object = Mapping[str, Any]
@@ -45,14 +46,17 @@ class QuotaLack:
         return self._text(self.wanted + self.used - self.hard)
 
     @property
+    def raised_to(self) -> str:
+        return self._text(self.wanted + self.used)
+
+    @property
     def row(self) -> dict[str, Any]:
         amounts = {"requested": self.wanted, "used": self.used, "hard": self.hard}
         texts = {name: self._text(amount) for name, amount in amounts.items()}
         return {"quota": self.quota, "resource": self.resource, **texts, "short": self.raised_by}
 
     def _text(self, amount: Fraction) -> str:
-        text = str(amount) if amount.denominator == 1 else f"{int(amount * 1000)}m"
-        return uniform(text, of_bytes=self.resource.rpartition(".")[2] in _BYTES)
+        return _text(self.resource, amount)
 
 
 @dataclass
@@ -95,6 +99,11 @@ class QuotaState:
                 self.used[name] = self.used.get(name, Fraction(0)) + amount * number
 
 
+def _text(resource: str, amount: Fraction) -> str:
+    text = str(amount) if amount.denominator == 1 else f"{int(amount * 1000)}m"
+    return uniform(text, of_bytes=resource.rpartition(".")[2] in _BYTES)
+
+
 def quota_state(quota: Object) -> QuotaState | None:
     """None for a quota that is going, or that limits nothing."""
     spec, status = quota.get("spec") or {}, quota.get("status") or {}
@@ -107,6 +116,20 @@ def quota_state(quota: Object) -> QuotaState | None:
     return QuotaState(
         quota["metadata"]["name"], {name: parse(amount).value for name, amount in hard.items()}, used, tuple(scopes)
     )
+
+
+def refused_by_quotas(workload: Object, quotas: Iterable[Object]) -> Iterator[PendingReason]:
+    """Which quotas of its namespace are too small for a workload, whatever else uses them."""
+    metadata = workload["metadata"]
+    pod = admitted(workload["spec"]["template"], metadata["namespace"], metadata["name"], Admission())
+    charges, number = charges_of(pod), pods_wanted({**workload, "status": {}})
+    for state in filter(None, map(quota_state, quotas)):
+        if state.concerns(pod):
+            counted = [name for name, amount in charges.items() if name in state.hard and amount]
+            requested = {name: _text(name, charges[name]) for name in counted}
+            limited = {name: _text(name, state.hard[name]) for name in counted}
+            refusal = QuotaRefusal(state.name, requested, {}, limited)
+            yield from filter(None, [too_small_quota(refusal, number)])
 
 
 def charges_of(pod: WantedPod, claims: Iterable[Object] = ()) -> Charges:

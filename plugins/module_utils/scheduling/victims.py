@@ -13,7 +13,7 @@ from typing import Any
 
 from ..cluster.label_selectors import selects
 from .admitted_pod import WantedPod
-from .pod_facts import PlacedPod
+from .pod_facts import PODS, PlacedPod
 from .pod_rules import PodRules
 from .world import NodeState, World
 
@@ -43,8 +43,48 @@ def best_eviction(
     """The eviction that loses the least; None if none helps."""
     if not pod.preempts:
         return None
-    found = (_eviction(world, pod, state, rules, budgets) for state in nodes)
+    found = []
+    by_amounts = world.only_amounts(pod)
+    for state in nodes:
+        if not by_amounts or state.nominated:
+            found.append(_eviction(world, pod, state, rules, budgets))
+            continue
+        key = id(pod), state.name, state.content
+        if key not in world.evictions:  # The same pod looks at the same nodes again and again.
+            lower = [other for other in state.pods.values() if other.priority < pod.priority]
+            social = rules.matter and any(rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower)
+            world.evictions[key] = pod, social, None if social else _by_amounts(world, pod, state, lower, budgets)
+        _pod, social, eviction = world.evictions[key]
+        if social:
+            found.append(_eviction(world, pod, state, rules, budgets))
+        elif eviction and not (rules.matter and rules.refuse(state.node)):
+            found.append(eviction)
     return min(filter(None, found), key=lambda eviction: eviction.loss, default=None)
+
+
+def _by_amounts(
+    world: World, pod: WantedPod, state: NodeState, lower: Sequence[PlacedPod], budgets: Sequence[Object]
+) -> Eviction | None:
+    """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
+    if not lower or not _is_enough(pod, state, lower):
+        return None
+    refusal = world.lacks(pod, state)
+    if refusal is None or refusal.lasts:
+        return None
+    kept = [(name, state.free.get(name, 0) - amount) for name, amount in pod.requests.items()]
+    left = {name: amount + sum(other.requests.get(name, 0) for other in lower) for name, amount in kept}
+    places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower) - 1
+    important = sorted(lower, key=lambda other: (-other.priority, other.started_at))
+    protected = _protected(important, budgets) if budgets else set()
+    victims = []
+    for other in sorted(important, key=lambda other: other.uid not in protected) if protected else important:
+        if places > 0 and all(amount >= other.requests.get(name, 0) for name, amount in left.items()):
+            places -= 1
+            left = {name: amount - other.requests.get(name, 0) for name, amount in left.items()}
+        else:
+            victims.append(other)
+    breaks = sum(other.uid in protected for other in victims)
+    return Eviction(state, tuple(victims), breaks) if victims else None
 
 
 def _eviction(

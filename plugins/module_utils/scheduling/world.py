@@ -30,7 +30,7 @@ PORTS, RESOURCES, TOO_MANY_PODS = "host port in use", "resources", "too many pod
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-class Check(Protocol):
+class NodeCheck(Protocol):
     """Further things that a pod needs of a node: volumes, devices."""
 
     def refuse(self, pod: WantedPod, state: NodeState) -> Refusal | None: ...
@@ -53,6 +53,7 @@ class NodeState:
     pods: dict[str, PlacedPod] = field(default_factory=dict)  # by uid
     ports: Counter[HostPort] = field(default_factory=Counter)
     nominated: list[PlacedPod] = field(default_factory=list)
+    content: int = 0  # the same whenever the same pods are there
 
     @property
     def name(self) -> str:
@@ -68,6 +69,7 @@ class NodeState:
 
     def _take(self, pod: PlacedPod, sign: int) -> None:
         free = self.free
+        self.content ^= hash(pod.use.uid)
         for resource, amount in pod.requests.items():
             free[resource] = free.get(resource, 0) - sign * amount
         for port in pod.ports:
@@ -84,7 +86,7 @@ class World:
         nodes: Iterable[RoomyNode],
         pods: Iterable[PlacedPod],
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
-        checks: Sequence[Check] = (),
+        checks: Sequence[NodeCheck] = (),
         devices_of: Mapping[str, str] | None = None,
     ) -> None:
         self.nodes = {node.name: NodeState(node, dict(node.room)) for node in nodes}
@@ -97,6 +99,7 @@ class World:
         self._rules: list[PodRules] = []
         self._suitable: dict[str, tuple[list[NodeState], Counter[str]]] = {}
         self._made = 0
+        self.evictions: dict[tuple[int, str, int], tuple[WantedPod, bool, Any]] = {}  # see victims.py
         for pod in pods:
             if pod.node in self.nodes:
                 self._put(pod, self.nodes[pod.node])
@@ -217,16 +220,22 @@ class World:
             self._suitable[key] = found, refused
         return self._suitable[key]
 
+    def only_amounts(self, pod: WantedPod) -> bool:
+        """Whether, but for rules between pods, only amounts of resources and the number of pods decide."""
+        claims = pod.claims or pod.spec.get("resourceClaims") or any(name in pod.requests for name in self.delegated)
+        return not (claims or pod.ports)
+
     def refuse(self, pod: WantedPod, state: NodeState, rules: PodRules) -> Refusal | None:
         """Why a suitable node does not take the pod now."""
-        waiting = [one for one in state.nominated if one.priority >= pod.priority] if state.nominated else ()
-        refusal = self._lacks(pod, state, waiting)
+        refusal = self.lacks(pod, state)
         if refusal is not None:
             return refusal
-        early = [check.refuse(pod, state) for check in self.checks]
+        early = (check.refuse(pod, state) for check in self.checks)
         return next(filter(None, early), None) or (rules.refuse(state.node) if rules.matter else None)
 
-    def _lacks(self, pod: WantedPod, state: NodeState, waiting: Sequence[PlacedPod]) -> Refusal | None:
+    def lacks(self, pod: WantedPod, state: NodeState) -> Refusal | None:
+        """What of amounts and ports a node does not have; room is kept for pods that are nominated for it."""
+        waiting = [one for one in state.nominated if one.priority >= pod.priority] if state.nominated else ()
         if pod.ports:
             used = [*state.ports, *(port for one in waiting for port in one.ports)]
             if any(_clash(port, other) for port in pod.ports for other in used):

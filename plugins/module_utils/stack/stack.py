@@ -23,18 +23,25 @@ from ..engine.node_writer import (
 )
 from ..engine.plan import Action, Plan, Step, object_id, step_for
 from ..engine.results import diffs_of, resource_result
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.resources import (
+    ALERTMANAGER_CONFIG,
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
     CONFIG_MAP,
     DAEMON_SET,
+    GRAFANA_DASHBOARD,
     NAMESPACE,
+    POD_MONITOR,
+    PROMETHEUS_RULE,
     ROLE,
     ROLE_BINDING,
     RUNTIME_CLASS,
+    SCALED_OBJECT,
     SERVICE,
     SERVICE_ACCOUNT,
+    SERVICE_MONITOR,
     Resource,
 )
 from ..labels import DNS_LABEL, FIELD_MANAGER, MANAGED, MANAGED_BY, STACK
@@ -58,7 +65,19 @@ _KINDS: Mapping[str, Resource] = {
         RUNTIME_CLASS,
         SERVICE,
         DAEMON_SET,
+        SERVICE_MONITOR,
+        POD_MONITOR,
+        PROMETHEUS_RULE,
+        ALERTMANAGER_CONFIG,
+        GRAFANA_DASHBOARD,
+        SCALED_OBJECT,
     )
+}
+# Those that not every cluster has, and what has them.
+_OPERATORS = {
+    "monitoring.coreos.com": "the Prometheus operator",
+    "grafana.integreatly.org": "the Grafana operator",
+    "keda.sh": "KEDA",
 }
 
 
@@ -132,10 +151,13 @@ def _plan(task: Task[StackOptions], desired: list[Object]) -> Plan:
     """What is missing or differs, and then the removal of what the stack no longer has."""
     client, name = task.client(), task.options.name
 
+    served = _served(client)
+    _require_kinds(desired, served)
+
     def read(resource: Resource) -> list[Object]:
         return client.list_objects(resource, labels=f"{MANAGED},{STACK}={name}")
 
-    found = run_concurrently(read, _KINDS.values(), client.concurrency)
+    found = run_concurrently(read, served, client.concurrency)
     live = {object_id(obj): obj for objects in found for obj in objects}
     missing = [obj for obj in desired if object_id(obj) not in live]
     live |= {object_id(obj): obj for obj in _taken(task, missing)}
@@ -144,6 +166,28 @@ def _plan(task: Task[StackOptions], desired: list[Object]) -> Plan:
     removed = [obj for key, obj in reversed(live.items()) if key not in wanted and obj["kind"] != NAMESPACE.kind]
     steps += [Step(Action.DELETE, {}, obj) for obj in removed]
     return Plan(name, "", "stack", tuple(steps))
+
+
+def _served(client: Client) -> list[Resource]:
+    """The kinds that the cluster has."""
+    there = client.group_versions()
+    return [each for each in _KINDS.values() if _operator(each) is None or each.api_version in there]
+
+
+def _operator(resource: Resource) -> str | None:
+    return _OPERATORS.get(resource.api_version.partition("/")[0])
+
+
+def _require_kinds(desired: list[Object], served: list[Resource]) -> None:
+    """Raises TaskFailed for kinds that the cluster does not have."""
+    missing = {obj["kind"]: _KINDS[obj["kind"]] for obj in desired if _KINDS[obj["kind"]] not in served}
+    if missing:
+        raise TaskFailed.before_any_write(
+            [
+                f"{kind} ({resource.api_version}) is not known to the cluster. Install {_operator(resource)} first."
+                for kind, resource in missing.items()
+            ]
+        )
 
 
 def _step(desired: Object, live: Object | None) -> Step:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from ..cluster.admission import pod_groups_of, queue_of
 from ..cluster.device_shortage import claims_devices
 from ..cluster.devices import Inventory
 from ..cluster.node_loss import seems_lost
@@ -16,7 +17,7 @@ from ..cluster.nodes import Node, slim_node
 from ..cluster.read import read_devices, read_node, read_queued
 from ..cluster.reason import PendingReason, Surroundings, pending_reasons, quota_refusal, refused_condition
 from ..cluster.related import is_pod_ready, own_pods, pods_of_template
-from ..cluster.status import is_admitted_by_kueue, is_held, is_terminating, status_of
+from ..cluster.status import is_held, is_suspended, is_terminating
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA
@@ -83,9 +84,8 @@ class Feasibility:
         namespace = workload["metadata"]["namespace"]
         try:
             nodes = self._nodes_for(current)
-            around = Surroundings(
-                nodes, self._lost_nodes(current), devices=self._devices_for(current), queued=self._queued(workload)
-            )
+            lost, devices = self._lost_nodes(current), self._devices_for(current)
+            around = Surroundings(nodes, lost, devices=devices, queued=self._queued(workload, current))
             found = list(pending_reasons(workload, current, events, around))
             holds = partial(self._holds, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)
@@ -147,12 +147,14 @@ class Feasibility:
         read = partial(read_devices, self._client, places)
         return self._cached(("devices", *places), read) if places else None
 
-    def _queued(self, workload: Object) -> PendingReason | None:
-        """What a job in a queue of Kueue waits for."""
-        if not is_admitted_by_kueue(workload) or status_of(workload) != "Paused":
+    def _queued(self, workload: Object, pods: Sequence[Object]) -> PendingReason | None:
+        """What a job waits for in a queue."""
+        if queue_of(workload).backend == "none":
             return None
         uid = workload["metadata"]["uid"]
-        return self._cached(("queue", uid), lambda: read_queued(self._client, {uid: workload}).get(uid))
+        suspended = is_suspended(workload)  # Kueue says nothing of a job that it has just admitted.
+        read = partial(read_queued, self._client, {uid: workload}, {uid: pods})
+        return self._cached(("queue", uid, suspended, frozenset(pod_groups_of(pods))), lambda: read().get(uid))
 
     def _lost_nodes(self, pods: Sequence[Object]) -> list[Node]:
         """The nodes that pods seem to have been lost with."""

@@ -9,8 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import sys
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
+
+# Of the collections root: ansible_collections/runwhere/gpuctl/extensions/eda/plugins/event_filter/alert.py
+_COLLECTIONS = str(Path(__file__).parents[7])
+if _COLLECTIONS not in sys.path:
+    sys.path.append(_COLLECTIONS)
+
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.inert_text import inert
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 
 DOCUMENTATION = r"""
 ---
@@ -24,7 +34,8 @@ description:
     again with each new one. What has the same fingerprint, start and status was passed on before, and is left out.
   - What was passed on is kept in memory. After a restart of the rulebook, an alert that still fires is passed on once more, with the same
     C(id).
-  - Whoever can reach the webhook can send it. Labels and annotations are bounded in number and length, and must be text.
+  - Whoever can reach the webhook can send it. Labels and annotations are bounded in number and length, and must be text. What would open
+    a template of Ansible in them gets a space.
 options:
   keep:
     description: How many alerts to remember, to recognize those that come again.
@@ -114,7 +125,7 @@ def _event_of(alert: Any, payload: dict[str, Any], truncated: int) -> dict[str, 
     starts_at, status = _text(alert.get("startsAt")), alert["status"]
     name = labels.get("alertname") or "an alert"
     summary = annotations.get("summary") or annotations.get("description") or name
-    return {
+    row = {
         "type": "alert",
         "id": f"{fingerprint}/{starts_at}/{status}",
         "time": starts_at if status == "firing" else _text(alert.get("endsAt")),
@@ -131,6 +142,8 @@ def _event_of(alert: Any, payload: dict[str, Any], truncated: int) -> dict[str, 
         "truncated_alerts": truncated,
         "message": summary if status == "firing" else f"Resolved: {summary}",
     }
+    shown: dict[str, Any] = printable_data(inert(row))
+    return shown
 
 
 def _texts(found: Any) -> dict[str, str]:

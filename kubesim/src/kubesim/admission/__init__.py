@@ -3,7 +3,7 @@
 
 Source: pkg/kubeapiserver/options/plugins.go (AllOrderedPlugins). Of the plugins that are on by default, those are here
 whose doings show in what the simulated cluster serves. Not here: TaintNodesByCondition (nodes are ready when they
-come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer), webhooks and policies.
+come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer), webhooks and mutating policies.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kubesim.admission import (
     priority,
     resource_quota,
     service_account,
+    validating_policy,
 )
 from kubesim.admission.request import AdmissionRequest
 
@@ -41,5 +42,6 @@ VALIDATING: list[Plugin] = [
     limit_ranger.validate,
     pod_security.validate,
     priority.validate,
+    validating_policy.validate,
     resource_quota.validate,
 ]

@@ -22,6 +22,7 @@ from .serviceaccount import ServiceAccountController
 from .statefulset import StatefulSetController
 from .taint_eviction import TaintEvictionController
 from .ttl_after_finished import TTLAfterFinishedController
+from .volcano import VolcanoScheduler
 from .volumes import ClaimController
 
 ALL: list[type[Controller]] = [
@@ -45,4 +46,4 @@ ALL: list[type[Controller]] = [
     Kubelet,
 ]
 #: Those of parts beside Kubernetes, by the name of the part.
-OF_ADDONS: dict[str, type[Controller]] = {"kueue": KueueController}
+OF_ADDONS: dict[str, type[Controller]] = {"kueue": KueueController, "volcano": VolcanoScheduler}

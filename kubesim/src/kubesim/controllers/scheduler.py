@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Collection
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from kubesim.clock import rfc3339
 from kubesim.errors import ApiError
@@ -34,14 +34,24 @@ COMPARED = 10
 
 class Scheduler(Controller):
     name = "kube-scheduler"
-    watches = ("Node", "Pod", "PersistentVolumeClaim", "DeviceClass", "ResourceClaim", "ResourceSlice")
+    #: What pods name in ``spec.schedulerName``.
+    scheduler_name: ClassVar[str] = SCHEDULER
+    watches: ClassVar[tuple[str, ...]] = (
+        "Node",
+        "Pod",
+        "Namespace",
+        "PersistentVolumeClaim",
+        "DeviceClass",
+        "ResourceClaim",
+        "ResourceSlice",
+    )
 
     def __init__(self, registry: Any, ignored: Collection[str] = ()) -> None:
         """`ignored`: resources that an extender counts itself ("ignoredByScheduler" of its managedResources)."""
         super().__init__(registry)
         self.ignored = frozenset(ignored)
         self.snapshot = Snapshot()
-        self.recorder = SeriesRecorder(registry, SCHEDULER, f"{SCHEDULER}-kubesim")
+        self.recorder = SeriesRecorder(registry, self.scheduler_name, f"{self.scheduler_name}-kubesim")
         self.devices = DeviceScheduling(registry, self.name)
         self._queue: dict[Key, tuple[int, int]] = {}  # pods to place, with what orders them
         self._parked: dict[Key, None] = {}  # pods that fitted nowhere, until something changes
@@ -58,6 +68,8 @@ class Scheduler(Controller):
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
         if kind == "Node":
             self._node_changed(event, obj, old)
+        elif kind == "Namespace":
+            self.snapshot.namespaces[obj["metadata"]["name"]] = obj["metadata"].get("labels") or {}
         elif kind != "Pod":
             self._try_again()
         elif event == "DELETED" or is_terminal(obj):
@@ -102,7 +114,7 @@ class Scheduler(Controller):
         return pod is not None and bool((pod["spec"].get("affinity") or {}).get("podAffinity"))
 
     def _waiting(self, pod: Object, old: Object | None) -> None:
-        if pod["spec"].get("schedulerName", SCHEDULER) != SCHEDULER or "deletionTimestamp" in pod["metadata"]:
+        if pod["spec"].get("schedulerName", SCHEDULER) != self.scheduler_name or "deletionTimestamp" in pod["metadata"]:
             return
         key = key_of(pod)
         self.snapshot.nominate(key, pod)
@@ -279,7 +291,7 @@ class Scheduler(Controller):
         ):
             return "not eligible due to a terminating pod on the nominated node.", False
         hopeful = [self.snapshot.nodes[name] for name, refusal in refusals.items() if not refusal.final]
-        best = best_candidate(pod, hopeful, self.snapshot)
+        best = best_candidate(pod, hopeful, self.snapshot, self.registry.list("PodDisruptionBudget"))
         if best is None:
             reasons = [NOT_HELPFUL if refusal.final else NO_VICTIMS for refusal in refusals.values()]
             return fit_error(len(refusals), reasons), True

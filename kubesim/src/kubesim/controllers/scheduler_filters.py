@@ -220,7 +220,7 @@ def pod_rules(pod: Object, snapshot: Snapshot, without: frozenset[Key] = frozens
     for other in snapshot.picky.values():
         node = snapshot.nodes.get(snapshot.placed[key_of(other)])
         for term in anti_affinity(other):
-            if node is None or key_of(other) in without or not _selects(term, other, labels, namespace):
+            if node is None or key_of(other) in without or not _selects(term, other, labels, namespace, snapshot):
                 continue
             if term["topologyKey"] in node.labels:
                 rules.kept_off.append((term["topologyKey"], node.labels[term["topologyKey"]]))
@@ -236,39 +236,65 @@ def pod_rules(pod: Object, snapshot: Snapshot, without: frozenset[Key] = frozens
         for key, other in info.pods.items()
         if key not in without and "deletionTimestamp" not in other["metadata"]
     ]
-    for term in near:
-        values = _values(term, pod, placed)
-        rules.near.append((term["topologyKey"], values, not values and _selects(term, pod, labels, namespace)))
+    # A pod counts for affinity if it matches all terms, for anti-affinity if it matches one.
+    company = [
+        (other, info)
+        for info in snapshot.nodes.values()
+        for key, other in info.pods.items()
+        if key not in without and all(_means(term, pod, other, snapshot) for term in near)
+    ]
+    values = [
+        {info.labels[term["topologyKey"]] for _, info in company if term["topologyKey"] in info.labels} for term in near
+    ]
+    first_may = not any(values) and all(_selects(term, pod, labels, namespace, snapshot) for term in near)
+    rules.near += [(term["topologyKey"], found, first_may) for term, found in zip(near, values, strict=True)]
     for term in away:
-        rules.away.append((term["topologyKey"], _values(term, pod, placed)))
+        rules.away.append((term["topologyKey"], _values(term, pod, snapshot, without)))
     for constraint in spread:
         key = constraint["topologyKey"]
-        counts = {
-            info.labels[key]: 0 for info in snapshot.nodes.values() if key in info.labels and node_matches(pod, info)
-        }
+        over = {info.name for info in snapshot.nodes.values() if _is_spread_over(pod, info, spread, constraint)}
+        counts = {snapshot.nodes[name].labels[key]: 0 for name in over}
         for other, info in placed:
             same = other["metadata"]["namespace"] == namespace
-            if same and info.labels.get(key) in counts and _labels_match(constraint, other):
+            if same and info.name in over and _labels_match(constraint, other):
                 counts[info.labels[key]] += 1
         rules.spread.append((constraint, counts))
     return rules
 
 
-def _values(term: Object, pod: Object, placed: list[tuple[Object, NodeInfo]]) -> set[str]:
+def _is_spread_over(pod: Object, node: NodeInfo, constraints: list[Object], constraint: Object) -> bool:
+    """Whether the pods of the node count (matchNodeInclusionPolicies)."""
+    if any(one["topologyKey"] not in node.labels for one in constraints):
+        return False
+    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not node_matches(pod, node):
+        return False
+    if constraint.get("nodeTaintsPolicy") != "Honor":
+        return True
+    tolerations = pod["spec"].get("tolerations") or []
+    return all(tolerated(t, tolerations) for t in node.taints if t["effect"] in ("NoSchedule", "NoExecute"))
+
+
+def _values(term: Object, pod: Object, snapshot: Snapshot, without: frozenset[Key]) -> set[str]:
     key = term["topologyKey"]
     return {
         info.labels[key]
-        for other, info in placed
-        if key in info.labels
-        and _selects(term, pod, other["metadata"].get("labels") or {}, other["metadata"]["namespace"])
+        for info in snapshot.nodes.values()
+        for own, other in info.pods.items()
+        if key in info.labels and own not in without and _means(term, pod, other, snapshot)
     }
 
 
-def _selects(term: Object, owner: Object, labels: dict[str, str], namespace: str) -> bool:
+def _means(term: Object, owner: Object, other: Object, snapshot: Snapshot) -> bool:
+    meta = other["metadata"]
+    return _selects(term, owner, meta.get("labels") or {}, meta["namespace"], snapshot)
+
+
+def _selects(term: Object, owner: Object, labels: dict[str, str], namespace: str, snapshot: Snapshot) -> bool:
     """Whether an affinity term of `owner` means a pod with these labels in this namespace."""
     names = term.get("namespaces") or ()
     if "namespaceSelector" in term:
-        in_scope = not term["namespaceSelector"] or namespace in names
+        own = snapshot.namespaces.get(namespace, {})
+        in_scope = namespace in names or matches_label_selector(term["namespaceSelector"], own)
     else:
         in_scope = namespace in (names or (owner["metadata"]["namespace"],))
     return in_scope and matches_label_selector(term.get("labelSelector"), labels)

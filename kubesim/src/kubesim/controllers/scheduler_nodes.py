@@ -107,9 +107,11 @@ def _add(total: Amounts, more: Amounts) -> None:
 
 
 def host_ports(pod: Object) -> list[HostPort]:
+    """Those of containers and of sidecars."""
+    sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
     return [
         (port.get("hostIP", "0.0.0.0"), port.get("protocol", "TCP"), port["hostPort"])
-        for container in pod["spec"]["containers"]
+        for container in (*pod["spec"]["containers"], *sidecars)
         for port in container.get("ports") or ()
         if port.get("hostPort")
     ]
@@ -121,6 +123,7 @@ class Snapshot:
     def __init__(self) -> None:
         self.nodes: dict[str, NodeInfo] = {}
         self.placed: dict[Key, str] = {}
+        self.namespaces: dict[str, dict[str, str]] = {}  # their labels
         self._early: dict[str, dict[Key, Object]] = {}  # pods of nodes that are not there (yet)
         self.picky: dict[Key, Object] = {}  # placed pods with required anti-affinity
         self._nominated: dict[Key, Object] = {}  # pods that wait for a node that is being cleared for them

@@ -55,4 +55,5 @@ def escape(value: str) -> str:
 
 def number(value: float) -> str:
     """Whole numbers without a point, others with six digits after it."""
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(round(float(value), 6))
+    whole = int(value)
+    return str(whole) if whole == value else f"{value:.6f}"

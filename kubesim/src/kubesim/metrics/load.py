@@ -44,15 +44,20 @@ class Curve:
         if repeat and repeat < self.points[-1][0]:
             raise ValueError(f"repeat must not be shorter than the curve ({self.points[-1][0]:g} seconds): {repeat:g}")
         self.repeat = float(repeat)
+        self._constant = self.points[0][1] if len(self.points) == 1 else None
         self._times = [second for second, _ in self.points]
         self._areas = [0.0]  # from the first point to each
         for (left, low), (right, high) in itertools.pairwise(self.points):
             self._areas.append(self._areas[-1] + (right - left) * (low + high) / 2)
 
     def at(self, second: float) -> float:
+        if self._constant is not None:
+            return self._constant
         return self._once(second % self.repeat if self.repeat else second)
 
     def integral(self, start: float, end: float) -> float:
+        if self._constant is not None:
+            return self._constant * (end - start)
         return self._area(end) - self._area(start)
 
     def _once(self, second: float) -> float:

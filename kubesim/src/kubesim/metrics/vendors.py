@@ -55,6 +55,11 @@ _ASCEND_CONTAINER: Metrics = {
 _GAUDI: Metrics = {
     "habanalabs_utilization": (GAUGE, "Utilization of the device in percent", lambda r, t: r.utilization(t)),
     "habanalabs_memory_used_bytes": (GAUGE, "Memory in use", lambda r, t: MEBIBYTE * r.memory(t)),
+    "habanalabs_memory_free_bytes": (
+        GAUGE,
+        "Memory that is free",
+        lambda r, t: MEBIBYTE * (r.device.memory - r.memory(t)),
+    ),
     "habanalabs_memory_total_bytes": (GAUGE, "Memory of the device", lambda r, t: MEBIBYTE * r.device.memory),
     "habanalabs_power_mW": (GAUGE, "Power draw in milliwatts", lambda r, t: 1000 * r.power(t)),
     "habanalabs_temperature_onchip": (GAUGE, "Temperature of the chip in Celsius", lambda r, t: r.temperature(t)),
@@ -151,10 +156,8 @@ def npu(readings: Iterable[DeviceReading], options: Options) -> Iterator[Sample]
 def gaudi(readings: Iterable[DeviceReading], options: Options) -> Iterator[Sample]:
     for reading in _of(readings, GAUDI):
         device = reading.device
-        labels = {"UUID": device.uuid, "device": f"accel{device.index}", "domain": device.node, "model": device.model}
-        yield from _samples(
-            _GAUDI, labels | _workload(reading, ("namespace", "pod_name", "container_name"), options), reading
-        )
+        labels = {"UUID": device.uuid, "device": f"accel{device.index}", "model": device.model}
+        yield from _samples(_GAUDI, labels | _workload(reading, ("namespace", "pod", "container"), options), reading)
 
 
 def mlu(readings: Iterable[DeviceReading], options: Options) -> Iterator[Sample]:

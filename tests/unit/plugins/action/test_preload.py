@@ -15,6 +15,8 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import SWITCH
 from kubesim import Cluster
 
+from tests.integration.prometheus_double import prometheus_double, utilized
+
 ROOT = Path(__file__).resolve().parents[4]
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 JOB = {
@@ -24,10 +26,13 @@ JOB = {
     "resources": {"cpu": 1, "memory": "1Gi", "gpu": 1},
 }
 TASKS: list[tuple[str, dict[str, Any]]] = [
+    ("gpuctl_doctor", {"fail_on": "never"}),
     ("gpuctl_job", {"definition": JOB}),
     ("gpuctl_job", {"definition": JOB, "wait": True, "wait_for": "scheduled"}),
+    ("gpuctl_fit_info", {"definition": JOB}),
     ("gpuctl_job_info", {"details": True, "pods": True}),
     ("gpuctl_job_log", {"name": "running"}),
+    ("gpuctl_job_metrics_info", {"name": "running"}),
     ("gpuctl_job", {"name": "t", "state": "absent", "wait": True}),
     ("gpuctl_node_info", {"full": True}),
     ("gpuctl_node_label", {"nodes": ["node-1"], "labels": {"pool": "p"}}),
@@ -35,12 +40,14 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"default": {"cpu": 9}}}}),
     ("gpuctl_rbac", {"name": "ci", "level": "read"}),
     ("gpuctl_workspace", {"namespace": "default"}),
+    ("gpuctl_policy", {"name": "company", "state": "absent"}),
     ("gpuctl_stack", {"name": "nvidia", "state": "absent"}),
+    ("gpuctl_monitoring_info", {}),
     ("gpuctl_kubeconfig", {"name": "default", "namespace": "default", "dest": os.devnull + "x", "state": "absent"}),
     ("gpuctl_copy", {"name": "running", "local_path": __file__, "remote_path": "/copied"}),
 ]
 MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
-MODULES.remove("gpuctl_show")  # has no core
+MODULES -= {"gpuctl_notify", "gpuctl_show"}  # have no core
 TASKS += [(module, {}) for module in sorted(MODULES - {module for module, _options in TASKS})]
 # Prints what a task imports that its action plugin has not imported before.
 SCRIPT = f"""
@@ -65,10 +72,12 @@ print(json.dumps(sorted(name for name in set(sys.modules) - before if name.split
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("cluster")
     path = directory / "kubeconfig"
-    with Cluster(nodes=1, exec_root=directory).running() as cluster:
+    with Cluster(nodes=1, exec_root=directory).running() as cluster, prometheus_double(utilized) as server:
+        os.environ["GPUCTL_PROMETHEUS_URL"] = server.url
         cluster.kubeconfig(path)
         run("gpuctl_job", {"definition": {**JOB, "job": {"name": "running"}}, "wait": True}, str(path))
         yield str(path)
+        del os.environ["GPUCTL_PROMETHEUS_URL"]
 
 
 @pytest.mark.parametrize(("module", "options"), TASKS, ids=[f"{module} {list(options)}" for module, options in TASKS])

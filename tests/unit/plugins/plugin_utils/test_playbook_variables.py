@@ -18,6 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables
     role_variables,
     shared_variables,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification import NOTIFY_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[4]
 PLAYBOOKS = described_playbooks()
@@ -58,7 +59,8 @@ def test_a_variable_is_what_its_options_are(playbook: Playbook, variable: Variab
         module, option = fed.split(".")
         if module == "gpuctl_show":
             continue
-        spec = module_spec(module).options.argument_spec()[option]
+        options = NOTIFY_OPTIONS if module == "gpuctl_notify" else module_spec(module).options.argument_spec()
+        spec = options[option]
         assert variable.type in (spec["type"], "str")
         if fed in OWN_WORDS:
             assert len(variable.choices) == len(spec["choices"])

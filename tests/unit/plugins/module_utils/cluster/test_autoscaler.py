@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.autoscaler import autoscaler_problem
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.autoscaler import (
+    asked_metrics,
+    autoscaler_problem,
+    autoscaler_row,
+)
 
 NO_METRICS = "the HPA was unable to compute the replica count: failed to get cpu utilization"
+ADAPTER = "Check that prometheus-adapter or KEDA serves this metric. The role monitoring has what they need for GPUs."
 TOP = "Check that the cluster has metrics: kubectl top pods --namespace ml."
 
 
@@ -17,6 +22,7 @@ TOP = "Check that the cluster has metrics: kubectl top pods --namespace ml."
         ("ScalingActive", "False", "ScalingDisabled", "the replica count of the target is zero", None),
         ("ScalingLimited", "False", "DesiredWithinRange", "fine", None),
         ("ScalingActive", "False", "FailedGetResourceMetric", NO_METRICS, f"{NO_METRICS}. {TOP}"),
+        ("ScalingActive", "False", "FailedGetPodsMetric", "no metric", f"no metric. {ADAPTER}"),
         ("AbleToScale", "False", "FailedGetScale", "no scale.", "no scale."),
         ("AbleToScale", "False", "FailedUpdateScale", "", "FailedUpdateScale."),
     ],
@@ -35,3 +41,43 @@ def test_what_an_autoscaler_says(kind: str, status: str, reason: str, message: s
 
 def test_an_autoscaler_that_has_not_been_looked_at() -> None:
     assert autoscaler_problem({"metadata": {"namespace": "ml"}}) is None
+
+
+def test_what_results_say_of_an_autoscaler() -> None:
+    pods = {"metric": {"name": "DCGM_FI_DEV_GPU_UTIL"}, "target": {"type": "AverageValue", "averageValue": "80"}}
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
+    external = {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "5"}}
+    measured = {"metric": {"name": "DCGM_FI_DEV_GPU_UTIL"}, "current": {"averageValue": "91"}}
+    autoscaler = {
+        "metadata": {"namespace": "ml"},
+        "spec": {
+            "maxReplicas": 8,
+            "metrics": [
+                {"type": "Pods", "pods": pods},
+                {"type": "Resource", "resource": cpu},
+                {"type": "External", "external": external},
+                {"type": "New"},
+            ],
+        },
+        "status": {"currentReplicas": 3, "desiredReplicas": 4, "currentMetrics": [{"type": "Pods", "pods": measured}]},
+    }
+    assert autoscaler_row(autoscaler) == {
+        "min_replicas": 1,
+        "max_replicas": 8,
+        "current_replicas": 3,
+        "desired_replicas": 4,
+        "metrics": [
+            {"metric": "DCGM_FI_DEV_GPU_UTIL", "type": "Pods", "target": "80", "current": "91"},
+            {"metric": "cpu", "type": "Resource", "target": "70%", "current": None},
+            {"metric": "queue", "type": "External", "target": "5", "current": None},
+            {"metric": "", "type": "New", "target": None, "current": None},
+        ],
+        "last_scaled_at": None,
+        "problem": None,
+    }
+    assert asked_metrics(autoscaler)[0] == ("Pods", "DCGM_FI_DEV_GPU_UTIL")
+
+
+def test_an_autoscaler_that_was_just_created() -> None:
+    row = autoscaler_row({"metadata": {"namespace": "ml"}, "spec": {"maxReplicas": 2}})
+    assert (row["current_replicas"], row["metrics"], row["problem"]) == (None, [], None)

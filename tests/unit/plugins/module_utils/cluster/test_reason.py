@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import (
+    PendingReason,
     Surroundings,
     pending_reasons,
     quota_refusal,
@@ -856,3 +858,21 @@ def test_messages_of_nodes_are_quoted_without_the_secrets_of_the_job() -> None:
     reason = reason_for(job, [broken], ())
     assert reason is not None
     assert reason.startswith('the container of pod x-1 cannot start: exec: "--key=********": not found')
+
+
+IN_VOLCANO = PendingReason("the job is waiting in queue q for Volcano to schedule all of its pods")
+
+
+def test_what_a_job_waits_for_in_a_queue_of_volcano_comes_before_the_words_of_its_scheduler():
+    pods = [pod(schedulerName="volcano")]
+    found = [reason.text for reason in pending_reasons(workload(), pods, [], Surroundings(queued=IN_VOLCANO))]
+    assert found[0] == IN_VOLCANO.text
+    assert "is waiting for the scheduler volcano" in found[1]
+
+
+def test_but_not_before_what_no_queue_can_mend():
+    waits = pod(schedulerName="volcano", status=unscheduled(NO_MATCH), nodeSelector={POOL: "none"})
+    around = Surroundings(nodes=[slim_node(node())], queued=IN_VOLCANO)
+    first, *others = pending_reasons(workload(), [waits], [], around)
+    assert first.final
+    assert IN_VOLCANO in others

@@ -11,6 +11,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.status imp
     is_complete,
     is_ready,
     is_rolled_out,
+    is_suspended,
     pods_ready,
     pods_wanted,
     status_of,
@@ -238,3 +239,15 @@ def test_how_many_pods_are_ready() -> None:
 def test_how_many_pods_are_wanted() -> None:
     assert pods_wanted(workload("Job", parallelism=3, completions=5)) == 3
     assert pods_wanted(workload("StatefulSet", replicas=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("annotations", "suspended", "status"),
+    [({}, True, "Pending"), ({"runwhere.ai/paused-replicas": "2"}, True, "Paused"), ({}, False, "Pending")],
+    ids=["waits", "was paused", "is admitted"],
+)
+def test_a_job_that_waits_for_kueue_is_pending(annotations: dict[str, str], suspended: bool, status: str):
+    labels = {"kueue.x-k8s.io/queue-name": "q"}
+    job = {"kind": "Job", "metadata": {"labels": labels, "annotations": annotations}, "spec": {"suspend": suspended}}
+    assert status_of(job) == status
+    assert is_suspended(job) is suspended

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,7 +84,8 @@ PAUSE = {
     ),
     "a training that Kueue has admitted": (job(queue="q", active=True), {"spec.active": False}),
     "a training that waits in a queue": (job(queue="q", active=True, suspend=True), {"spec.active": False}),
-    "a paused training in a queue": (job(queue="q", active=False, suspend=True), {}),
+    "a paused training in a queue": (job(queue="q", active=False, suspend=True, kept="1"), {}),
+    "one that somebody else has paused in its queue": (job(queue="q", active=False, suspend=True), {ANNOTATION: "1"}),
     "a finished training in a queue": (job(queue="q", status=COMPLETE), {}),
     "a service in a queue": (job("inference", queue="q"), {REPLICAS: 0, ANNOTATION: "3"}),
 }  # fmt: skip
@@ -94,6 +96,16 @@ def test_pause(found, changes):
     plan = pause(found)
     assert changes_of(plan) == changes
     assert str(plan.action) == ("pause" if changes else "unchanged")
+
+
+def test_a_pause_leaves_no_pod_group_of_volcano():
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "podgroup-1"}}
+    running = replace(job(), admission=group)
+    assert [str(step) for step in pause(running).steps] == [
+        "pause Job train: spec.suspend",
+        "delete PodGroup podgroup-1",
+    ]
+    assert str(resume(replace(job(suspend=True), admission=None)).action) == "resume"
 
 
 RESUME = {
@@ -116,7 +128,11 @@ RESUME = {
         job("inference", replicas=0, dependents=(AUTOSCALER,)),
         {REPLICAS: 2},
     ),
-    "a paused training in a queue": (job(queue="q", active=False, suspend=True), {"spec.active": True}),
+    "a paused training in a queue": (job(queue="q", active=False, suspend=True, kept="1"), {ANNOTATION: ABSENT}),
+    "one that somebody else has paused in its queue": (
+        job(queue="q", active=False, suspend=True),
+        {"spec.active": True},
+    ),
     "a training that waits in a queue": (job(queue="q", active=True, suspend=True), {}),
 }  # fmt: skip
 

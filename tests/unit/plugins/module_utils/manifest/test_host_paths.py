@@ -174,7 +174,7 @@ def policy_file(directory: Path, text: str) -> str:
 
 def test_the_example_of_a_policy() -> None:
     found = load_host_paths(str(EXAMPLES / "policy.yaml"))
-    assert found == HostPaths("data-only", ("/cache", "/datasets", "/models", "/output"))
+    assert found == HostPaths("company", ("/cache", "/datasets", "/models", "/output"))
 
 
 def test_a_policy_that_says_nothing_of_paths_leaves_the_default(tmp_path: Path) -> None:

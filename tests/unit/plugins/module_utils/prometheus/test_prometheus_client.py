@@ -17,7 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.prometh
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.prometheus_options import PrometheusOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 
-from .prometheus_double import (
+from tests.integration.prometheus_double import (
     Asked,
     Reply,
     matrix,

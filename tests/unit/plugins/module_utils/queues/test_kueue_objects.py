@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, PoolQueue
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import parse
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.kueue_objects import (
-    Capacity,
-    Team,
-    queue_objects,
-    teams_in,
-)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import queue_objects
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import Capacity, Team, teams_in
 
 GPU = "nvidia.com/gpu"
 POOL = Declaration("big", nodes={"node-1": None}, queue=PoolQueue("kueue"))

@@ -96,3 +96,13 @@ def prometheus_double(answer: Callable[[Asked], Reply]) -> Iterator[Double]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def utilized(asked: Asked) -> Reply:
+    """One series of half a unit, whatever is asked."""
+    if not asked.path.endswith("query_range"):
+        return vector(({}, "0.5"))
+    start, end, step = (float(asked.parameters[name]) for name in ("start", "end", "step"))
+    return matrix(
+        ({"namespace": "team-a"}, [(start + number * step, "0.5") for number in range(int((end - start) / step) + 1)])
+    )

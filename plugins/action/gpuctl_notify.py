@@ -1,0 +1,58 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import forms_of, redact
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.notifications import EMAIL, notification_of
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification import (
+    NOTIFY_OPTIONS,
+    NOTIFY_SECRETS,
+    Mailbox,
+    NotSent,
+    send_mail,
+    send_post,
+)
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Tell somebody of an event."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _facts, options = self.validate_argument_spec(NOTIFY_OPTIONS)
+        environment: dict[str, Any] = {}
+        self._compute_environment_string(environment)
+        known = {**os.environ, **environment}
+        options |= {name: options[name] or known.get(variable) or None for name, variable in NOTIFY_SECRETS.items()}
+        secrets = {form for name in NOTIFY_SECRETS if options[name] for form in forms_of(options[name])}
+        told = notification_of(options["event"], options["message"], options["title"])
+        if not told.text:
+            raise AnsibleActionFail("Nothing to tell. Set event or message.")
+        service = options["service"]
+        if service == EMAIL and not (options["mail_to"] and options["mail_from"]):
+            raise AnsibleActionFail("mail_to or mail_from is missing. Set both for service=email.")
+        if service != EMAIL and not options["url"]:
+            raise AnsibleActionFail(f"url is missing. Set it, or the environment variable {NOTIFY_SECRETS['url']}.")
+        result = {"changed": True, "service": service, "title": told.title}
+        if self._task.check_mode:
+            return result
+        try:
+            if service == EMAIL:
+                names = ("host", "port", "security", "username", "password", "from", "to")
+                mailbox = Mailbox(*(options[f"mail_{name}"] for name in names))
+                send_mail(mailbox, told, options)
+            else:
+                send_post(service, options["url"], options["secret"], told, options)
+        except NotSent as problem:
+            text = f"{service} did not take the notification: {problem}"
+            return {**result, "changed": False, "failed": True, "msg": redact(text, secrets)}
+        return result

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind gpuctl_policy: what the API server enforces of a policy, and where modules read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..cluster.status import is_terminating
+from ..engine.apply import ApplyFailed, Executor
+from ..engine.plan import Action, Plan, Step, object_id, step_for
+from ..engine.results import diffs_of, resource_result
+from ..kube.concurrency import run_concurrently
+from ..kube.resources import (
+    ADMISSION_POLICY,
+    ADMISSION_POLICY_BINDING,
+    CONFIG_MAP,
+    NAMESPACE,
+    NETWORK_POLICY,
+    RESOURCE_QUOTA,
+    Resource,
+)
+from ..labels import MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE, is_managed
+from ..options import Options, option
+from ..policies.admission_policies import admission_objects
+from ..policies.namespace_objects import namespace_objects
+from ..policies.policy_rules import PolicyRules, policy_config_map, rules_of
+from ..quotas.quota_objects import namespace as namespace_object
+from ..task import ModuleSpec, Task, TaskFailed
+
+Object = dict[str, Any]
+
+# In the order of their deletion: bindings first, so that no policy is bound that does not exist.
+_KINDS: tuple[Resource, ...] = (ADMISSION_POLICY_BINDING, ADMISSION_POLICY, NETWORK_POLICY, RESOURCE_QUOTA, CONFIG_MAP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions(Options):
+    state: str = option("str", choices=["present", "absent"], default="present")
+    src: str | None = option("path")
+    definition: Any = option("raw")
+    name: str | None = option("str")
+
+
+POLICY_CONSTRAINTS: dict[str, Any] = {
+    "mutually_exclusive": [("src", "definition", "name")],
+    "required_one_of": [("src", "definition", "name")],
+    "required_if": [("state", "present", ("src", "definition"), True)],
+}
+
+
+def run(task: Task[PolicyOptions]) -> dict[str, Any]:
+    """Bring the objects of one policy to the desired state. Raises TaskFailed and ManifestErrors."""
+    options = task.options
+    rules = _rules(options)
+    name = rules.name if rules else str(options.name)
+    plan = _plan(task, name, rules if options.state == "present" else None)
+    executor = Executor(task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn)
+    try:
+        applied = executor.apply_plan(plan)
+    except ApplyFailed as failure:
+        raise TaskFailed(str(failure), **_result(task, failure.result.plan)) from None
+    result = _result(task, applied.plan)
+    return {**result, "msg": f"policy {name}: {'changed' if result['changed'] else 'unchanged'}"}
+
+
+MODULE = ModuleSpec(PolicyOptions, run, POLICY_CONSTRAINTS)
+
+
+def _rules(options: PolicyOptions) -> PolicyRules | None:
+    if options.name is not None:
+        return None
+    from ..manifest.load import load_policy
+
+    return rules_of(load_policy(options.src, options.definition))
+
+
+def _plan(task: Task[PolicyOptions], name: str, rules: PolicyRules | None) -> Plan:
+    client = task.client()
+    namespaces = {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE)} if rules else {}
+    here = [each for each, obj in namespaces.items() if not is_terminating(obj)]
+
+    def read(resource: Resource) -> list[Object]:
+        return client.list_objects(resource, labels=f"{MANAGED},{POLICY}={name}")
+
+    found = run_concurrently(read, _KINDS, client.concurrency)
+    live = {object_id(obj): obj for objects in found for obj in objects}
+    desired: list[Object] = []
+    steps: list[Step] = []
+    if rules is not None:
+        for missing in sorted(set(rules.namespaces) - set(here)):
+            task.warn(f"policy {name}: namespace {missing} does not exist. Apply the policy again when it does.")
+        desired = [policy_config_map(rules), *admission_objects(rules), *namespace_objects(rules, here)]
+        if SYSTEM_NAMESPACE not in namespaces:
+            steps.append(step_for(namespace_object(SYSTEM_NAMESPACE, managed=True), None))
+        steps += _secured(rules, namespaces)
+    steps += [step_for(obj, live.pop(object_id(obj), None)) for obj in desired]
+    steps += [Step(Action.DELETE, {}, obj) for obj in _in_order(live.values()) if not is_terminating(obj)]
+    return Plan(name, "", "policy", tuple(steps))
+
+
+def _in_order(objects: Iterable[Object]) -> list[Object]:
+    order = [resource.kind for resource in _KINDS]
+    return sorted(objects, key=lambda obj: order.index(obj["kind"]))
+
+
+def _secured(rules: PolicyRules, namespaces: dict[str, Object]) -> list[Step]:
+    """The Pod Security level of namespaces whose teams have one."""
+    steps = []
+    for name, own in sorted(rules.namespaces.items()):
+        live = namespaces.get(name)
+        if live is None or is_terminating(live) or own.pod_security is None:
+            continue
+        desired = namespace_object(name, managed=is_managed(live), pod_security=own.pod_security)
+        if (live["metadata"].get("labels") or {}).get(POD_SECURITY_ENFORCED) != own.pod_security:
+            steps.append(step_for(desired, live))
+    return steps
+
+
+def _result(task: Task[PolicyOptions], plan: Plan) -> dict[str, Any]:
+    # What the API server evaluates follows from the rules, which the ConfigMap has.
+    derived = (ADMISSION_POLICY.kind, ADMISSION_POLICY_BINDING.kind)
+    shown = plan.with_steps(step for step in plan.steps if step.kind not in derived)
+    return {
+        "changed": plan.changed,
+        "resources": [resource_result(step) for step in plan.steps],
+        "diff": task.diff(lambda: diffs_of(shown)),
+    }

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Read and write the histories (see history.py): the newest ConfigMap of a namespace, and older ones that are full.
+
+A write is a merge patch of a few keys, so that concurrent runs keep each other's. A full ConfigMap hands its older half
+on: that half is created elsewhere before it is removed, so a run that is killed in between leaves it twice, never
+nowhere, and what another run has written meanwhile stays where it is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..kube.resources import CONFIG_MAP
+from ..labels import FIELD_MANAGER, HISTORY, HISTORY_LIMITS, HISTORY_OF, MANAGED, MANAGED_BY
+from .history import (
+    ROLL_AT,
+    HistoryLimits,
+    Keys,
+    oldest_half,
+    read_history,
+    read_limits,
+    size_of,
+    written_in_parts,
+)
+
+Object = Mapping[str, Any]
+
+HISTORIES = f"{MANAGED},{HISTORY_OF}"
+"""The selector of all ConfigMaps of histories."""
+
+_ATTEMPTS = 10  # Each conflict is a write of another run.
+_TIME = "%Y%m%d%H%M%S"
+
+
+def read_histories(client: Client, namespaces: Sequence[str] | None) -> dict[str, list[dict[str, Any]]]:
+    """The ConfigMaps by namespace; one list, or one for each of those named."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for namespace in namespaces if namespaces is not None else (None,):
+        for config_map in client.list_objects(CONFIG_MAP, namespace, labels=HISTORIES):
+            found[config_map["metadata"]["namespace"]].append(config_map)
+    return found
+
+
+def write_history(client: Client, namespace: str, keys: Mapping[str, str | None]) -> None:
+    """Add to the history of a namespace; None removes a key of the newest ConfigMap. Raises KubeError."""
+    removed = {key: None for key, text in keys.items() if text is None}
+    parts = written_in_parts({key: text for key, text in keys.items() if text is not None}) or [{}]
+    for number, part in enumerate(parts):
+        written = _write(client, namespace, {**part, **(removed if not number else {})})
+        if size_of(written.get("data") or {}) > ROLL_AT:
+            _roll(client, namespace)
+
+
+def set_limits(client: Client, namespace: str, limits: HistoryLimits) -> None:
+    """Record how much is kept, for whoever writes next."""
+    metadata = {"name": HISTORY, "namespace": namespace}
+    client.merge_patch(CONFIG_MAP, metadata, {"metadata": {"annotations": {HISTORY_LIMITS: str(limits)}}})
+
+
+def prune(client: Client, namespace: str, config_maps: Iterable[Object], limits: HistoryLimits, now: datetime) -> int:
+    """Delete the older ConfigMaps that are too old or too many, and remove old runs from the newest one. Returns the
+    number of ConfigMaps that were deleted.
+
+    One is too old when its time of creation is: all that it has was written before.
+    """
+    cutoff = (now - timedelta(days=limits.days)).strftime(_TIME)
+    older = sorted(
+        (each["metadata"] for each in config_maps if each["metadata"]["name"] != HISTORY),
+        key=lambda metadata: str(metadata["name"]),
+        reverse=True,
+    )
+    most = limits.mebibytes * 1024 * 1024 // (ROLL_AT // 2)
+    surplus = [each for number, each in enumerate(older) if number >= most - 2 or _time_of(each["name"]) < cutoff]
+    for metadata in surplus:
+        client.delete(CONFIG_MAP, metadata, propagation="Background")
+    return len(surplus)
+
+
+def outdated_keys(config_maps: Iterable[Object], limits: HistoryLimits, now: datetime) -> dict[str, None]:
+    """The keys of the newest ConfigMap whose runs ended too long ago."""
+    cutoff = (now - timedelta(days=limits.days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    newest = [each for each in config_maps if each["metadata"]["name"] == HISTORY]
+    old = {
+        uid
+        for uid, run in read_history(newest).items()
+        if run.has_ended and (run.finished_at or run.submitted_at or "") < cutoff
+    }
+    keys = (key for config_map in newest for key in config_map.get("data") or {})
+    return {key: None for key in keys if key.partition(".")[0] in old}
+
+
+def _write(client: Client, namespace: str, keys: Mapping[str, str | None]) -> dict[str, Any]:
+    metadata = {"name": HISTORY, "namespace": namespace}
+    for attempt in range(_ATTEMPTS):
+        try:
+            return client.merge_patch(CONFIG_MAP, metadata, {"data": keys})
+        except ApiError as error:
+            if error.status == 404 and error.reason == "NotFound" and not error.is_missing_namespace:
+                data = {key: text for key, text in keys.items() if text is not None}
+                if (created := client.create(_new(HISTORY, namespace, data))) is not None:
+                    return created
+            elif error.status in (413, 422) and attempt < _ATTEMPTS - 1:  # Others have filled it meanwhile.
+                if not _roll(client, namespace):
+                    raise
+            else:
+                raise
+    raise AssertionError("unreachable")  # pragma: no cover
+
+
+def _roll(client: Client, namespace: str) -> bool:
+    """Hand the older half of the newest ConfigMap on to one of its own. False: there is nothing to hand on."""
+    now = datetime.now(timezone.utc)
+    head = client.get(CONFIG_MAP, namespace, HISTORY) or {}
+    moved = oldest_half(head.get("data") or {}) if client.is_readable(CONFIG_MAP, head) else {}
+    if not moved:
+        return False
+    client.create(_new(f"{HISTORY}-{now.strftime(_TIME)}-{secrets.token_hex(3)}", namespace, moved))
+    for _attempt in range(_ATTEMPTS):
+        data = head.get("data") or {}
+        removed = {key: None for key, text in moved.items() if data.get(key) == text}
+        try:
+            client.merge_patch(CONFIG_MAP, head["metadata"], {"data": removed})
+            break
+        except ApiError as error:
+            if error.status != 409:
+                raise
+        head = client.get(CONFIG_MAP, namespace, HISTORY) or {}
+        if not head:
+            break
+    others = client.list_objects(CONFIG_MAP, namespace, labels=HISTORIES, metadata_only=True)
+    prune(client, namespace, others, read_limits(head), now)
+    return True
+
+
+def _new(name: str, namespace: str, data: Keys) -> dict[str, Any]:
+    return {
+        "apiVersion": CONFIG_MAP.api_version,
+        "kind": CONFIG_MAP.kind,
+        # No label ``app``: it belongs to the namespace, not to a job.
+        "metadata": {"name": name, "namespace": namespace, "labels": {MANAGED_BY: FIELD_MANAGER, HISTORY_OF: "runs"}},
+        "data": data,
+    }
+
+
+def _time_of(name: str) -> str:
+    """When an older ConfigMap was made; none for one that we have not named, which stays."""
+    text = name.removeprefix(f"{HISTORY}-").partition("-")[0]
+    return text if len(text) == 14 and text.isdecimal() else "9"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Judge jobs against the cluster: read what the scheduler looks at, and let scheduling/fit.py answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ..cluster.declared import Declared
+from ..cluster.nodes import with_use
+from ..cluster.read import JobId
+from ..kube.client import Client
+from ..kube.errors import if_allowed
+from ..kube.resources import CONFIG_MAP, JOB
+from ..kube.times import read_time
+from ..labels import LEDGER
+from ..scheduling.fit import FitChange, FitJob, fit_jobs
+from ..scheduling.fit_snapshot import FitSnapshot, read_fit_snapshot
+from .fit_changes import changed_jobs
+from .fit_rows import fit_row
+from .job_ends import JobEnd, expected_ends, slim_job
+from .select import SelectedJob
+
+Object = Mapping[str, Any]
+
+
+def judge_jobs(client: Client, jobs: Sequence[SelectedJob], declared: Declared) -> list[dict[str, Any]]:
+    """A row for each job. Its objects are built already."""
+    if not jobs:
+        return []
+    classes = {job.priority_class["metadata"]["name"]: job.priority_class for job in jobs if job.priority_class}
+    snapshot = read_fit_snapshot(client, [job.objects for job in jobs], classes)
+    now = datetime.now(timezone.utc)
+    ends = _read_ends(client, snapshot, now)
+    return rows_of(snapshot, jobs, declared, ends, now)
+
+
+def rows_of(
+    snapshot: FitSnapshot,
+    jobs: Sequence[SelectedJob],
+    declared: Declared,
+    ends: Mapping[JobId, JobEnd],
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """The same from what has been read. Pure."""
+    nodes = with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
+    judged = [snapshot.job_of(job.objects) for job in jobs]
+    selected = {job.id: job for job in jobs}
+    seconds = {name: (end.at - now).total_seconds() for name, end in ends.items()}
+    cluster = snapshot.cluster((obj for job in jobs for obj in job.objects), seconds)
+
+    def variants(job: FitJob) -> Iterator[tuple[FitChange, FitJob]]:
+        for change, other in changed_jobs(selected[job.namespace, job.name], declared, nodes):
+            yield change, snapshot.job_of(other.objects)
+
+    fits = fit_jobs(cluster, judged, variants)
+    return [fit_row(fit, job.kind, nodes, ends, now, cluster.endless) for fit, job in zip(fits, jobs, strict=True)]
+
+
+def _read_ends(client: Client, snapshot: FitSnapshot, now: datetime) -> dict[JobId, JobEnd]:
+    """When the trainings of the cluster end. Two lists; without the permission for one, less is known."""
+    if not snapshot.pods:
+        return {}
+    none: list[Any] = []
+    jobs = if_allowed(lambda: client.list_slim(JOB, slim_job), none)
+    ledgers = if_allowed(lambda: client.list_objects(CONFIG_MAP, fields=f"metadata.name={LEDGER}"), none)
+    return expected_ends(jobs, ledgers, _pod_deadlines(snapshot))
+
+
+def _pod_deadlines(snapshot: FitSnapshot) -> dict[JobId, datetime]:
+    """By then Kubernetes has ended all pods of a job, if each has a deadline."""
+    found: dict[JobId, datetime | None] = {}
+    for pod in snapshot.pods or ():
+        if pod.node is None:
+            continue
+        end = _deadline(pod.started_at, pod.ends_by)
+        before = found.get(pod.job, end)
+        found[pod.job] = max(before, end) if before and end else None
+    return {name: end for name, end in found.items() if end}
+
+
+def _deadline(started_at: str, seconds: int | None) -> datetime | None:
+    return read_time(started_at) + timedelta(seconds=seconds) if seconds is not None and started_at else None

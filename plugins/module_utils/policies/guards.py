@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What breaks the rules of a policy: for the modules in Python, and for the API server in CEL. Pure.
+
+Each guard finds the same values in the same objects in both languages (tests/unit compares them), and has one sentence.
+CEL as Kubernetes has it since 1.30: docs, "Common Expression Language in Kubernetes". Expressions get the variables of
+``VARIABLES``, and ``own``, which is true where the rule limits the namespace; ``allowed`` is then what it allows there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..accelerators import catalog
+from ..labels import DEFAULT_POOL, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, priority_class_name
+from ..manifest.host_paths import NOT_SYSTEM_PATHS, SYSTEM_PATHS, SYSTEM_SOCKETS, HostPaths
+from ..quantity import parse
+from .policy_rules import NamespaceRules, PolicyRules
+
+Object = Mapping[str, Any]
+Values = Iterator[str]
+
+ALL_POOLS, ALL_TYPES = "all pools", "all GPU types"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One rule. ``place`` is where a manifest says what it is about; ``found`` and ``cel`` are what breaks it.
+
+    ``rule`` is what limits a namespace, None where the rule does not. ``sentence`` has {} for the value. ``cel`` is a
+    list of texts.
+    """
+
+    name: str
+    place: str
+    rule: Callable[[PolicyRules, NamespaceRules], Any]
+    found: Callable[[Any, Pod], Iterable[str]]
+    cel: str
+    sentence: Callable[[PolicyRules, NamespaceRules], str]
+
+
+class Pod:
+    """A pod, or a template and how many pods are made from it."""
+
+    def __init__(self, spec: Object, count: int = 1) -> None:
+        self.spec = spec
+        self.count = count
+
+    @property
+    def containers(self) -> list[Object]:
+        return [
+            container
+            for name in ("containers", "initContainers", "ephemeralContainers")
+            for container in self.spec.get(name) or ()
+        ]
+
+    @property
+    def devices(self) -> int:
+        """The whole accelerators and partitions that containers ask for, one for one."""
+        whole, partition = whole_resources(), re.compile(partition_pattern())
+        return sum(
+            int(parse(str(amount)).value)
+            for container in self.containers
+            for resource, amount in ((container.get("resources") or {}).get("limits") or {}).items()
+            if resource in whole or partition.fullmatch(resource)
+        )
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for accelerators in any way."""
+        shared = shared_resources()
+        limits = ((container.get("resources") or {}).get("limits") or {} for container in self.containers)
+        return bool(
+            self.devices
+            or self.spec.get("resourceClaims")
+            or any(resource in shared for each in limits for resource in each)
+        )
+
+    @property
+    def pool(self) -> str:
+        """The pool whose nodes it is bound to; "" for all."""
+        return (self.spec.get("nodeSelector") or {}).get(POOL) or (DEFAULT_POOL if self._outside_of_pools else "")
+
+    @property
+    def _outside_of_pools(self) -> bool:
+        affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
+        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+        terms = required.get("nodeSelectorTerms") or []
+        return bool(terms) and all(
+            any(
+                expression["key"] == POOL and expression["operator"] == "DoesNotExist"
+                for expression in term.get("matchExpressions") or ()
+            )
+            for term in terms
+        )
+
+    @property
+    def types(self) -> list[str]:
+        """The GPU types that it is bound to, by the labels of nodes that have them."""
+        selector = self.spec.get("nodeSelector") or {}
+        return [selector[label] for label in type_labels() if label in selector]
+
+    @property
+    def images(self) -> list[str]:
+        references = [container["image"] for container in self.containers]
+        references += [
+            volume["image"]["reference"]
+            for volume in self.spec.get("volumes") or ()
+            if (volume.get("image") or {}).get("reference")
+        ]
+        return [full_image(reference) for reference in references]
+
+    @property
+    def host_paths(self) -> list[str]:
+        return [volume["hostPath"]["path"] for volume in self.spec.get("volumes") or () if volume.get("hostPath")]
+
+
+def pod_of(workload: Object) -> Pod:
+    """The pods of a workload."""
+    spec = workload["spec"]
+    count = spec.get("parallelism" if workload["kind"] == "Job" else "replicas", 1)
+    return Pod(spec["template"]["spec"], count)
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def either(names: Sequence[str]) -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _use(noun: str, names: Sequence[str]) -> str:
+    return f"Use {noun}{either(names)}." if names else "None is allowed."
+
+
+_REGISTRY = re.compile(r"([^/]*[.:][^/]*|localhost)/.*")
+
+
+def full_image(reference: str) -> str:
+    """The reference with its registry (distribution/reference, ParseDockerRef)."""
+    if _REGISTRY.fullmatch(reference):
+        return reference
+    return f"docker.io/{reference}" if "/" in reference else f"docker.io/library/{reference}"
+
+
+def is_below(image: str, registry: str) -> bool:
+    """Whether a full reference is of a registry, or of a repository in it."""
+    rest = image.removeprefix(registry)
+    return rest != image and (rest.startswith("/") or ("/" in registry and rest[:1] in ("", ":", "@")))
+
+
+# -- accelerators -----------------------------------------------------------------------------------------------------
+
+
+def whole_resources() -> list[str]:
+    """The extended resources that count one for one: whole devices, and time-sliced ones."""
+    profiles = catalog().profiles.values()
+    return sorted({row.resource for each in profiles for row in (each.device, each.slices) if row})
+
+
+def shared_resources() -> list[str]:
+    """The extended resources of shares."""
+    profiles = catalog().profiles.values()
+    found = {row.resource for each in profiles for backend in each.backends.values() for row in backend.resources}
+    return sorted(found - set(whole_resources()))
+
+
+def partition_pattern() -> str:
+    """A pattern of RE2 and of Python for the resources of partitions."""
+    blocks = [each.part("partitions") for each in catalog().profiles.values()]
+    patterns = {_literal(block["resource"]).replace(r"\{partition\}", "[-A-Za-z0-9_.]+") for block in blocks if block}
+    return f"^({'|'.join(sorted(patterns))})$" if patterns else "^$"
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"([.{}+])", r"\\\1", text)
+
+
+def type_labels() -> list[str]:
+    """The labels of nodes with the type of their accelerators."""
+    return sorted({GPU_TYPE, GPU_TYPE_INTERNAL, *catalog().product_labels})
+
+
+# -- CEL --------------------------------------------------------------------------------------------------------------
+
+
+def text(value: Any) -> str:
+    """A value as a literal of CEL: texts, numbers, and lists and maps of them."""
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return "'" + "".join(f"\\u{ord(char):04x}" if ord(char) < 32 else char for char in escaped) + "'"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{text(key)}: {text(each)}' for key, each in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(text, value))}]"
+    return str(value).lower()
+
+
+def variables() -> dict[str, str]:
+    """The variables of the guards, each of which may use those before it. They start from ``spec``, that of the pod."""
+    extended = "c.resources.limits.filter(r, {condition})"
+    limited = "variables.containers.filter(c, has(c.resources) && has(c.resources.limits))"
+    counted = extended.format(condition=f"r in {text(whole_resources())} || r.matches({text(partition_pattern())})")
+    labels = text(type_labels())
+    terms = "variables.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    outside = (
+        f"has(variables.spec.affinity) && has(variables.spec.affinity.nodeAffinity) && "
+        f"has({terms.rpartition('.')[0]}) && size({terms}) > 0 && {terms}.all(t, has(t.matchExpressions) && "
+        f"t.matchExpressions.exists(e, e.key == {text(POOL)} && e.operator == 'DoesNotExist'))"
+    )
+    return {
+        "containers": "variables.spec.containers"
+        " + (has(variables.spec.initContainers) ? variables.spec.initContainers : [])"
+        " + (has(variables.spec.ephemeralContainers) ? variables.spec.ephemeralContainers : [])",
+        "volumes": "has(variables.spec.volumes) ? variables.spec.volumes : []",
+        "selector": "has(variables.spec.nodeSelector) ? variables.spec.nodeSelector : {}",
+        "devices": f"{limited}.map(c, {counted}.map(r, quantity(c.resources.limits[r]).asInteger()).sum()).sum()",
+        "asks": "variables.devices > 0"
+        " || (has(variables.spec.resourceClaims) && size(variables.spec.resourceClaims) > 0)"
+        f" || {limited}.exists(c, c.resources.limits.exists(r, r in {text(shared_resources())}))",
+        "pool": f"{text(POOL)} in variables.selector ? variables.selector[{text(POOL)}] : "
+        f"{outside} ? {text(DEFAULT_POOL)} : ''",
+        "types": f"{labels}.filter(l, l in variables.selector).map(l, variables.selector[l])",
+        "references": "variables.containers.map(c, c.image) + variables.volumes.filter(v, has(v.image)"
+        " && has(v.image.reference)).map(v, v.image.reference)",
+        "images": r"variables.references.map(i, i.matches('^([^/]*[.:][^/]*|localhost)/') ? i : "
+        "i.contains('/') ? 'docker.io/' + i : 'docker.io/library/' + i)",
+        "paths": "variables.volumes.filter(v, has(v.hostPath)).map(v, v.hostPath.path)",
+    }
+
+
+# -- the guards -------------------------------------------------------------------------------------------------------
+
+
+def _pools(allowed: Sequence[str], pod: Pod) -> Values:
+    if pod.pool not in allowed and (pod.asks or pod.pool not in ("", DEFAULT_POOL)):
+        yield f"pool {pod.pool}" if pod.pool else ALL_POOLS
+
+
+def _types(allowed: Sequence[str], pod: Pod) -> Values:
+    if pod.asks:
+        yield from (f"GPU type {each}" for each in pod.types if each not in allowed)
+        if not pod.types:
+            yield ALL_TYPES
+
+
+def _priorities(allowed: Sequence[str], pod: Pod) -> Values:
+    name = pod.spec.get("priorityClassName", "")
+    if name and name not in map(priority_class_name, allowed):
+        yield name.removeprefix("gpuctl-")
+
+
+def _count(most: int, pod: Pod) -> Values:
+    if pod.devices * pod.count > most:
+        yield str(pod.devices * pod.count)
+
+
+def _paths(policy: PolicyRules, pod: Pod) -> Values:
+    rules = HostPaths(policy.name, policy.roots)
+    yield from (path for path in pod.host_paths if rules.refusal(path) or not _is_plain(path, policy.roots))
+
+
+def _is_plain(path: str, roots: Sequence[str] | None) -> bool:
+    """Whether a path says where it leads; the API server itself refuses ``..`` in paths of nodes."""
+    if not path.isascii() or not path.isprintable():
+        return False
+    return roots is not None or re.search(r"//|/\.(/|$)", path) is None
+
+
+_SYSTEM_CEL = (
+    "{q}.exists(s, (s + '/').startsWith(p.endsWith('/') ? p : p + '/') || (p + '/').startsWith(s + '/'))"
+    " && !{e}.exists(s, (p + '/').startsWith(s + '/'))"
+)
+
+
+def _images(registries: Sequence[str], pod: Pod) -> Values:
+    yield from (image for image in pod.images if not any(is_below(image, each) for each in registries))
+
+
+def _host(_rule: bool, pod: Pod) -> Values:
+    yield from (name for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name))
+    if any(port.get("hostPort") for container in pod.containers for port in container.get("ports") or ()):
+        yield "hostPort"
+
+
+def _accounts(allowed: Sequence[str], pod: Pod) -> Values:
+    account = pod.spec.get("serviceAccountName") or "default"
+    if account not in allowed:
+        yield account
+
+
+def _secrets(allowed: Sequence[str], pod: Pod) -> Values:
+    yield from (each["name"] for each in pod.spec.get("imagePullSecrets") or () if each["name"] not in allowed)
+
+
+def _path_sentence(policy: PolicyRules, _rules: NamespaceRules) -> str:
+    if policy.roots is None:
+        return "system path of the node: {}. Mount a directory with data, or a claim."
+    below = f"Use a path below {either(policy.roots)}, or a claim." if policy.roots else "Use a claim."
+    return f"path of the node that is not allowed: {{}}. {below}"
+
+
+def _path_cel(policy: PolicyRules) -> str:
+    odd = "!p.matches('^[ -~]*$')"
+    if policy.roots is not None:
+        roots = text([root.rstrip("/") for root in policy.roots])
+        below = f"{roots}.exists(r, p == r || p.startsWith(r + '/'))"
+        return f"variables.paths.filter(p, {odd} || !{below})"
+    around = _SYSTEM_CEL.format(q=text(SYSTEM_PATHS), e=text(NOT_SYSTEM_PATHS))
+    sockets = f"{text([f'/{name}' for name in sorted(SYSTEM_SOCKETS)])}.exists(s, p.endsWith(s))"
+    return f"variables.paths.filter(p, {odd} || p.contains('//') || p.matches('/[.](/|$)') || ({around}) || {sockets})"
+
+
+GUARDS: tuple[Guard, ...] = (
+    Guard(
+        "pools",
+        "resources.pool",
+        lambda policy, rules: rules.pools,
+        _pools,
+        f"!(variables.pool in allowed) && (variables.asks || !(variables.pool in ['', {text(DEFAULT_POOL)}])) ? "
+        f"[variables.pool == '' ? {text(ALL_POOLS)} : 'pool ' + variables.pool] : []",
+        lambda policy, rules: f"team {rules.team} may not use {{}}. {_use('pool ', rules.pools or ())}",
+    ),
+    Guard(
+        "gpu_types",
+        "resources.gpu-type",
+        lambda policy, rules: rules.gpu_types,
+        _types,
+        f"!variables.asks ? [] : size(variables.types) == 0 ? [{text(ALL_TYPES)}] : "
+        "variables.types.filter(t, !(t in allowed)).map(t, 'GPU type ' + t)",
+        lambda policy, rules: f"team {rules.team} may not use {{}}. {_use('GPU type ', rules.gpu_types or ())}",
+    ),
+    Guard(
+        "priorities",
+        "job.priority",
+        lambda policy, rules: rules.priorities,
+        _priorities,
+        "has(variables.spec.priorityClassName) && variables.spec.priorityClassName != '' && "
+        "!allowed.exists(p, 'gpuctl-' + p == variables.spec.priorityClassName) ? "
+        "[variables.spec.priorityClassName.replace('gpuctl-', '')] : []",
+        lambda policy, rules: f"team {rules.team} may not use priority {{}}. {_use('', rules.priorities or ())}",
+    ),
+    Guard(
+        "max_gpus_per_job",
+        "resources.gpu",
+        lambda policy, rules: rules.max_gpus_per_job,
+        _count,
+        "variables.devices * variables.count > allowed ? [string(variables.devices * variables.count)] : []",
+        lambda policy, rules: (
+            f"{{}} GPUs in a job, more than team {rules.team} may use. Use at most {rules.max_gpus_per_job}."
+        ),
+    ),
+    Guard(
+        "service_accounts",
+        "environment.service_account",
+        lambda policy, rules: rules.service_accounts,
+        _accounts,
+        "[has(variables.spec.serviceAccountName) && variables.spec.serviceAccountName != '' ? "
+        "variables.spec.serviceAccountName : 'default'].filter(a, !(a in allowed))",
+        lambda policy, rules: (
+            f"team {rules.team} may not use service account {{}}. {_use('', rules.service_accounts or ())}"
+        ),
+    ),
+    Guard(
+        "image_pull_secrets",
+        "environment.imagePullSecret",
+        lambda policy, rules: rules.image_pull_secrets,
+        _secrets,
+        "has(variables.spec.imagePullSecrets) ? variables.spec.imagePullSecrets.map(s, has(s.name) ? s.name : '')"
+        ".filter(s, !(s in allowed)) : []",
+        lambda policy, rules: (
+            f"team {rules.team} may not use pull secret {{}}. {_use('', rules.image_pull_secrets or ())}"
+        ),
+    ),
+)
+
+
+def general_guards(policy: PolicyRules) -> Iterator[Guard]:
+    """The guards that a policy has for all of its namespaces."""
+    yield Guard(
+        "host_paths",
+        "storage.workdirs",
+        lambda policy, rules: policy,
+        _paths,
+        _path_cel(policy),
+        _path_sentence,
+    )
+    if policy.registries is not None:
+        registries = text(policy.registries)
+        yield Guard(
+            "images",
+            "environment.image",
+            lambda policy, rules: policy.registries,
+            _images,
+            f"variables.images.filter(i, !{registries}.exists(r, i.startsWith(r + '/') || (r.contains('/') && "
+            "(i == r || i.startsWith(r + ':') || i.startsWith(r + '@')))))",
+            lambda policy, rules: f"image that is not allowed: {{}}. {_use('', policy.registries or ())}",
+        )
+    if not policy.host_network:
+        yield Guard(
+            "host_network",
+            "distributed",
+            lambda policy, rules: True,
+            _host,
+            "(has(variables.spec.hostNetwork) && variables.spec.hostNetwork ? ['hostNetwork'] : []) + "
+            "(has(variables.spec.hostPID) && variables.spec.hostPID ? ['hostPID'] : []) + "
+            "(has(variables.spec.hostIPC) && variables.spec.hostIPC ? ['hostIPC'] : []) + "
+            "(variables.containers.exists(c, has(c.ports) && c.ports.exists(p, has(p.hostPort) && p.hostPort > 0)) ? "
+            "['hostPort'] : [])",
+            lambda policy, rules: "pods may not use {} of the node. Remove it.",
+        )
+
+
+def broken_rules(policy: PolicyRules, namespace: str, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
+    """What a policy does not allow in the objects of a job, the workload first: the place in the manifest, and why."""
+    rules = policy.namespaces.get(namespace)
+    if rules is None:
+        return
+    pod = pod_of(objects[0])
+    for guard in (*GUARDS, *general_guards(policy)):
+        allowed = guard.rule(policy, rules)
+        if allowed is not None:
+            for value in dict.fromkeys(guard.found(allowed, pod)):
+                sentence = guard.sentence(policy, rules).replace("{}", value)
+                yield guard.place, f"{policy.source}: {sentence}"
+    for obj in objects[1:]:
+        type_ = obj["spec"].get("type", "ClusterIP") if obj["kind"] == "Service" else None
+        if type_ and rules.service_types is not None and type_ not in rules.service_types:
+            yield "service", f"{policy.source}: {service_sentence(rules).replace('{}', type_)}"
+
+
+def service_sentence(rules: NamespaceRules) -> str:
+    return f"type of Service that is not allowed: {{}}. {_use('', rules.service_types or ())}"

@@ -1,0 +1,145 @@
+#!/usr/bin/python
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: gpuctl_idle
+short_description: Find jobs that hold GPUs without using them, warn of them, and pause them later
+version_added: 1.1.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - A job is idle if all of its pods hold their accelerators for O(idle_for), and the utilization of none of them has reached O(below) in that
+    time, according to Prometheus.
+  - What is not known counts as use. A job whose utilization is known for less than 90 percent of the time is not idle, nor is one
+    whose containers were started later.
+  - A notebook is idle only if nobody works in it either. Jupyter is asked for its last activity, open connections and busy kernels,
+    through the API server. A notebook that does not answer is not idle.
+  - With O(action=annotate) or O(action=pause), an idle job is warned of first. It gets the annotation C(runwhere.ai/idle-warned-at) with the time, and an
+    event. The annotation is removed once the job is no longer idle.
+  - With O(action=pause), a job that is still idle O(grace) after the warning is paused as by O(runwhere.gpuctl.gpuctl_job#module:state=paused). Its
+    pods are deleted, with what a training has not saved in a checkpoint and with the kernels of a notebook. Nothing else is lost, and
+    O(runwhere.gpuctl.gpuctl_job#module:state=resumed) starts them again.
+  - Run it on a schedule. Each run compares what it finds with the annotations, and there is nothing else to keep.
+  - Only jobs created by this collection are looked at, and of those only the ones that hold accelerators.
+  - Requires permission to list jobs, deployments, statefulsets and pods, and with O(action=annotate) or O(action=pause) what
+    M(runwhere.gpuctl.gpuctl_job) needs, which the level V(submit) of M(runwhere.gpuctl.gpuctl_rbac) has.
+  - No level has C(get) of C(pods/proxy), by which notebooks are asked, and C(create) of C(events). Without them, notebooks count as used,
+    and no events are written.
+options:
+  namespaces:
+    description:
+      - Namespaces to look at. The default is all namespaces, which requires cluster-wide permissions.
+    type: list
+    elements: str
+    aliases: [namespace]
+  idle_for:
+    description: For how long accelerators must not have been used, such as V(30m), V(2h) or V(1d). The minimum is V(5m).
+    type: str
+    default: 1h
+  below:
+    description: The utilization from which on an accelerator is in use, as a ratio.
+    type: float
+    default: 0.05
+  grace:
+    description: How long after the warning an idle job is paused at the earliest.
+    type: str
+    default: 1h
+  action:
+    description:
+      - V(report) changes nothing. V(annotate) warns of idle jobs. V(pause) warns of them first, and pauses them after O(grace).
+    type: str
+    choices: [report, annotate, pause]
+    default: report
+  exempt_names:
+    description: Names of jobs to leave alone, with C(*) for any text.
+    type: list
+    elements: str
+  exempt_kinds:
+    description: Kinds of jobs to leave alone.
+    type: list
+    elements: str
+    choices: [training, inference, notebook, compute]
+  exempt_selectors:
+    description:
+      - Label selectors of jobs to leave alone, such as V(runwhere.ai/priority=high). A job that one of them selects is left alone.
+    type: list
+    elements: str
+notes:
+  - The token of a notebook is part of the URL that the API server is asked for, because it does not pass on credentials in headers. Audit logs of
+    the API server contain it.
+seealso:
+  - module: runwhere.gpuctl.gpuctl_job
+  - module: runwhere.gpuctl.gpuctl_job_metrics_info
+extends_documentation_fragment:
+  - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.concurrency
+  - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.prometheus
+  - runwhere.gpuctl.attributes
+  - runwhere.gpuctl.attributes.write_module
+  - runwhere.gpuctl.attributes.actiongroup_gpuctl
+"""
+
+EXAMPLES = r"""
+---
+- name: List jobs that have not used their GPUs for two hours
+  runwhere.gpuctl.gpuctl_idle:
+    idle_for: 2h
+    prometheus_url: "{{ prometheus_url }}"
+  register: idle
+
+- name: Warn of idle jobs, and pause those that were warned of four hours ago, but no service with a high priority
+  runwhere.gpuctl.gpuctl_idle:
+    namespaces: [team-a]
+    idle_for: 2h
+    grace: 4h
+    action: pause
+    exempt_kinds: [inference]
+    exempt_selectors: [runwhere.ai/priority=high]
+    prometheus_url: "{{ prometheus_url }}"
+"""
+
+RETURN = r"""
+results:
+  description:
+    - The jobs that hold accelerators, the idle ones first, and jobs that were warned of.
+    - C(reason) says why a job counts as idle or not. C(utilization) is the highest of any of its accelerators, and C(coverage) the share of the time for
+      which it is known.
+    - C(action) is V(warn), V(clear) for a warning that was taken back, V(pause) or V(none).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: data-prep-notebook
+      namespace: team-a
+      kind: notebook
+      devices: 1
+      held_since: "2026-01-31T08:00:00Z"
+      idle: true
+      reason: at most 0 % utilization in the last 2 h, and nobody has used the notebook for 5 h
+      utilization: 0.0
+      coverage: 1.0
+      warned_at: null
+      action: warn
+      error: null
+msg:
+  description: How many jobs are idle, and what was done.
+  returned: success
+  type: str
+  sample: 1 idle job with 1 accelerator, 1 warned of
+"""
+
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.idle.idle_jobs import MODULE
+
+
+def main() -> None:
+    run_module(GpuctlModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What gpuctl_idle has found, as a screen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import wrapped
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, table_lines
+
+Row = Mapping[str, Any]
+
+_DONE = {"warn": "warned", "clear": "warning taken back", "pause": "paused"}
+_COLUMNS = (
+    Column("name", "NAME", least=14),
+    Column("namespace", "NAMESPACE", least=9),
+    Column("kind", "KIND", drop=3),
+    Column("devices", "GPUS"),
+    Column("shown_since", "HELD SINCE (UTC)", drop=4),
+    Column("shown_idle", "IDLE"),
+    Column("shown_action", "ACTION", optional=True),
+    Column("reason", "WHY", drop=2),
+)
+_FIRST_ROWS = 20
+
+
+def is_idle_report(result: Row) -> bool:
+    """Whether gpuctl_idle has returned this."""
+    return any("idle" in row and "held_since" in row for row in result.get("results") or ())
+
+
+def idle_screen(result: Row, width: int, *, everything: bool) -> list[str]:
+    """The idle jobs and what was done about them; the others are counted."""
+    rows = [
+        {
+            **row,
+            "shown_idle": "yes" if row["idle"] else "no",
+            "shown_action": row["error"] or _DONE.get(row["action"]),
+            "shown_since": (row["held_since"] or "")[:16].replace("T", " ") or None,
+        }
+        for row in result["results"]
+        if everything or row["idle"] or row["action"] != "none"
+    ]
+    shown = rows if everything else rows[:_FIRST_ROWS]
+    lines = table_lines(shown, _COLUMNS, width) if shown else []
+    left = len(result["results"]) - len(shown)
+    rest = [f"… and {left} that are left alone. Add -e gpuctl_all=true to list all."] if left else []
+    return [*lines, *rest, *wrapped(f"{str(result['msg']).capitalize()}.", width)]

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Send a notification, by HTTP or by mail. What may pass by itself is tried again."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from http.client import HTTPException
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+from ansible.module_utils.urls import open_url
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.notifications import (
+    SERVICES,
+    WEBHOOK,
+    Notification,
+    email_for,
+    post_for,
+    problem_of_answer,
+)
+
+# Options that are unset are taken from these variables of the environment.
+NOTIFY_SECRETS = {
+    "url": "GPUCTL_NOTIFY_URL",
+    "secret": "GPUCTL_NOTIFY_SECRET",
+    "mail_password": "GPUCTL_NOTIFY_PASSWORD",
+}
+NOTIFY_OPTIONS: dict[str, Any] = {
+    "service": {"type": "str", "choices": list(SERVICES), "default": WEBHOOK},
+    "url": {"type": "str", "no_log": True},
+    "secret": {"type": "str", "no_log": True},
+    "event": {"type": "dict", "default": {}},
+    "message": {"type": "str"},
+    "title": {"type": "str"},
+    "mail_host": {"type": "str", "default": "localhost"},
+    "mail_port": {"type": "int"},
+    "mail_security": {"type": "str", "choices": ["starttls", "tls", "none"], "default": "starttls"},
+    "mail_username": {"type": "str"},
+    "mail_password": {"type": "str", "no_log": True},
+    "mail_from": {"type": "str"},
+    "mail_to": {"type": "list", "elements": "str"},
+    "ca_cert": {"type": "path"},
+    "validate_certs": {"type": "bool", "default": True},
+    "timeout": {"type": "int", "default": 10},
+    "retries": {"type": "int", "default": 3},
+}
+
+_MOST_BYTES = 65_536  # of an answer
+_LONGEST_DELAY = 30.0
+
+
+class NotSent(Exception):
+    """The text says why; it may quote the URL."""
+
+    def __init__(self, text: str, delay: float | None = None) -> None:
+        super().__init__(text)
+        self.delay = delay  # seconds after which it may be sent; None if it will not help
+
+
+class Mailbox(NamedTuple):
+    """Where mail is given up, and for whom."""
+
+    host: str
+    port: int | None
+    security: str
+    username: str | None
+    password: str | None
+    sender: str
+    recipients: list[str]
+
+
+def send_post(service: str, url: str, secret: str | None, told: Notification, options: Mapping[str, Any]) -> None:
+    """Raises NotSent."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise NotSent("the URL does not begin with https:// or http://")
+    _with_retries(options["retries"], lambda: _post(service, url, secret, told, options))
+
+
+def _post(service: str, url: str, secret: str | None, told: Notification, options: Mapping[str, Any]) -> None:
+    post = post_for(service, url, secret, told, datetime.now(timezone.utc))
+    try:
+        answer = open_url(
+            post.url,
+            method="POST",
+            data=post.body,
+            headers=post.headers,
+            timeout=options["timeout"],
+            validate_certs=options["validate_certs"],
+            ca_path=options["ca_cert"],
+            follow_redirects="none",  # Another place would get the secret that the URL of the first is.
+        )
+        status, body, delay = answer.status, answer.read(_MOST_BYTES), None
+    except HTTPError as error:
+        status, body, delay = error.code, error.read(_MOST_BYTES), _delay_of(error)
+    except (OSError, HTTPException, ValueError) as error:
+        # A broken connection may have delivered it: twice is better than never, and the event has an id.
+        raise NotSent(str(getattr(error, "reason", error)), 1.0) from None
+    if problem := problem_of_answer(service, status, body):
+        raise NotSent(problem, delay)
+
+
+def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) -> None:
+    """Raises NotSent."""
+    mail = email_for(mailbox.sender, mailbox.recipients, told, datetime.now(timezone.utc))
+    context = ssl.create_default_context(cafile=options["ca_cert"])
+    if not options["validate_certs"]:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+
+    def send() -> None:
+        try:
+            with _connected(mailbox, context, options["timeout"]) as server:
+                if mailbox.security == "starttls":
+                    server.starttls(context=context)
+                if mailbox.username:
+                    server.login(mailbox.username, mailbox.password or "")
+                server.send_message(mail)
+        except smtplib.SMTPResponseException as error:
+            said = error.smtp_error
+            text = f"{error.smtp_code} {said if isinstance(said, str) else said.decode(errors='replace')}"
+            raise NotSent(text, 1.0 if 400 <= error.smtp_code < 500 else None) from None
+        except smtplib.SMTPRecipientsRefused as error:
+            raise NotSent(f"recipients refused: {', '.join(error.recipients)}") from None
+        except (smtplib.SMTPException, OSError) as error:
+            raise NotSent(str(error), 1.0 if isinstance(error, OSError) else None) from None
+
+    _with_retries(options["retries"], send)
+
+
+def _connected(mailbox: Mailbox, context: ssl.SSLContext, timeout: int) -> smtplib.SMTP:
+    if mailbox.security == "tls":
+        return smtplib.SMTP_SSL(mailbox.host, mailbox.port or 465, timeout=timeout, context=context)
+    default = 587 if mailbox.security == "starttls" else 25
+    return smtplib.SMTP(mailbox.host, mailbox.port or default, timeout=timeout)
+
+
+def _with_retries(retries: int, send: Callable[[], None]) -> None:
+    """Raises the last NotSent."""
+    attempt = 0
+    while True:
+        try:
+            send()
+            return
+        except NotSent as problem:
+            if problem.delay is None or attempt >= retries:
+                raise
+            time.sleep(min(_LONGEST_DELAY, problem.delay * 2**attempt))
+            attempt += 1
+
+
+def _delay_of(error: HTTPError) -> float | None:
+    """When to send again what was not taken for now."""
+    if error.code != 429 and error.code < 500:
+        return None
+    asked = error.headers.get("Retry-After", "") if error.headers else ""
+    return float(asked) if asked.isdecimal() and len(asked) < 6 else 1.0

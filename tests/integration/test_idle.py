@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_idle warns of jobs that hold devices in vain, pauses them later, and never does so on missing data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.idle.idle_jobs import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
+from kubesim import Cluster
+
+from . import manifests
+from .event_watcher import EventWatcher
+from .prometheus_double import Asked, Double, Reply, prometheus_double, vector
+from .tasks import perform
+
+Row = dict[str, Any]
+
+
+def ago(**time: float) -> str:
+    return (datetime.now(timezone.utc) - timedelta(**time)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass
+class Usage:
+    """What Prometheus knows of the last hour: by pod, the peak and the hours."""
+
+    peaks: dict[str, float] = field(default_factory=dict)
+    hours: dict[str, float] = field(default_factory=dict)
+
+    def answer(self, asked: Asked) -> Reply:
+        expression = asked.parameters["query"]
+        if expression.startswith("count("):
+            return vector()
+        values = self.hours if "count_over_time" in expression else self.peaks
+        return vector(*(({"namespace": "default", "pod": pod}, str(value)) for pod, value in values.items()))
+
+
+@dataclass
+class World:
+    """A cluster with two jobs that have held a GPU for hours, and what is known of them."""
+
+    cluster: Cluster
+    usage: Usage
+    server: Double
+
+    def idle(self, *, check: bool = False, **options: Any) -> Row:
+        return perform(MODULE, self.cluster, check=check, prometheus_url=self.server.url, **options)
+
+    def job(self, name: str = "train", **options: Any) -> Row:
+        (row,) = [row for row in self.idle(**options)["results"] if row["name"] == name]
+        return row
+
+    def of(self, kind: str, name: str) -> Row:
+        found: Row = self.cluster.call(lambda: self.cluster.registry.get(kind, "default", name))
+        return found
+
+    def pods(self, name: str) -> list[Row]:
+        found = self.cluster.call(lambda: self.cluster.registry.list("Pod", "default"))
+        return [pod for pod in found if pod["metadata"]["labels"].get("app") == name]
+
+    def warned_at(self, name: str = "train") -> str | None:
+        found: str | None = (self.of("Job", name)["metadata"].get("annotations") or {}).get(WARNED)
+        return found
+
+    def warn(self, time: str, name: str = "train") -> None:
+        self.change("Job", name, lambda job: job["metadata"].setdefault("annotations", {}).update({WARNED: time}))
+
+    def change(self, kind: str, name: str, change: Callable[[Row], object], subresource: str = "") -> None:
+        def changed(obj: Row) -> Row:
+            change(obj)
+            return obj
+
+        self.cluster.call(lambda: self.cluster.registry.modify(kind, "default", name, changed, subresource=subresource))
+
+    def started(self, name: str, time: str) -> None:
+        for pod in self.pods(name):
+            self.change(
+                "Pod",
+                pod["metadata"]["name"],
+                lambda found: found["status"]["containerStatuses"][0]["state"]["running"].update({"startedAt": time}),
+                "status",
+            )
+
+    def events(self) -> list[Row]:
+        found: list[Row] = self.cluster.call(lambda: self.cluster.registry.list("Event", "default"))
+        return [event for event in found if event["reason"].startswith("Idle")]
+
+
+WARNED = "runwhere.ai/idle-warned-at"
+
+
+TOKEN = [{"name": "JUPYTER_TOKEN", "value": "notebook-t0ken"}]
+JOBS = (
+    manifests.training("train"),
+    manifests.training("busy"),
+    manifests.compute("web"),
+    manifests.notebook("lab", environment={"command": ["jupyter", "lab"], "env": TOKEN}),
+)
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[Row]:
+    """The jobs, running."""
+    with Cluster(nodes=1).running() as cluster:
+        done = perform(JOB, cluster, definition=list(JOBS), wait=True, wait_timeout=60)
+        assert not done.get("failed"), done["msg"]
+        kinds = ("Job", "Deployment", "StatefulSet", "Pod")
+        return [obj for kind in kinds for obj in cluster.call(partial(cluster.registry.list, kind, "default"))]
+
+
+@pytest.fixture
+def world(objects: list[Row]) -> Iterator[World]:
+    """Without controllers, so that what the test writes stays."""
+    usage = Usage()
+    with Cluster(nodes=1, controllers=False).running() as cluster, prometheus_double(usage.answer) as server:
+        cluster.load(deepcopy(objects))
+        world = World(cluster, usage, server)
+        for name, peak in (("train", 0.01), ("busy", 0.8), ("lab", 0.8)):
+            world.started(name, ago(hours=3))
+            (pod,) = world.pods(name)
+            usage.peaks[pod["metadata"]["name"]] = peak
+            usage.hours[pod["metadata"]["name"]] = 1.0
+        yield world
+
+
+def test_a_report_names_idle_jobs_and_changes_nothing(world: World) -> None:
+    found = world.idle()
+    assert [(row["name"], row["idle"], row["devices"]) for row in found["results"]] == [
+        ("train", True, 1),
+        ("busy", False, 1),
+        ("lab", False, 1),
+    ]
+    assert found["changed"] is False
+    assert found["results"][0]["reason"] == "at most 1 % utilization in the last 60 min"
+    assert found["results"][1]["reason"] == "utilization of up to 80 % in the last 60 min"
+    assert world.warned_at() is None
+
+
+def test_the_first_run_warns_and_the_next_one_changes_nothing(world: World) -> None:
+    predicted = world.idle(action="pause", check=True)
+    assert predicted["changed"]
+    assert world.warned_at() is None
+    assert world.events() == []
+    found = world.idle(action="pause")
+    assert [row["action"] for row in found["results"]] == ["warn", "none", "none"]
+    warned = world.warned_at()
+    assert warned is not None
+    (event,) = world.events()
+    assert event["involvedObject"]["name"] == "train"
+    assert "It may be paused in 60 min" in event["message"]
+    assert world.idle(action="pause")["changed"] is False
+    assert world.warned_at() == warned
+    assert not world.of("Job", "train")["spec"].get("suspend")
+
+
+def test_a_job_is_paused_after_the_grace(world: World) -> None:
+    world.warn(ago(hours=2))
+    assert world.job(action="annotate")["action"] == "none"
+    assert world.idle(action="pause", check=True)["changed"]
+    assert not world.of("Job", "train")["spec"].get("suspend")
+    found = world.idle(action="pause")
+    assert found["msg"] == "1 idle job with 1 accelerator, 1 paused"
+    assert world.of("Job", "train")["spec"]["suspend"] is True
+    assert not world.of("Job", "busy")["spec"].get("suspend")
+    assert [event["reason"] for event in world.events()] == ["IdlePaused"]
+    again = world.idle(action="pause")
+    assert again["changed"] is False
+    assert [row["name"] for row in again["results"]] == ["busy", "lab"]
+
+
+def test_a_job_that_is_used_again_is_not_paused_and_its_warning_is_taken_back(world: World) -> None:
+    world.warn(ago(hours=2), "busy")
+    assert world.job("busy", action="pause")["action"] == "clear"
+    assert world.warned_at("busy") is None
+    assert not world.of("Job", "busy")["spec"].get("suspend")
+
+
+def test_what_is_not_known_counts_as_use(world: World) -> None:
+    world.warn(ago(hours=2))
+    (pod,) = [pod["metadata"]["name"] for pod in world.pods("train")]
+    for hours, peak in ((0.85, 0.0), (0.0, None)):
+        world.usage.hours[pod] = hours
+        world.usage.peaks = {} if peak is None else {pod: peak}
+        row = world.job(action="report")
+        assert row["idle"] is False
+        assert "what is not known counts as use" in row["reason"]
+    world.usage.peaks = {pod: 0.0}
+    world.usage.hours[pod] = 0.95
+    assert world.job(action="report")["idle"] is True
+
+
+def test_a_job_that_runs_for_a_short_time_is_not_idle(world: World) -> None:
+    world.started("train", ago(minutes=40))
+    row = world.job()
+    assert row["idle"] is False
+    assert row["reason"] == "runs for 40 min only, less than 60 min"
+    (pod,) = [pod["metadata"]["name"] for pod in world.pods("train")]
+    world.usage.hours[pod] = 0.5
+    assert world.job(idle_for="30m")["idle"] is True
+
+
+@pytest.mark.parametrize(
+    "exempt",
+    [
+        {"exempt_names": ["tr*n"]},
+        {"exempt_kinds": ["training"]},
+        {"exempt_selectors": ["app=other", "app in (train)"]},
+    ],
+)
+def test_exempt_jobs_are_left_alone(world: World, exempt: Row) -> None:
+    world.warn(ago(hours=2))
+    row = world.job(action="pause", **exempt)
+    assert row["idle"] is False
+    assert "exempt" in row["reason"]
+    assert not world.of("Job", "train")["spec"].get("suspend")
+
+
+def test_jobs_of_others_are_left_alone(world: World) -> None:
+    world.change("Job", "train", lambda job: job["metadata"]["labels"].pop("app.kubernetes.io/managed-by"))
+    assert [row["name"] for row in world.idle(action="pause")["results"]] == ["busy", "lab"]
+
+
+def test_a_time_that_somebody_has_written_is_no_reason_to_pause(world: World) -> None:
+    for text in ("yesterday", ago(hours=-5)):
+        world.warn(text)
+        assert world.job(action="pause")["action"] == "warn"
+        assert not world.of("Job", "train")["spec"].get("suspend")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"idle_for": "1m"}, "too short"),
+        ({"idle_for": "long"}, "is no duration"),
+        ({"below": 5}, "is no ratio"),
+        ({"grace": "x"}, "is no duration"),
+        ({"exempt_names": ["A B"]}, "is no name of jobs"),
+    ],
+)
+def test_options_that_cannot_be(options: Row, text: str) -> None:
+    assert text in perform(MODULE, None, **options)["msg"]
+
+
+# -- notebooks ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Jupyter:
+    """What the notebook server says."""
+
+    last_activity: str = field(default_factory=lambda: ago(hours=5))
+    connections: int = 0
+    kernels: list[Row] = field(default_factory=lambda: [{"id": "a", "execution_state": "idle"}])
+    asked: list[Asked] = field(default_factory=list)
+
+    def answer(self, asked: Asked) -> Reply:
+        self.asked.append(asked)
+        if asked.parameters.get("token") != "notebook-t0ken":
+            return Reply("Forbidden", 403)
+        if asked.path == "/api/kernels":
+            return Reply(self.kernels)
+        return Reply({"last_activity": self.last_activity, "connections": self.connections, "kernels": 1})
+
+
+@pytest.fixture
+def jupyter(world: World) -> Iterator[Jupyter]:
+    world.usage.peaks["lab-0"] = 0.0
+    found = Jupyter()
+    with prometheus_double(found.answer) as server:
+        world.cluster.programs["pods", "default", "lab-0", "8888"] = server.url
+        yield found
+
+
+def test_a_notebook_that_nobody_uses_is_idle(world: World, jupyter: Jupyter) -> None:
+    row = world.job("lab")
+    assert row["idle"] is True
+    assert row["reason"].endswith("and nobody has used the notebook for 5 h")
+    assert {asked.path for asked in jupyter.asked} == {"/api/status", "/api/kernels"}
+    assert not any("Authorization" in asked.headers for asked in jupyter.asked)
+    assert "notebook-t0ken" not in json.dumps(row)
+
+
+def test_a_notebook_that_somebody_uses_is_not_idle(world: World, jupyter: Jupyter) -> None:
+    for change, reason in (
+        ({"last_activity": ago(minutes=10)}, "somebody has used the notebook 10 min ago"),
+        ({"connections": 1}, "somebody has the notebook open"),
+        ({"kernels": [{"execution_state": "idle"}, {"execution_state": "busy"}]}, "a kernel of the notebook is busy"),
+        ({"last_activity": "soon"}, "its notebook server cannot be asked: its answer is not that of Jupyter"),
+        ({"kernels": {}}, "its notebook server cannot be asked: its answer is not that of Jupyter"),
+    ):
+        for name, value in {**vars(Jupyter()), **change}.items():
+            setattr(jupyter, name, value)
+        row = world.job("lab", action="pause")
+        assert (row["idle"], row["reason"]) == (False, reason)
+
+
+def test_a_notebook_that_does_not_answer_is_not_idle(world: World, jupyter: Jupyter) -> None:
+    world.cluster.programs.clear()
+    row = world.job("lab")
+    assert row["idle"] is False
+    assert row["reason"] == "its notebook server cannot be asked: the API server does not reach it (HTTP 503)"
+
+
+def test_the_event_source_reports_what_is_idle_once(world: World) -> None:
+    """And again after it was busy."""
+    with EventWatcher(
+        host=world.cluster.url,
+        api_key=world.cluster.token,
+        prometheus_url=world.server.url,
+        types=["gpu.idle"],
+    ) as watcher:
+        found = watcher.one("gpu.idle")
+    assert {name: found[name] for name in ("job", "namespace", "utilization", "idle_for", "devices", "status")} == {
+        "job": "train",
+        "namespace": "default",
+        "utilization": 0.01,
+        "idle_for": 3600,
+        "devices": 1,
+        "status": "Running",
+    }
+    assert found["reason"] == "at most 1 % utilization in the last 60 min"
+    assert watcher.seen() == ["gpu.idle"]

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Policies: what is written for them, twice, in check mode, changed and removed; and what gpuctl_access_info tells.
+
+What they refuse is in tests/redteam/test_policy.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import SUBMIT
+
+from .accounts import account, make_priority_classes
+from .ansible import Ansible
+from .api import Api, eventually
+from .manifests import training
+from .pools import SYSTEM
+from .recorder import Recorder
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+
+
+@dataclass
+class Place:
+    """Ansible in the name of the cluster's administrator, and a policy for one namespace."""
+
+    ansible: Ansible
+    api: Api
+    recorder: Recorder
+    namespace: str
+
+    @property
+    def name(self) -> str:
+        return f"p-{self.namespace}"
+
+    def manifest(self, **team: Any) -> dict[str, Any]:
+        section = {"name": self.name, "contact": "gpu-admins@example.com"}
+        return {"kind": "policy", "policy": section, "teams": {"vision": {"namespaces": [self.namespace], **team}}}
+
+    def apply(self, check: bool = False, **team: Any) -> Any:
+        self.recorder.clear()
+        result = self.ansible.module("gpuctl_policy", definition=self.manifest(**team), check=check)
+        assert not result.failed, result.message
+        return result
+
+    def admission(self) -> list[str]:
+        selector = f"labelSelector=runwhere.ai/policy={self.name}"
+        found = [self.api.call("GET", f"{ADMISSION}/{kind.lower()[:-1]}ies?{selector}") for kind in KINDS[:1]]
+        found += [self.api.call("GET", f"{ADMISSION}/{KINDS[1].lower()}s?{selector}")]
+        return [obj["metadata"]["name"] for status, answer in found for obj in answer["items"] if status == 200]
+
+    def network_policy(self) -> Any:
+        path = f"/apis/networking.k8s.io/v1/namespaces/{self.namespace}/networkpolicies/gpuctl-policy-{self.name}"
+        status, answer = self.api.call("GET", path)
+        return answer["spec"] if status == 200 else None
+
+
+@pytest.fixture
+def place(ansible: Ansible, api: Api, recorder: Recorder, namespace: str) -> Iterator[Place]:
+    recorder.identity = api
+    here = Place(ansible, api, recorder, namespace)
+    yield here
+    recorder.identity = api
+    assert not ansible.module("gpuctl_policy", name=here.name, state="absent").failed
+
+
+def writes(recorder: Recorder) -> list[str]:
+    return [str(each) for each in recorder.requests if each.method not in ("GET", "HEAD") and not each.dry_run]
+
+
+FULL = {
+    "pools": ["training-pool"],
+    "max_gpus_per_job": 8,
+    "max_gpus": 16,
+    "pod_security": "baseline",
+    "service_types": ["ClusterIP"],
+    "network": {"namespaces": ["monitoring"], "cidrs": ["10.20.0.0/16"], "internet": True},
+}
+
+
+def test_a_policy_is_written_once_changed_and_removed(place: Place):
+    checked = place.apply(check=True, **FULL)
+    assert checked.changed
+    assert writes(place.recorder) == []
+    assert place.admission() == []
+
+    first = place.apply(**FULL)
+    assert first.changed
+    suffixes = ["claims", "jobs", "pods", "services", "workloads"]
+    assert sorted(place.admission()) == sorted([f"gpuctl-{place.name}-{suffix}" for suffix in suffixes] * 2)
+    assert place.network_policy()["policyTypes"] == ["Ingress", "Egress"]
+    quota = place.api.get("resourcequota", f"gpuctl-policy-{place.name}", place.namespace)
+    assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "16"
+    labels = place.api.get("namespace", place.namespace)["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert place.api.get("configmap", f"policy-{place.name}", SYSTEM)
+
+    again = place.apply(**FULL)
+    assert not again.changed, again.result
+    assert writes(place.recorder) == []
+
+    changed = place.apply(pools=["training-pool", "other"])
+    assert changed.changed
+    assert place.network_policy() is None
+    assert place.api.get("resourcequota", f"gpuctl-policy-{place.name}", place.namespace) is None
+    assert not place.apply(pools=["training-pool", "other"]).changed
+
+    gone = place.ansible.module("gpuctl_policy", name=place.name, state="absent")
+    assert gone.changed
+    assert place.admission() == []
+    assert place.api.get("configmap", f"policy-{place.name}", SYSTEM) is None
+    assert not place.ansible.module("gpuctl_policy", name=place.name, state="absent").changed
+
+
+def test_the_diff_shows_what_a_person_changed(place: Place):
+    place.apply(max_gpus_per_job=8)
+    result = place.ansible.module("gpuctl_policy", definition=place.manifest(max_gpus_per_job=4), check=True)
+    shown = "".join(part["before"] + part["after"] for part in result.diff)
+    assert '"max_gpus_per_job": 4' in shown
+    assert "variables." not in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"teams": {"a": {"namespaces": ["x"]}, "b": {"namespaces": ["x"]}}}, "duplicate namespace: x."),
+        ({"teams": {"a": {"max_gpus": 8}}}, "max_gpus for several namespaces or pools."),
+        ({"images": {"registries": ["not a registry"]}}, 'invalid registry: "not a registry".'),
+        ({"teams": {"a": {"network": {"cidrs": ["10.0.0.1/8"]}}}}, 'invalid address range: "10.0.0.1/8".'),
+        ({"teams": {"a": {"pool": ["x"]}}}, "pool"),
+    ],
+)
+def test_a_wrong_policy_changes_nothing(place: Place, changes: dict[str, Any], reason: str):
+    place.recorder.clear()
+    said = place.ansible.module("gpuctl_policy", definition={**place.manifest(), **changes})
+    assert said.failed
+    assert reason in said.message
+    assert writes(place.recorder) == []
+
+
+def test_a_namespace_that_is_missing_is_said(place: Place):
+    manifest = place.manifest()
+    manifest["teams"]["vision"]["namespaces"].append("nowhere-at-all")
+    result = place.ansible.module("gpuctl_policy", definition=manifest)
+    assert "namespace nowhere-at-all does not exist" in " ".join(result.screen.split())
+
+
+def test_jobs_within_the_policy_run(place: Place):
+    """Their pods are created by a controller."""
+    place.apply(max_gpus_per_job=2, priorities=["medium"])
+    make_priority_classes(place.api)
+    with account(place.api, SUBMIT, [place.namespace]) as own:
+        place.recorder.identity = own
+        said = place.ansible.job(definition=training("fits"), namespace=place.namespace)
+        assert not said.failed, said.message
+        eventually(lambda: place.api.list("pod", place.namespace))
+        wide = training("wide", resources={"gpu": 1, "node_count": 3})
+        refused = place.ansible.job(definition=wide, namespace=place.namespace)
+        assert "3 GPUs in a job, more than team vision may use. Use at most 2." in refused.message
+
+
+def test_what_an_account_may_do(place: Place):
+    place.apply(pools=["training-pool"], max_gpus_per_job=4, max_gpus=8)
+    with account(place.api, SUBMIT, [place.namespace]) as own:
+        place.recorder.identity = own
+        result = place.ansible.module("gpuctl_access_info", namespaces=[place.namespace]).result
+        rights = {row["right"]: row for row in result["rights"]}
+        assert rights["submit jobs"]["allowed"]
+        assert rights["read secrets"] == {
+            "namespace": place.namespace,
+            "right": "read secrets",
+            "allowed": False,
+            "missing": ["list secrets"],
+        }
+        assert not rights["change pools"]["allowed"]
+        pools = {row["pool"]: row for row in result["pools"]}
+        assert not pools["default"]["allowed"]
+        assert pools["default"]["refused_by"] == [f"policy {place.name} (gpu-admins@example.com)"]
+        assert pools["default"]["max_gpus_per_job"] == 4
+        quota = next(row for row in result["quotas"] if row["resource"] == "gpu")
+        assert (quota["used"], quota["hard"]) == (0, 8)
+        refused = place.ansible.module("gpuctl_access_info", user="alice", namespaces=[place.namespace])
+        assert "the account may not ask about others." in refused.message
+    place.recorder.identity = place.api
+    rows = place.ansible.module("gpuctl_access_info", user="alice", namespaces=[place.namespace]).result["rights"]
+    assert not any(row["allowed"] for row in rows)
+
+
+def test_a_role_applies_files(place: Place, tmp_path: Path):
+    import yaml
+
+    path = tmp_path / "policy.yaml"
+    path.write_text(yaml.safe_dump(place.manifest(max_gpus_per_job=4)))
+    role = {"name": "Enforce", "ansible.builtin.include_role": {"name": "runwhere.gpuctl.policy"}}
+    run = place.ansible.play([{**role, "vars": {"policy_src": [str(path)]}}])
+    assert run.status == 0, run.output
+    assert place.admission()
+    run = place.ansible.play([{**role, "vars": {"policy_absent": [place.name]}}])
+    assert run.status == 0, run.output
+    assert place.admission() == []

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What gpuctl_fit_info says of jobs: sentences with numbers, when others end, and the cheapest change."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declared
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_rows import fit_summary
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_ends import JobEnd, expected_ends, slim_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_fit import rows_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Training
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit_snapshot import FitSnapshot
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.pod_facts import placed_pod, roomy_node
+
+Object = dict[str, Any]
+NOW = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+CLASSES = {
+    "gpuctl-high": {"value": 1_000_000},
+    "gpuctl-medium": {"value": 500_000},
+    "gpuctl-low": {"value": 100, "preemptionPolicy": "Never"},
+}
+
+
+def node(name: str, gpus: int = 8, pool: str = "a100", **labels: str) -> Object:
+    allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    return {
+        "metadata": {
+            "name": name,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"runwhere.ai/pool": pool, **labels},
+        },
+        "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def pod(job: str, on: str, gpus: int, kind: str = "training", priority: int = 500_000) -> Object:
+    main = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}
+    return {
+        "metadata": {
+            "name": f"{job}-{on}",
+            "namespace": "team-b",
+            "uid": f"{job}-{on}",
+            "labels": {"app": job, "runwhere.ai/job-type": kind},
+            "creationTimestamp": "2026-03-01T10:00:00Z",
+        },
+        "spec": {"nodeName": on, "priority": priority, "containers": [main]},
+        "status": {"startTime": "2026-03-01T10:00:00Z"},
+    }
+
+
+def training(name: str = "sft", *, priority: str = "low", **resources: Any) -> SelectedJob:
+    manifest = {
+        "kind": "training",
+        "job": {"name": name, "priority": priority},
+        "environment": {"image": "registry.example.com/ml:v1", "command": ["run"]},
+        "resources": {"pool": "a100", "gpu": 8, "cpu": "4", "memory": "16Gi", **resources},
+    }
+    model = Training.model_validate(manifest)
+    return SelectedJob("team-a", name, "training", model=model).built(Declared())
+
+
+def judged(nodes: list[Object], pods: list[Object], *jobs: SelectedJob, **lists: Any) -> list[Object]:
+    ends = lists.pop("ends", {})
+    snapshot = FitSnapshot(
+        [roomy_node(one) for one in nodes], [placed_pod(one) for one in pods], priority_classes=CLASSES, **lists
+    )
+    return rows_of(snapshot, jobs, Declared(), ends, NOW)
+
+
+def said(nodes: list[Object], pods: list[Object], one: SelectedJob, **lists: Any) -> tuple[str, str, str | None]:
+    row = judged(nodes, pods, one, **lists)[0]
+    return row["verdict"], row["reason"], row["hint"]
+
+
+def test_it_runs_now() -> None:
+    assert said([node("n1")], [], training()) == ("now", "It runs now: on n1.", None)
+    assert said([node("n1"), node("n2")], [], training())[1] == "It runs now: on one of 2 nodes, such as n1."
+    assert said([node("n1"), node("n2")], [], training(node_count=2))[1] == "It runs now: its 2 pods on n1, n2."
+
+
+def test_it_preempts() -> None:
+    verdict, reason, hint = said([node("n1")], [pod("old", "n1", 8, priority=100)], training(priority="high"))
+    assert (verdict, reason) == ("after_preemption", "It runs once it has preempted job team-b/old: on n1.")
+    assert hint is None
+
+
+def test_it_waits_for_a_job() -> None:
+    nodes, pods = [node("n1"), node("n2")], [pod("old", "n1", 8), pod("other", "n2", 4)]
+    end = JobEnd(NOW + timedelta(hours=3), "deadline")
+    row = judged(nodes, pods, training(), ends={("team-b", "other"): end})[0]
+    assert row["verdict"] == "after_jobs"
+    assert row["reason"] == (
+        "It needs 8 GPUs on one node, but the most free on one of the 2 nodes of pool a100 is 4 GPUs (on n2), 4 GPUs "
+        "short. It runs after job team-b/other (in 3 h at the latest) ends."
+    )
+    assert row["after"] == [
+        {"namespace": "team-b", "name": "other", "ends_at": "2026-03-01T15:00:00Z", "basis": "deadline"}
+    ]
+    assert row["runs_at"] == "2026-03-01T15:00:00Z"
+    assert row["hint"] == "With resources.gpu 4 instead of 8, it runs now."
+
+
+def test_a_service_does_not_end_by_itself() -> None:
+    reason = said([node("n1")], [pod("web", "n1", 8, "inference")], training())[1]
+    assert reason.endswith("It runs after job team-b/web (which only ends when it is deleted) ends.")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "wanted", "changes"),
+    [
+        (
+            [node("n1", 4), node("n2", 4)],
+            [],
+            {"gpu": 8},
+            ["resources.node_count 2, resources.gpu 4", "resources.gpu 4"],
+        ),
+        ([node("n1"), node("h1", 8, "h100")], [pod("old", "n1", 8)], {"gpu": 8}, ["resources.pool h100"]),
+        ([node("n1")], [], {"cpu": "100"}, ["resources.cpu 50"]),
+        ([node("n1")], [], {"memory": "400Gi"}, ["resources.memory 200Gi"]),
+        ([node("n1"), node("n2")], [], {"node_count": 3}, ["resources.node_count 2"]),
+        ([node("n1")], [pod("old", "n1", 8, priority=500)], {}, ["job.priority medium"]),
+        ([node("n1")], [], {"gpu_type": "H100"}, ["resources.gpu-type any"]),
+    ],
+)
+def test_the_cheapest_changes(nodes: list[Object], pods: list[Object], wanted: Object, changes: list[str]) -> None:
+    row = judged(nodes, pods, training(**wanted))[0]
+    found = [", ".join(f"{one['field']} {one['after']}" for one in change["fields"]) for change in row["changes"]]
+    assert found[: len(changes)] == changes
+    assert row["hint"]
+
+
+def test_each_change_holds() -> None:
+    """What is promised is what is found when it is tried."""
+    nodes, pods = [node("n1"), node("h1", 8, "h100")], [pod("old", "n1", 5, priority=500)]
+    for change in judged(nodes, pods, training())[0]["changes"]:
+        fields = {one["field"]: one["after"] for one in change["fields"]}
+        priority = fields.pop("job.priority", "low")
+        resources = {name.removeprefix("resources."): value for name, value in fields.items()}
+        for name in ("gpu", "node_count"):
+            if name in resources:
+                resources[name] = int(resources[name])
+        assert judged(nodes, pods, training(priority=priority, **resources))[0]["verdict"] == change["verdict"]
+
+
+def test_a_quota_is_too_low() -> None:
+    hard, used = {"requests.nvidia.com/gpu": "16"}, {"requests.nvidia.com/gpu": "12"}
+    one = {
+        "metadata": {"name": "team-a", "namespace": "team-a"},
+        "spec": {"hard": hard},
+        "status": {"hard": hard, "used": used},
+    }
+    verdict, reason, hint = said([node("n1")], [], training(), quotas={"team-a": [one]})
+    assert verdict == "after_quota"
+    assert reason == "Quota team-a has too little nvidia.com/gpu: it needs 8, 12 of 16 are used, 4 short."
+    assert hint == "With resources.gpu 4 instead of 8, it runs now."
+
+
+def test_some_pods_find_room() -> None:
+    verdict, reason, _hint = said([node("n1"), node("n2")], [pod("old", "n1", 8)], training(node_count=2))
+    assert verdict == "after_jobs"
+    assert reason.startswith("1 of its 2 pods find room.")
+
+
+def test_what_is_not_known() -> None:
+    snapshot = FitSnapshot([roomy_node(node("n1"))], None, priority_classes=CLASSES)
+    row = rows_of(snapshot, [training()], Declared(), {}, NOW)[0]
+    assert row["verdict"] == "unknown"
+    assert row["unknown"] == ["the account may not list the pods of all namespaces, which use the nodes"]
+    assert row["reason"] == f"Not known: {row['unknown'][0]}. Apart from that, it would run now."
+
+
+def test_the_summary() -> None:
+    rows = judged([node("n1")], [], training(), training("big", gpu=16))
+    assert fit_summary(rows) == "2 jobs: 1 now, 1 never"
+
+
+class TestEnds:
+    def ends(self, *jobs: Object, ledgers: list[Object] | None = None) -> dict[Any, JobEnd]:
+        return expected_ends([slim_job(one) for one in jobs], ledgers or [], {})
+
+    def job(self, name: str, start: str = "12:00", end: str | None = None, **spec: Any) -> Object:
+        sweep = {"runwhere.ai/sweep": "lr"} if spec.pop("sweep", False) else {}
+        status = {"startTime": f"2026-03-01T{start}:00Z"}
+        if end:
+            status["completionTime"] = f"2026-03-01T{end}:00Z"
+        metadata = {"namespace": "t", "name": name, "uid": name, "labels": sweep}
+        return {"metadata": metadata, "spec": spec, "status": status}
+
+    def test_by_its_deadline(self) -> None:
+        found = self.ends(self.job("a", activeDeadlineSeconds=3600))
+        assert found == {("t", "a"): JobEnd(NOW + timedelta(hours=1), "deadline")}
+
+    def test_by_its_sweep(self) -> None:
+        done = [self.job("a", "08:00", "09:00", sweep=True), self.job("b", "08:00", "11:00", sweep=True)]
+        found = self.ends(*done, self.job("c", sweep=True), self.job("d"))
+        assert found == {("t", "c"): JobEnd(NOW + timedelta(hours=2), "sweep")}
+
+    def test_by_its_last_run(self) -> None:
+        entry = Entry("m", "before", "2026-02-01T00:00:00Z", None, "Succeeded", "2026-02-01T00:30:00Z")
+        ledger = {"metadata": {"name": "gpuctl-ledger", "namespace": "t"}, "data": {"a": str(entry)}}
+        found = self.ends(self.job("a"), ledgers=[ledger])
+        assert found == {("t", "a"): JobEnd(NOW + timedelta(minutes=30), "last_run")}
+
+    def test_not_by_the_entry_of_this_run(self) -> None:
+        entry = Entry("m", "a", "2026-02-01T00:00:00Z", None, "Succeeded", "2026-02-01T00:30:00Z")
+        ledger = {"metadata": {"name": "gpuctl-ledger", "namespace": "t"}, "data": {"a": str(entry)}}
+        assert self.ends(self.job("a"), ledgers=[ledger]) == {}

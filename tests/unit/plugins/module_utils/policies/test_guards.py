@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The guards find the same in Python and in CEL, with the same sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_policy
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.admission_policies import admission_objects
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.guards import broken_rules, text
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import (
+    PolicyRules,
+    policy_config_map,
+    read_rules,
+    rules_of,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kubesim import PolicyScope
+
+Object = dict[str, Any]
+TEAM: Object = {
+    "pools": ["training", "default"],
+    "gpu-types": ["A100-100G", "H100"],
+    "priorities": ["medium", "low"],
+    "max_gpus_per_job": 8,
+    "service_accounts": ["default", "ci"],
+    "image_pull_secrets": [],
+    "service_types": ["ClusterIP"],
+}
+BASE: Object = {
+    "kind": "policy",
+    "policy": {"name": "company", "contact": "gpu-admins@example.com"},
+    "images": {"registries": ["registry.example.com", "docker.io/library", "docker.io/pytorch/pytorch"]},
+    "teams": {"a": TEAM, "b": {"namespaces": ["b1", "b2"], "pools": []}, "free": {}},
+}
+
+
+def rules(**changes: Any) -> PolicyRules:
+    return rules_of(load_policy(definition={**BASE, **changes}))
+
+
+def by_cel(policy: PolicyRules, workload: Object, namespace: str) -> set[str]:
+    """Every sentence of the API server; it stops at the first, which is one of them."""
+    found = set()
+    suffix = "-jobs" if workload["kind"] == "Job" else "-workloads"
+    for obj in admission_objects(policy):
+        if obj["kind"] != "ValidatingAdmissionPolicy" or not obj["metadata"]["name"].endswith(suffix):
+            continue
+        values = {"object": workload, "oldObject": None, "request": {"operation": "CREATE", "namespace": namespace}}
+        scope = PolicyScope(values, obj["spec"]["variables"], lambda *_asked: True)
+        found |= {
+            str(scope.value(each["messageExpression"]))
+            for each in obj["spec"]["validations"]
+            if not scope.value(each["expression"])
+        }
+    return found
+
+
+RESOURCES = ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpumem", "cpu", "example.com/other"]
+IMAGES = ["registry.example.com/x:1", "python:3", "library/x", "evil/x", "registry.example.com:5000/x", "localhost/x"]
+IMAGES += [
+    "pytorch/pytorch:2",
+    "pytorch/pytorch-evil",
+    "registry.example.com.evil.io/x",
+    "docker.io/library/x@sha256:1",
+]
+PATHS = ["/", "/etc", "/etc/", "/etcetera", "/data", "/data/x", "/database", "//data", "/data/./x", "/var", "/dat\xe4"]
+PATHS += ["/etc/nginx/conf.d/x", "/run/docker.sock", "/data/containerd.sock", "/var/lib/models"]
+containers = st.fixed_dictionaries(
+    {"name": st.just("main"), "image": st.sampled_from(IMAGES)},
+    optional={
+        "resources": st.fixed_dictionaries(
+            {}, optional={"limits": st.dictionaries(st.sampled_from(RESOURCES), st.sampled_from(["0", "1", "5", "9"]))}
+        ),
+        "ports": st.lists(st.fixed_dictionaries({"containerPort": st.just(1)}, optional={"hostPort": st.just(80)})),
+    },
+)
+volumes = st.one_of(
+    st.sampled_from(PATHS).map(lambda path: {"name": "v", "hostPath": {"path": path}}),
+    st.sampled_from(IMAGES).map(lambda image: {"name": "v", "image": {"reference": image}}),
+    st.just({"name": "v", "emptyDir": {}}),
+)
+EXPRESSIONS = [{"key": "runwhere.ai/pool", "operator": "DoesNotExist"}, {"key": "x", "operator": "Exists"}]
+terms = st.lists(st.sampled_from([{"matchExpressions": EXPRESSIONS}, {"matchExpressions": EXPRESSIONS[1:]}, {}]))
+specs = st.fixed_dictionaries(
+    {"containers": st.lists(containers, min_size=1, max_size=2)},
+    optional={
+        "initContainers": st.lists(containers, max_size=1),
+        "volumes": st.lists(volumes, max_size=2),
+        "nodeSelector": st.dictionaries(
+            st.sampled_from(["runwhere.ai/pool", "runwhere.ai/gpuType", "nvidia.com/gpu.product", "x"]),
+            st.sampled_from(["training", "secret", "A100-100G", "L4"]),
+        ),
+        "affinity": terms.map(
+            lambda found: {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": found}}
+            }
+        ),
+        "priorityClassName": st.sampled_from(["", "gpuctl-high", "gpuctl-low", "system-cluster-critical"]),
+        "serviceAccountName": st.sampled_from(["", "default", "ci", "admin"]),
+        "imagePullSecrets": st.just([{"name": "other"}]),
+        "resourceClaims": st.just([{"name": "gpus"}]),
+        "hostNetwork": st.booleans(),
+        "hostPID": st.booleans(),
+    },
+)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    spec=specs,
+    count=st.one_of(st.none(), st.integers(0, 3)),
+    kind=st.sampled_from(["Job", "Deployment"]),
+    namespace=st.sampled_from(["a", "b1", "free", "elsewhere"]),
+    roots=st.sampled_from([None, [], ["/data", "/var/lib/models/"], ["/"]]),
+)
+def test_both_languages_say_the_same(
+    spec: Object, count: int | None, kind: str, namespace: str, roots: list[str] | None
+) -> None:
+    policy = rules(**({} if roots is None else {"host_paths": {"roots": roots}}))
+    field = "parallelism" if kind == "Job" else "replicas"
+    given_count = {} if count is None else {field: count}
+    workload = {"kind": kind, "metadata": {"name": "x"}, "spec": {**given_count, "template": {"spec": spec}}}
+    said = {sentence for _place, sentence in broken_rules(policy, namespace, [workload])}
+    if namespace == "elsewhere":  # The binding leaves it alone.
+        assert said == set()
+        return
+    found = by_cel(policy, workload, namespace)
+    assert found <= said, "each sentence of the server is one of ours"
+    assert bool(found) == bool(said)
+    # The server names the first value that breaks a rule, we name all.
+    kinds = {_kind(sentence) for sentence in said}
+    assert {_kind(sentence) for sentence in found} == kinds
+
+
+def _kind(sentence: str) -> str:
+    known = ("pool", "GPU type", "priority", "GPUs in a job", "service account", "pull secret", "path of the node")
+    known += ("image that", "pods may not use")
+    return next(word for word in known if word in sentence.partition("): ")[2].replace("all GPU types", "GPU type"))
+
+
+def test_rules_come_back_from_the_config_map() -> None:
+    policy = rules(
+        host_paths={"roots": ["/data"]},
+        notebooks={"idle_limit": "8h"},
+        labels={"pods": True},
+        teams={"a": {**TEAM, "network": {"namespaces": ["x"], "cidrs": ["10.0.0.0/8"]}, "pod_security": "baseline"}},
+    )
+    assert read_rules(policy_config_map(policy)) == policy
+
+
+@pytest.mark.parametrize("data", [{}, {"rules": ""}, {"rules": "[]"}, {"rules": "{}"}, {"rules": '{"namespaces": 1}'}])
+def test_a_config_map_that_somebody_has_edited_is_not_read(data: Object) -> None:
+    assert read_rules({"metadata": {"name": "policy-x"}, "data": data}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("it's", r"'it\'s'"),
+        ("a\nb", r"'a\u000ab'"),
+        ("\\", r"'\\'"),
+        ([], "[]"),
+        ({"a": ["b"]}, "{'a': ['b']}"),
+        (3, "3"),
+    ],
+)
+def test_literals(value: Any, expected: str) -> None:
+    assert text(value) == expected
+
+
+def test_defaults_are_those_of_teams_that_say_nothing_else() -> None:
+    policy = rules(defaults={"pools": ["x"], "max_gpus_per_job": 2}, teams={"a": {"pools": ["y"]}, "b": {}})
+    assert policy.namespaces["a"].pools == ("y",)
+    assert policy.namespaces["a"].max_gpus_per_job == 2
+    assert policy.namespaces["b"].pools == ("x",)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A job with its curves, as a screen and as a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_screen, is_idle_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import (
+    description_page,
+    description_screen,
+    is_description,
+    shown_value,
+)
+
+JOB = {
+    "name": "sft",
+    "namespace": "team-a",
+    "kind": "training",
+    "status": "Running",
+    "reason": None,
+    "gpu": 8,
+    "image": "registry.example.com/train:v1",
+    "pods": [
+        {"job_id": "sft-0-abcde", "status": "Running", "restarts": 0, "node": "node-1", "ip": "10.0.0.1", "age": "2h"}
+    ],
+    "events": [{"object": "Pod/sft-0-abcde", "reason": "Slow", "message": "<b>slow</b>", "count": 2, "age": "5m"}],
+}
+CURVES = {
+    "start": "2026-01-31T08:00:00Z",
+    "end": "2026-01-31T08:01:00Z",
+    "step": 20.0,
+    "coverage": 0.75,
+    "series": [
+        {
+            "metric": "utilization",
+            "unit": "ratio",
+            "labels": {"namespace": "team-a", "job_name": "sft"},
+            "points": [[1769846400, 0.0], [1769846420, 0.5], [1769846460, 1.0]],
+        }
+    ],
+    "summary": [
+        {"metric": "utilization", "unit": "ratio", "labels": {}, "average": 0.5, "peak": 1.0, "at_end": 1.0},
+        {
+            "metric": "network",
+            "unit": "bytes per second",
+            "labels": {"direction": "receive"},
+            "average": 1e6,
+            "peak": 2e6,
+            "at_end": 1e3,
+        },
+    ],
+}
+
+
+def screen(curves: dict[str, Any], width: int = 100, jobs: Any = (JOB,)) -> list[str]:
+    found = {"results": list(jobs), "curves": curves}
+    assert is_description(found)
+    return description_screen(found, width, everything=False, paint=lambda key, cell: cell)
+
+
+def test_a_screen_has_the_job_its_pods_events_and_curves() -> None:
+    assert screen(CURVES) == [
+        "training sft in namespace team-a",
+        "Status        Running",
+        "Kind          training",
+        "GPUs per pod  8",
+        "Image         registry.example.com/train:v1",
+        "",
+        "POD          STATUS   RESTARTS  NODE    IP        AGE",
+        "sft-0-abcde  Running         0  node-1  10.0.0.1  2h",
+        "",
+        "LAST  COUNT  REASON  OBJECT           MESSAGE",
+        "5m        2  Slow    Pod/sft-0-abcde  <b>slow</b>",
+        "",
+        "2026-01-31 08:00 to 2026-01-31 08:01, 75 % of it is known:",
+        "METRIC            AVERAGE  PEAK    LAST",
+        "Utilization       50 %     100 %   100 %   ▁▅ █",
+        "Network received  1 MB/s   2 MB/s  1 kB/s",
+    ]
+
+
+@pytest.mark.parametrize("width", [50, 60, 80])
+def test_a_screen_fits(width: int) -> None:
+    assert max(map(len, screen(CURVES, width))) <= width
+
+
+def test_what_there_is_not() -> None:
+    assert screen({"failed": True, "msg": "no Prometheus found."})[-1] == "No metrics: no Prometheus found."
+    assert screen({"skipped": True})[-1] == "No metrics: not asked for"
+    assert screen({}, jobs=()) == ["No job of that name."]
+
+
+def test_a_page_has_curves_with_words_and_no_markup_from_the_cluster() -> None:
+    text = description_page({"results": [JOB], "curves": CURVES})
+    assert "50 % on average, 100 % at most, 100 % at the end" in text
+    assert "&lt;b&gt;slow&lt;/b&gt;" in text
+    assert "<b>slow" not in text
+    assert "No metrics: none." in description_page({"results": [JOB], "curves": {"msg": "none."}})
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.625, "ratio", "62.5 %"),
+        (2**36, "bytes", "64 GiB"),
+        (0, "bytes", "0 B"),
+        (2412.0, "watts", "2.41 kW"),
+        (71.0, "celsius", "71 °C"),
+        (12345.0, "tokens per second", "12,345 tokens/s"),
+        (3.0, None, "3"),
+    ],
+)
+def test_values_have_their_units(value: float, unit: str | None, text: str) -> None:
+    assert shown_value(value, unit) == text
+
+
+def test_a_screen_of_idle_jobs() -> None:
+    row = {
+        "name": "lab", "namespace": "team-a", "kind": "notebook", "devices": 1, "held_since": "2026-01-31T08:00:00Z",
+        "idle": True, "reason": "at most 0 % utilization", "action": "warn", "error": None,
+    }  # fmt: skip
+    busy = {**row, "name": "sft", "idle": False, "action": "none"}
+    found = {"results": [row, busy], "msg": "1 idle job with 1 accelerator, 1 warned of"}
+    assert is_idle_report(found)
+    assert idle_screen(found, 120, everything=False) == [
+        "NAME  NAMESPACE  KIND      GPUS  HELD SINCE (UTC)  IDLE  ACTION  WHY",
+        "lab   team-a     notebook     1  2026-01-31 08:00  yes   warned  at most 0 % utilization",
+        "… and 1 that are left alone. Add -e gpuctl_all=true to list all.",
+        "1 idle job with 1 accelerator, 1 warned of.",
+    ]
+    assert len(idle_screen(found, 120, everything=True)) == 4
+    assert not is_idle_report({"results": [], "msg": "no idle jobs"})
