@@ -246,7 +246,7 @@ DEFECTS: dict[str, tuple[Callable[[Cluster], None], str, str, str]] = {
         load(lambda: pool_with_queue("volcano")),
         "queues",
         "error",
-        "pool training: volcano is not installed: no API group scheduling.volcano.sh. Install Volcano 1.11 or later",
+        "pool training: volcano is not installed: no API group scheduling.volcano.sh",
     ),
     "no Prometheus": (
         delete("Service", "prometheus-operated", "kube-system"),

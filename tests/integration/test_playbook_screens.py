@@ -35,6 +35,7 @@ VOLATILE = (
     (r"\b(sft|qwen|lora|stuck)-(?:[0-9a-z]{8,10}-)?[0-9a-z]{5}\b(?!-)", r"\1-xxxxx"),
     (r"\b10(?:\.\d+){3}\b", lambda found: re.sub(r"\d", "0", found[0])),
     (r"(?<=:)3[0-2]\d{3}\b", "30000"),
+    (r"\(\S+ on \S+\)$", "(me on here)"),  # who submitted a job
 )
 
 

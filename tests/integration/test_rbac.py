@@ -426,6 +426,8 @@ def reading_in(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_job_log": {**log, "name": "web"}},
         {"runwhere.gpuctl.gpuctl_job_log": {**log, "name": "missing"}, "failed_when": False},
         {"runwhere.gpuctl.gpuctl_quota_info": {"namespaces": [namespace]}},
+        {"runwhere.gpuctl.gpuctl_job_history_info": {"namespaces": [namespace]}},
+        {"runwhere.gpuctl.gpuctl_usage_info": {"namespaces": [namespace]}},
     ]
 
 
@@ -447,6 +449,7 @@ def submitting(namespace: str, field: Field) -> list[dict[str, Any]]:
             "failed_when": False,
         },
         job(definition=[compute(environment=other), training("stuck", environment=other)]),
+        {"runwhere.gpuctl.gpuctl_job_history": {"namespaces": [namespace]}},
         *(job(name=name, state="restarted") for name in ("web", "wide")),
         job(name="web", state="paused"),
         job(name="web", state="resumed", wait=True, wait_timeout=60),

@@ -86,12 +86,13 @@ def _exporter_rows(queries: Queries) -> list[dict[str, Any]]:
 def read_installed(client: Client) -> Installed:
     """What may not be read is left empty, and said."""
     served = client.group_versions()
+    kinds = client.served_kinds(PROMETHEUS.api_version) if PROMETHEUS.api_version in served else frozenset()
     readers: dict[str, Callable[[], list[Object]]] = {
         KUBE_STATE_METRICS: lambda: _state_metrics(client),
         **{
             resource.kind: lambda resource=resource: client.list_objects(resource)  # type: ignore[misc]
             for resource in (PROMETHEUS, ALERTMANAGER)
-            if resource.api_version in served
+            if resource.kind in kinds
         },
     }
     unknown: dict[str, str] = {}
@@ -102,7 +103,7 @@ def read_installed(client: Client) -> Installed:
         except ApiError as error:
             if error.is_forbidden:
                 unknown[name] = f"{name} cannot be read: {as_sentence(error)}"
-            elif error.status != 404:  # The operator may serve only some of its kinds.
+            else:
                 raise
             return []
 

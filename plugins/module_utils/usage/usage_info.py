@@ -31,6 +31,7 @@ from ..options import option
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..task import ModuleSpec, Task, TaskFailed
+from ..wording import worded
 from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of_hold, with_measurements
 from .measured_usage import MeasuredUsage, read_measured
 
@@ -91,7 +92,10 @@ def run(task: UsageTask) -> dict[str, Any]:
         "source": "Kubernetes, the history of jobs and Prometheus"
         if is_measured
         else "Kubernetes and the history of jobs",
-        "notes": [*notes, *_doubts(totals, is_measured=is_measured, has_prices=has_prices)],
+        "notes": [
+            worded(note, task.names)
+            for note in (*notes, *_doubts(totals, is_measured=is_measured, has_prices=has_prices))
+        ],
     }
 
 
