@@ -129,7 +129,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         texts = message if isinstance(message, list) else [message]
         if all(isinstance(text, str) for text in texts):
             for text in texts:
-                self._display.display(fitting(text, terminal_width()))
+                self._display.display(fitting(str(text), terminal_width()))
         else:
             super().v2_runner_on_ok(result)
 
