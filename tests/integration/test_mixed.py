@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubesim import mixed
+from kubesim import mixed_objects
 
 from .ansible import ROOT, Ansible
 from .api import Api, eventually
@@ -74,7 +74,7 @@ class Scene:
         return name.removeprefix(f"{self.field.prefix}-") if name.startswith(self.field.prefix) else ""
 
     def build(self) -> None:
-        for obj in mixed.objects(datetime.now(timezone.utc)):
+        for obj in mixed_objects(datetime.now(timezone.utc)):
             if obj["kind"] == "Node":
                 self._add_node(obj)
             elif obj["kind"] == "DeviceClass":

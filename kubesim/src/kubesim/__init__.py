@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kubesim.cluster import LAB_USER_TOKEN, Cluster
     from kubesim.faults import Fault
     from kubesim.metrics.history import past_pod
+    from kubesim.mixed import mixed_objects
     from kubesim.policy_cel import PolicyScope
     from kubesim.request_info import RequestInfo, parse_request
 
@@ -24,6 +25,7 @@ __all__ = [
     "PolicyScope",
     "RequestInfo",
     "evaluate_pod_security",
+    "mixed_objects",
     "parse_request",
     "past_pod",
 ]
@@ -35,6 +37,7 @@ _MODULES = {
     "PolicyScope": "policy_cel",
     "RequestInfo": "request_info",
     "evaluate_pod_security": "admission.pod_security_checks",
+    "mixed_objects": "mixed",
     "parse_request": "request_info",
     "past_pod": "metrics.history",
 }
