@@ -19,7 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.prior
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, READ
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, run_task
-from kubesim import LAB_USER_TOKEN, Cluster, discovery
+from kubesim import LAB_USER_TOKEN, VERSION, Cluster
 
 from .accounts import account, make_priority_classes
 from .ansible import Ansible
@@ -363,7 +363,7 @@ def test_a_defect(cluster: Cluster, defect: str) -> None:
 
 
 def test_an_old_api_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(discovery.VERSION, "gitVersion", "v1.22.17")
+    monkeypatch.setitem(VERSION, "gitVersion", "v1.22.17")
     for name in ("node-1", "node-2"):
         found = {**node(cluster, name), "kind": "Node"}
         found["status"]["nodeInfo"]["kubeletVersion"] = "v1.22.17"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kubesim.admission.pod_security_checks import evaluate_pod_security
     from kubesim.cluster import LAB_USER_TOKEN, Cluster
+    from kubesim.discovery import VERSION
     from kubesim.faults import Fault
     from kubesim.metrics.history import past_pod
     from kubesim.mixed import mixed_objects
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LAB_USER_TOKEN",
+    "VERSION",
     "Cluster",
     "Fault",
     "PolicyScope",
@@ -32,6 +34,7 @@ __all__ = [
 
 _MODULES = {
     "LAB_USER_TOKEN": "cluster",
+    "VERSION": "discovery",
     "Cluster": "cluster",
     "Fault": "faults",
     "PolicyScope": "policy_cel",
