@@ -23,17 +23,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history_store import write_history  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (  # noqa: E402
+    resolve_connection,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.usage.usage_info import MODULE as USAGE  # noqa: E402
 from bench import figures, scenarios  # noqa: E402  (tests, tools and the collection are not installed)
 from bench.cluster import Served, named, simulated  # noqa: E402
 from bench.measure import Group, measure  # noqa: E402
+from integration import usage_samples  # noqa: E402
 from integration.api import Api, eventually  # noqa: E402
+from integration.monitoring import PROGRAMS, prometheus  # noqa: E402
 
+from tools import debian_programs  # noqa: E402
 from tools.peers import kubernetes_core  # noqa: E402
 
 FULL = os.environ.get("GPUCTL_BENCH_FULL") == "1"
 ROUNDS = int(os.environ.get("GPUCTL_BENCH_ROUNDS", "3"))
 KUBECONFIG = os.environ.get("GPUCTL_BENCH_KUBECONFIG")
-ONLY = os.environ.get("GPUCTL_BENCH_ONLY", "tasks,jobs,folder,nodes,info").split(",")
+ONLY = os.environ.get("GPUCTL_BENCH_ONLY", "tasks,jobs,folder,nodes,info,usage").split(",")
 
 JOBS = (1, 10, 100, 500)
 NODES = (10, 100, 1_000)
@@ -83,6 +92,22 @@ def _measured(directory: Path) -> Iterator[Group]:
         with simulated(directory, nodes=nodes, pods=10 * nodes) as cluster:
             group = scenarios.info_group(directory, nodes, 10 * nodes)
             yield measure(group, cluster, ROUNDS, warm_up=nodes == INFO[0])
+    if "usage" in ONLY:
+        if missing := debian_programs.why_missing(PROGRAMS):
+            print(f"The accounts of GPUs are not measured: {missing}")
+            return
+        yield _usage(directory)
+
+
+def _usage(directory: Path) -> Group:
+    """The requests that count are those to the API server: Prometheus is another one."""
+    with simulated(directory, nodes=10) as cluster:
+        params = {name: each.get("default") for name, each in USAGE.arguments()["argument_spec"].items()}
+        params["kubeconfig"] = cluster.environment["KUBECONFIG"]
+        write_history(Client(resolve_connection(params, {})), "default", usage_samples.history_keys())
+        with prometheus(directory / "prometheus", blocks=usage_samples.write_blocks(directory)) as server:
+            group = scenarios.usage_group(directory, usage_samples.JOBS, server.url, usage_samples.RANGE)
+            return measure(group, cluster, ROUNDS, warm_up=True)
 
 
 @contextmanager

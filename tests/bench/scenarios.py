@@ -246,6 +246,32 @@ def info_group(directory: Path, nodes: int, pods: int) -> Group:
     )
 
 
+# ---- accounts
+
+
+def usage_group(directory: Path, jobs: int, prometheus_url: str, range_of_time: dict[str, str]) -> Group:
+    """The GPU-hours of a day; seconds of the whole command."""
+
+    def ours(name: str, **options: str) -> Contender:
+        task = {"runwhere.gpuctl.gpuctl_usage_info": {**range_of_time, **options}, "no_log": True}
+        return Contender(name, _playbook(directory, name.replace(" ", "-"), [task]))
+
+    return Group(
+        "usage",
+        f"{jobs:,} jobs over 24 hours, a sample a minute, seconds and peak memory of the whole command",
+        jobs,
+        [
+            Step(
+                "read",
+                [
+                    ours("gpuctl_usage_info"),
+                    ours("gpuctl_usage_info with Prometheus", prometheus_url=prometheus_url),
+                ],
+            )
+        ],
+    )
+
+
 def _training(number: int) -> dict[str, Any]:
     """Of which some run, some preempt others, and some wait."""
     resources = {
