@@ -47,6 +47,7 @@ def idle_screen(result: Row, width: int, *, everything: bool) -> list[str]:
     ]
     shown = rows if everything else rows[:_FIRST_ROWS]
     lines = table_lines(shown, _COLUMNS, width) if shown else []
-    left = len(result["results"]) - len(shown)
-    rest = [f"… and {left} that are left alone. Add -e gpuctl_all=true to list all."] if left else []
+    counts = {"more": len(rows) - len(shown), "that are left alone": len(result["results"]) - len(rows)}
+    left = " and ".join(f"{number} {what}" for what, number in counts.items() if number)
+    rest = [f"… and {left}. Add -e gpuctl_all=true to list all."] if left else []
     return [*lines, *rest, *wrapped(f"{str(result['msg']).capitalize()}.", width)]

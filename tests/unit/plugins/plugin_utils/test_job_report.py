@@ -132,3 +132,11 @@ def test_a_screen_of_idle_jobs() -> None:
     ]
     assert len(idle_screen(found, 120, everything=True)) == 4
     assert not is_idle_report({"results": [], "msg": "no idle jobs"})
+
+
+def test_idle_jobs_that_are_not_listed_are_not_called_left_alone() -> None:
+    row = {"name": "a", "namespace": "ml", "kind": "training", "devices": 1, "held_since": None, "idle": True}
+    idle = [{**row, "reason": "at most 0 %", "action": "none", "error": None}] * 23
+    busy = {**idle[0], "idle": False}
+    lines = idle_screen({"results": [*idle, busy], "msg": "23 idle jobs"}, 120, everything=False)
+    assert lines[-2] == "… and 3 more and 1 that are left alone. Add -e gpuctl_all=true to list all."
