@@ -52,6 +52,6 @@ def test_the_examples_run(here: Ansible, prometheus: str):
         run = here.play(tasks, arguments=("-e", f"prometheus_url={prometheus}"))
         assert run.status == 0, run.output
         assert [(task.task, task.outcome, task.changed) for task in run.tasks] == [
-            (task["name"], "ok", False) for task in tasks
+            (task["name"], "ok", "ansible.builtin.copy" in task) for task in tasks
         ], run.output
         assert "[WARNING]" not in run.output

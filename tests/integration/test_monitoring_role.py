@@ -245,9 +245,8 @@ def check_files(directory: Path) -> None:
 
 def amtool(*arguments: str) -> str:
     program = str(monitoring.debian_programs.find("amtool"))
-    pipe = subprocess.PIPE
-    done = subprocess.run([program, *arguments], stdout=pipe, stderr=subprocess.STDOUT, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
