@@ -152,7 +152,7 @@ def test_a_job_of_each_runs_and_all_is_counted(
     assert ansible.module("gpuctl_quota", definition=quota).changed
 
     jobs = [scene.job(manifest) for manifest in JOBS]
-    done = ansible.job(definition=jobs, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=120)
+    done = ansible.job(definition=jobs, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=240)
     assert done.changed, done.message
     recorder.clear()
     assert ansible.job(definition=jobs, namespace=namespace).message == f"{len(JOBS)} jobs: {len(JOBS)} unchanged"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,6 +122,10 @@ def test_install_again_check_and_remove(ansible_and_api: tuple[Ansible, Api]) ->
     rule = found["PrometheusRule"]["gpuctl"]
     assert rule["metadata"]["namespace"] == "observability"
     assert rule["metadata"]["labels"]["release"] == "kps", "the label that Prometheus selects"
+    (endpoint,) = found["PodMonitor"]["gpuctl-jobs"]["spec"]["podMetricsEndpoints"]
+    (dropped,) = endpoint["metricRelabelings"]
+    assert (dropped["action"], dropped["sourceLabels"]) == ("drop", ["__name__"])
+    assert re.fullmatch(dropped["regex"], "DCGM_FI_DEV_GPU_UTIL"), "no program speaks for the exporter"
     groups = ["runwhere-gpuctl.recording", "runwhere-gpuctl.alerts"]
     assert [group["name"] for group in rule["spec"]["groups"]] == groups
     assert "{{ $labels.hostname }}" in rule["spec"]["groups"][1]["rules"][0]["annotations"]["summary"]

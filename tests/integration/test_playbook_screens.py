@@ -43,7 +43,7 @@ VOLATILE = (
 
 def stable(screen: str, directory: Path) -> str:
     """The screen as it is on every machine and at every time."""
-    screen = re.sub(r"^Origin: .*/(playbooks/|roles/)", r"Origin: \1", screen, flags=re.MULTILINE)
+    screen = re.sub(r"^(Origin|included): .*/(playbooks/|roles/)", r"\1: \2", screen, flags=re.MULTILINE)
     screen = screen.replace(str(directory), "/home/me")
     for pattern, replacement in VOLATILE:
         screen = re.sub(pattern, replacement, screen, flags=re.MULTILINE)

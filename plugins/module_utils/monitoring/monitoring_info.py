@@ -15,7 +15,7 @@ from ..kube.errors import ApiError, as_sentence
 from ..kube.resources import ALERTMANAGER, DEPLOYMENT, PROMETHEUS, STATEFUL_SET
 from ..options import Options, option
 from ..prometheus.alerts import DEFAULT_INTERVAL, AlertProblem, rule_groups
-from ..prometheus.promql import Queries, plain_queries
+from ..prometheus.promql import Queries, plain_queries, reserved_metrics
 from ..task import ModuleSpec, Task, TaskFailed
 from .adapter import adapter_rules
 from .installed import (
@@ -52,6 +52,7 @@ def run(task: Task[MonitoringInfoOptions]) -> dict[str, Any]:
         "changed": False,
         "groups": groups,
         "exporters": _exporter_rows(queries),
+        "reserved_metrics": reserved_metrics(catalog()),
         "adapter_rules": adapter_rules(queries),
         "apis": apis(installed),
         "place": place(installed),
