@@ -31,7 +31,9 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
     history_screen,
     is_history,
+    is_recorded,
     is_usage,
+    recorded_screen,
     usage_screen,
 )
 
@@ -65,6 +67,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             lines = usage_screen(given, terminal_width(), everything=everything)
         elif is_history(given):
             lines = history_screen(given, terminal_width(), everything=everything, paint=colored)
+        elif is_recorded(given):
+            lines = recorded_screen(given, terminal_width())
         elif is_idle_report(given):
             lines = idle_screen(given, terminal_width(), everything=everything)
         elif is_description(given):

@@ -45,13 +45,15 @@ def _name(name: str, value: str | None, names: Names) -> str:
 
 
 def worded_result(result: Mapping[str, Any], names: Callable[[], Names]) -> dict[str, Any]:
-    """The result of a module with the names in its message, and in the errors and reasons of its rows."""
+    """The result of a module with the names in its message and notes, and in the errors and reasons of its rows."""
     return {key: _worded_value(key, value, names) for key, value in result.items()}
 
 
 def _worded_value(key: str, value: Any, names: Callable[[], Names]) -> Any:
     if key == "msg" and isinstance(value, str):
         return worded(value, names)
+    if key == "notes" and isinstance(value, list):
+        return [worded(str(note), names) for note in value]
     if isinstance(value, list) and any(_is_marked(row) for row in value):
         return [_worded_row(row, names) if _is_marked(row) else row for row in value]
     return value

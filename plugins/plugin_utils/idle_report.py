@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import wrapped
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, table_lines
 
@@ -26,6 +27,7 @@ _COLUMNS = (
     Column("reason", "WHY", drop=2),
 )
 _FIRST_ROWS = 20
+_ALL = "Add -e gpuctl_all=true to list all."
 
 
 def is_idle_report(result: Row) -> bool:
@@ -47,7 +49,9 @@ def idle_screen(result: Row, width: int, *, everything: bool) -> list[str]:
     ]
     shown = rows if everything else rows[:_FIRST_ROWS]
     lines = table_lines(shown, _COLUMNS, width) if shown else []
-    counts = {"more": len(rows) - len(shown), "that are left alone": len(result["results"]) - len(rows)}
-    left = " and ".join(f"{number} {what}" for what, number in counts.items() if number)
-    rest = [f"… and {left}. Add -e gpuctl_all=true to list all."] if left else []
-    return [*lines, *rest, *wrapped(f"{str(result['msg']).capitalize()}.", width)]
+    more, left = len(rows) - len(shown), len(result["results"]) - len(rows)
+    rest = [f"… and {number_of(more, 'more job')}. {_ALL}"] if more else []
+    summary = f"{str(result['msg']).capitalize()}."
+    if left:
+        summary += f" {number_of(left, 'job')} left alone.{'' if more else f' {_ALL}'}"
+    return [*lines, *rest, *([""] if lines else []), *wrapped(summary, width)]

@@ -164,11 +164,15 @@ def _job_blocks(job: Row) -> Iterator[Markup]:
     ]
     yield section(f"{job['kind'] or 'job'} {job['name']} in namespace {job['namespace']}", facts(shown))
     if pods := job.get("pods"):
-        columns = [PageColumn(column.key, column.title.capitalize()) for column in _POD_COLUMNS]
+        columns = [PageColumn(column.key, _page_title(column)) for column in _POD_COLUMNS]
         yield section("Pods", page_table("Pods of the job", columns, pods))
     if events := job.get("events"):
-        columns = [PageColumn(column.key, column.title.capitalize()) for column in _EVENT_COLUMNS]
+        columns = [PageColumn(column.key, _page_title(column)) for column in _EVENT_COLUMNS]
         yield section("Events", page_table("Warnings, the oldest first", columns, events))
+
+
+def _page_title(column: Column) -> str:
+    return column.title if column.title == "IP" else column.title.capitalize()
 
 
 def _curve_blocks(curves: Row) -> Iterator[Markup]:

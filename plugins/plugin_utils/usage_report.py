@@ -11,6 +11,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import bytes_in
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
     Bar,
@@ -35,6 +36,7 @@ Row = Mapping[str, Any]
 _TITLES = {"job": "Job", "user": "User", "team": "Team", "pool": "Pool", "sweep": "Sweep", "gpu_type": "GPU type"}
 _FIRST_ROWS = 20
 _MOST_BARS = 30
+_UNITS = {"memory": "GiB·h", "cores": "%·h"}
 _ALL = "Add -e gpuctl_all=true to list all."
 _UNKNOWN = "not known"
 _UNFINISHED = "Running"
@@ -105,6 +107,24 @@ def history_screen(result: Mapping[str, Any], width: int, *, everything: bool, p
         logs += ["", f"The last lines of {row['namespace']}/{row['name']}:"]
         logs += [f"  {line}" for line in (row["log"] if everything else row["log"][-5:])]
     return [f"{number_of(result['total'], 'run')}:", *lines, *rest, *logs]
+
+
+def is_recorded(result: Mapping[str, Any]) -> bool:
+    """Whether gpuctl_job_history has returned this."""
+    return any("new_runs" in row for row in result.get("results") or ())
+
+
+def recorded_screen(result: Mapping[str, Any], width: int) -> list[str]:
+    """How many runs each namespace has on record, and what is new."""
+    columns = (
+        Column("namespace", "NAMESPACE", least=9),
+        Column("runs", "RUNS", numeric=True),
+        Column("new_runs", "NEW", numeric=True),
+        Column("new_ends", "ENDED", numeric=True),
+        Column("removed_runs", "REMOVED", numeric=True),
+        Column("error", "ERROR", optional=True),
+    )
+    return [*table_lines(result["results"], columns, width), "", *wrapped(str(result["msg"]).splitlines()[-1], width)]
 
 
 # -- tables for spreadsheets
@@ -267,10 +287,13 @@ def _left_out(rows: Sequence[Row]) -> list[Markup]:
 def _page_columns(result: Mapping[str, Any]) -> list[PageColumn]:
     rows = result["results"]
     columns = [PageColumn(name, _TITLES[name]) for name in result["group_by"]]
-    columns += [
-        PageColumn(column.key, column.title[:-2].strip(), "hours", numeric=True) for column in _held_columns(rows)
+    whole, *parts = [
+        PageColumn(column.key, title, {"h": "hours"}.get(unit, unit), numeric=True)
+        for column in _held_columns(rows)
+        for title, _space, unit in [column.title.rpartition(" ")]
     ]
     columns += [
+        whole,
         PageColumn("busy", "Busy", "hours", numeric=True),
         PageColumn("idle", "Idle", "hours", numeric=True),
         PageColumn("covered", "Measured", "of held", numeric=True),
@@ -282,7 +305,7 @@ def _page_columns(result: Mapping[str, Any]) -> list[PageColumn]:
         columns.append(PageColumn("energy", "Energy", "kWh", numeric=True))
     if any(row["cost"] is not None for row in rows):
         columns.append(PageColumn("cost", "Cost", result["currency"], numeric=True))
-    return [*columns, PageColumn("jobs", "Jobs", numeric=True)]
+    return [*columns, PageColumn("jobs", "Jobs", numeric=True), *parts]
 
 
 def _page_rows(result: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -309,7 +332,7 @@ def _meaning(totals: Row) -> list[str]:
 
 
 def _usage_cells(row: Row, unknown: str = _UNKNOWN) -> dict[str, Any]:
-    held = {each["resource"]: each["hours"] for each in row["accelerators"] if each["counts"] != "devices"}
+    held = {each["resource"]: _amount(each) for each in row["accelerators"] if each["counts"] != "devices"}
     memory, energy, cost = row["peak_memory_bytes"], row["energy_kwh"], row["cost"]
     return {
         **row,
@@ -330,10 +353,16 @@ def _held_columns(rows: Iterable[Row]) -> list[Column]:
     """GPUs, then a column for each partition or share that somebody held."""
     parts = {each["resource"]: each for row in rows for each in row["accelerators"] if each["counts"] != "devices"}
     named = [
-        Column(f"part {name}", f"{(each['partition'] or name)} h", drop=1, numeric=True)
+        Column(f"part {name}", f"{each['partition'] or name} {_UNITS.get(each['counts'], 'h')}", drop=6, numeric=True)
         for name, each in sorted(parts.items())
     ]
     return [Column("whole", "GPU h", numeric=True), *named]
+
+
+def _amount(held: Row) -> float:
+    """Hours of a partition or share; of memory, GiB times hours, whatever its resource counts in."""
+    hours: float = held["hours"]
+    return hours * bytes_in(held["unit"]) / 2**30 if held["counts"] == "memory" else hours
 
 
 def _history_cells(row: Row) -> dict[str, Any]:

@@ -106,7 +106,9 @@ def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
         _CHECKS[variable.type](value)
     except (TypeError, ValueError):
         return f"{name}: not {what}{shown}. {remedy}{f' such as {variable.example}' if variable.example else ''}."
-    if variable.choices and str(value) not in variable.choices:
+    chosen = validation.check_type_list(value) if variable.type == "list" else [value]
+    if variable.choices and (unknown := [each for each in map(_stripped, chosen) if each not in variable.choices]):
+        shown = "" if variable.secret else f": {cut(one_line(', '.join(unknown)), _SHOWN)}"
         valid = f"one of: {', '.join(variable.choices)}" if len(variable.choices) > 1 else variable.choices[0]
         return f"{name}: unknown value{shown}. Use {valid}."
     return None
@@ -117,6 +119,16 @@ def _is_empty(variable: Variable, value: Any) -> bool:
     if isinstance(value, str):
         return not value.strip(", \t\n" if variable.type == "list" else None)
     return value is None or (isinstance(value, (list, dict)) and all(_is_empty(variable, item) for item in value))
+
+
+def _stripped(value: Any) -> str:
+    return str(value).strip()
+
+
+def _check_number(value: Any) -> None:
+    if isinstance(value, bool):
+        raise TypeError(value)
+    validation.check_type_float(value)
 
 
 def _check_integer(value: Any) -> None:
@@ -137,6 +149,7 @@ def _check_list(value: Any) -> None:
 
 _TYPES = {
     "bool": ("a boolean", "Use true or false"),
+    "float": ("a number", "Use a number"),
     "int": ("a whole number", "Use a number"),
     "list": ("a list of texts", "Use a list or a text"),
     "path": ("a path", "Use a path"),
@@ -145,6 +158,7 @@ _TYPES = {
 }
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "bool": boolean,
+    "float": _check_number,
     "int": _check_integer,
     "list": _check_list,
     "path": _check_text,

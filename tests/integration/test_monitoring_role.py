@@ -192,8 +192,7 @@ def test_a_missing_operator_is_one_sentence(ansible_and_api: tuple[Ansible, Api]
     ansible, api = ansible_and_api
     done = install(ansible)
     assert done.status != 0
-    kinds = "objects: kinds that the cluster does not have: PodMonitor, PrometheusRule."
-    assert f"{kinds} Install the Prometheus operator first." in done.output
+    assert "monitoring_method: the cluster has no Prometheus operator. Install it, or use " in done.output
     assert not any(installed(api).values())
 
 
@@ -217,6 +216,17 @@ def test_files_without_any_operator(ansible_and_api: tuple[Ansible, Api], tmp_pa
 
     assert changed(install(ansible, state="absent", directory=str(directory))) == ["Remove the files"]
     assert list(directory.iterdir()) == []
+
+
+def test_a_relative_directory_is_in_the_working_directory(ansible_and_api: tuple[Ansible, Api], tmp_path: Path) -> None:
+    ansible, _api = ansible_and_api
+    given = json.dumps(
+        {"monitoring_method": "files", "monitoring_directory": "files", "monitoring_dashboards": "files"}
+    )
+    done = ansible.run("ansible-playbook", "runwhere.gpuctl.monitoring", "-e", given)
+    assert done.status == 0, done.output
+    assert (tmp_path / "files" / "gpuctl-rules.yml").exists()
+    assert f"The files are in {tmp_path}/files." in " ".join(done.output.split())
 
 
 def check_files(directory: Path) -> None:

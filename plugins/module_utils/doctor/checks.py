@@ -357,7 +357,7 @@ def _wanted_queues(snapshot: Snapshot) -> dict[str, set[str]]:
 
 def _metrics(snapshot: Snapshot) -> Iterator[Finding]:
     if "metrics.k8s.io" not in snapshot.groups:
-        scaled = f" {len(snapshot.autoscalers)} services have autoscaling." if snapshot.autoscalers else ""
+        scaled = f" Services with autoscaling: {len(snapshot.autoscalers)}." if snapshot.autoscalers else ""
         remedy = f"Install metrics-server. Services do not scale by CPU or memory without it.{scaled}"
         yield Finding(WARNING, "cluster", "no metrics API (metrics.k8s.io)", remedy)
 

@@ -67,7 +67,8 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
         if error.is_forbidden and namespaces is None:
             raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
         raise
-    return replace(known, workloads=workloads, pods=_by_job(pods))
+    found: KnownRuns = replace(known, workloads=workloads, pods=_by_job(pods))
+    return found
 
 
 def read_recorded_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRuns:

@@ -62,4 +62,5 @@ def _time(name: str, text: str) -> datetime:
             return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
         return read_time(text).astimezone(timezone.utc)
     except (OverflowError, ValueError):
-        raise InvalidRange(f"O({name}): not a time: {text}. Use 2026-08-01 or 2026-08-01T12:00:00Z.") from None
+        forms = "24h, 7d, 4w, 2026-08-01" if name == "since" else "2026-08-01"
+        raise InvalidRange(f"O({name}): not a time: {text}. Use {forms} or 2026-08-01T12:00:00Z.") from None

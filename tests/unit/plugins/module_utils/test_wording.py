@@ -52,10 +52,12 @@ def test_a_text_gets_the_names_of_the_way_by_which_the_user_came(text: str, plai
 def test_only_what_the_collection_says_is_changed_in_a_result() -> None:
     rows = [{"name": "a", "reason": "Use O(takeover=true).", "error": None, "log": ["O(takeover=true)"]}, {"name": "b"}]
     result: dict[str, Any] = {"msg": "O(takeover)", "results": rows, "lines": ["O(takeover)"], "changed": False}
+    result["notes"] = ["Set O(takeover)."]
     named = worded_result(result, lambda: NAMES)
     assert named["msg"] == "gpuctl_takeover"
     assert named["results"] == [{**rows[0], "reason": "Use -e gpuctl_takeover=true."}, rows[1]]
     assert named["lines"] == ["O(takeover)"]
+    assert named["notes"] == ["Set gpuctl_takeover."]
 
 
 def test_names_are_not_looked_up_without_a_mark() -> None:

@@ -127,10 +127,18 @@ def test_a_screen_of_idle_jobs() -> None:
     assert idle_screen(found, 120, everything=False) == [
         "NAME  NAMESPACE  KIND      GPUS  HELD SINCE (UTC)  IDLE  ACTION  WHY",
         "lab   team-a     notebook     1  2026-01-31 08:00  yes   warned  at most 0 % utilization",
-        "… and 1 that are left alone. Add -e gpuctl_all=true to list all.",
-        "1 idle job with 1 accelerator, 1 warned of.",
+        "",
+        "1 idle job with 1 accelerator, 1 warned of. 1 job left alone. Add -e gpuctl_all=true to list all.",
     ]
-    assert len(idle_screen(found, 120, everything=True)) == 4
+    assert len(idle_screen(found, 120, everything=True)) == 5
+    many = idle_screen({"results": [row] * 22 + [busy], "msg": "22 idle jobs"}, 120, everything=False)
+    assert many[-3:] == [
+        "… and 2 more jobs. Add -e gpuctl_all=true to list all.",
+        "",
+        "22 idle jobs. 1 job left alone.",
+    ]
+    none = idle_screen({"results": [busy], "msg": "no idle jobs"}, 120, everything=False)
+    assert none == ["No idle jobs. 1 job left alone. Add -e gpuctl_all=true to list all."]
     assert not is_idle_report({"results": [], "msg": "no idle jobs"})
 
 
@@ -139,4 +147,5 @@ def test_idle_jobs_that_are_not_listed_are_not_called_left_alone() -> None:
     idle = [{**row, "reason": "at most 0 %", "action": "none", "error": None}] * 23
     busy = {**idle[0], "idle": False}
     lines = idle_screen({"results": [*idle, busy], "msg": "23 idle jobs"}, 120, everything=False)
-    assert lines[-2] == "… and 3 more and 1 that are left alone. Add -e gpuctl_all=true to list all."
+    assert "… and 3 more jobs. Add -e gpuctl_all=true to list all." in lines
+    assert lines[-1] == "23 idle jobs. 1 job left alone."

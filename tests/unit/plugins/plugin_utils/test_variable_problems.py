@@ -117,6 +117,18 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"gpuctl_src": "a", "gpuctl_rerun": "alway"},
         ["gpuctl_rerun: unknown value: alway. Use one of: never, on_change, on_failure, always."],
     ),
+    "a part": ("idle", {"gpuctl_idle_below": "0.1"}, []),
+    "no part": (
+        "idle",
+        {"gpuctl_idle_below": "low"},
+        ["gpuctl_idle_below: not a number: low. Use a number."],
+    ),
+    "several choices": ("usage", {"gpuctl_group_by": "team, user"}, []),
+    "one of several is no choice": (
+        "usage",
+        {"gpuctl_group_by": ["team", "usr"]},
+        ["gpuctl_group_by: unknown value: usr. Use one of: job, user, team, pool, sweep, gpu_type."],
+    ),
     "not the only choice": (
         "teardown",
         {"gpuctl_dir": "a", "gpuctl_confirm": "yes"},

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The accounts on a screen and in a page, and what was recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
+    is_recorded,
+    recorded_screen,
+    usage_page,
+    usage_screen,
+)
+
+FIGURES: dict[str, Any] = {
+    "gpu_hours": 8.0,
+    "held_hours": 9.0,
+    "busy_hours": 6.0,
+    "idle_hours": 3.0,
+    "queued_hours": 0.5,
+    "coverage": 1.0,
+    "peak_memory_bytes": None,
+    "energy_kwh": None,
+    "cost": None,
+    "jobs": 3,
+    "accelerators": [
+        {"resource": "nvidia.com/gpu", "counts": "devices", "hours": 8.0, "partition": None, "unit": None},
+        {"resource": "nvidia.com/gpumem", "counts": "memory", "hours": 2048.0, "partition": None, "unit": "Mi"},
+        {
+            "resource": "nvidia.com/mig-1g.10gb",
+            "counts": "partitions",
+            "hours": 1.0,
+            "partition": "1g.10gb",
+            "unit": None,
+        },
+    ],
+}
+USAGE: dict[str, Any] = {
+    "start": "2026-08-03T06:00:00Z",
+    "end": "2026-08-03T18:00:00Z",
+    "group_by": ["team"],
+    "currency": "",
+    "results": [{**FIGURES, "team": "team-a"}],
+    "totals": FIGURES,
+    "capacity_hours": None,
+    "unallocated_hours": None,
+    "source": "Kubernetes",
+    "notes": [],
+}
+
+
+def test_shared_memory_is_in_gibibytes() -> None:
+    assert usage_screen(USAGE, 120, everything=False)[2:4] == [
+        "TEAM    GPU h  nvidia.com/gpumem GiB·h  1g.10gb h  BUSY h  IDLE h  QUEUED h  JOBS",
+        "team-a    8.0                      2.0        1.0     6.0     3.0       0.5     3",
+    ]
+
+
+def test_a_narrow_screen_leaves_out_the_parts_first() -> None:
+    assert usage_screen(USAGE, 60, everything=False)[2] == "TEAM    GPU h  1g.10gb h  BUSY h  IDLE h  QUEUED h  JOBS"
+
+
+def test_the_page_has_the_parts_last() -> None:
+    page = usage_page(USAGE)
+    assert page.index("Queued") < page.index("nvidia.com/gpumem") < page.index("1g.10gb")
+    assert "GiB·h" in page
+
+
+def test_what_was_recorded() -> None:
+    row = {"namespace": "team-a", "runs": 17, "new_runs": 2, "new_ends": 1, "removed_runs": 0, "error": None}
+    result = {"results": [row], "msg": "1 namespace: 2 new runs, 1 new end"}
+    assert is_recorded(result)
+    assert recorded_screen(result, 80) == [
+        "NAMESPACE  RUNS  NEW  ENDED  REMOVED",
+        "team-a       17    2      1        0",
+        "",
+        "1 namespace: 2 new runs, 1 new end",
+    ]
