@@ -71,8 +71,8 @@ def drained(task: Task[PoolOptions], jobs: Mapping[str, list[_Job]]) -> Iterator
         for job in sorted({job for own in jobs.values() for job in own}):
             try:
                 done = _to_state(task, job, "paused")
-            except TaskFailed as problem:  # A pause that takes too long is one as well.
-                paused += [job] if problem.result.get("changed") else []
+            except TaskFailed as failure:  # A pause that takes too long is one as well.
+                paused += [job] if failure.result.get("changed") else []
                 raise
             paused += [job] if done["changed"] else []  # Whoever has paused it before resumes it.
             diff += done["diff"]
