@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -50,15 +50,17 @@ def missing_queues(client: Client, plans: Iterable[Plan]) -> list[Blocker]:
         if starts_pods(plan) and _is_of_pool(plan.steps[0].desired, queue := queue_of(plan.steps[0].desired)):
             place = plan.namespace if BACKENDS[queue.backend].queue.namespaced else None
             waiting[queue.backend, place].append(plan)
+    served = client.group_versions() if waiting else frozenset()
     return [
-        blocker
-        for (name, place), found in waiting.items()
-        for blocker in _missing(client, name, BACKENDS[name], place, found)
+        blocker for (name, place), found in waiting.items() for blocker in _missing(client, served, name, place, found)
     ]
 
 
-def _missing(client: Client, name: str, backend: Backend, place: str | None, plans: Sequence[Plan]) -> list[Blocker]:
-    if version := backend.missing(client):
+def _missing(
+    client: Client, served: Collection[str], name: str, place: str | None, plans: Sequence[Plan]
+) -> list[Blocker]:
+    backend = BACKENDS[name]
+    if version := backend.missing(served):
         text = (
             f"its pool has the queue {name}, but the cluster does not serve {version}. {backend.install}, or remove "
             f"queue from the pool."

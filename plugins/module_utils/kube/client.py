@@ -207,10 +207,6 @@ class Client:
 
         return self._transport.send("GET", "/version", read)
 
-    def serves(self, api_version: str) -> bool:
-        """Whether the server has an API group in a version, such as ``group/version``."""
-        return api_version in self.group_versions()
-
     def served_kinds(self, api_version: str) -> frozenset[str]:
         """The kinds of a group in a version that the server has: an operator may serve only some of its own."""
         found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ..kube.client import Client
 from ..kube.resources import (
     CLUSTER_QUEUE,
     COHORT,
@@ -35,9 +34,9 @@ class Backend:
     queue: Resource
     name_of: Callable[[str, str], str]
 
-    def missing(self, client: Client) -> str | None:
-        """A version of its API that the cluster does not serve."""
-        return next((version for version in self.versions if not client.serves(version)), None)
+    def missing(self, served: Collection[str]) -> str | None:
+        """A version of its API that the cluster, which serves these, does not."""
+        return next((version for version in self.versions if version not in served), None)
 
 
 BACKENDS = {

@@ -45,9 +45,10 @@ def backend_problems(client: Client, pools: Mapping[str, Declaration]) -> Iterat
     wanted: dict[str, list[str]] = {}
     for name, pool in sorted(queued_pools(pools).items()):
         wanted.setdefault(_backend_of(pool), []).append(name)
+    served = client.group_versions() if wanted else frozenset()
     for name, found in sorted(wanted.items()):
         backend = BACKENDS[name]
-        if missing := backend.missing(client):
+        if missing := backend.missing(served):
             yield (
                 f"pool {', '.join(found)}: queue {name}, but the cluster does not serve {missing}. "
                 f"{backend.install}, or remove queue."
@@ -70,7 +71,8 @@ def provide_queues(
     client = task.client()
     try:
         wanted = set(map(_backend_of, pools.values()))
-        present = [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(client)]
+        served = client.group_versions()
+        present = [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(served)]
         return _provide(task, pools, present, quotas_after) if present else QueueChanges()
     except KubeError as problem:
         raise TaskFailed(
