@@ -347,3 +347,58 @@ def test_many_pods_that_fit_nowhere_cost_little() -> None:
     scheduler._explain = lambda key, *rest: explained.append(key) or explain(key, *rest)
     sim.settle()
     assert len(explained) == 1
+
+
+def test_affinity_selects_namespaces_by_their_labels() -> None:
+    sim = Simulation(nodes=1)
+    for name, team in (("mine", "a"), ("theirs", "b")):
+        sim.create("Namespace", name, namespace="", metadata={"labels": {"team": team}})
+    sim.create("Pod", "x", pod_spec(), namespace="theirs", metadata={"labels": {"app": "x"}})
+    for team, is_placed in (("a", True), ("b", False)):
+        affinity = near("podAntiAffinity", "x")
+        (term,) = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        term["namespaceSelector"] = {"matchLabels": {"team": team}}
+        sim.create("Pod", f"p-{team}", pod_spec(affinity=affinity))
+        assert ("nodeName" in sim.get("Pod", f"p-{team}")["spec"]) == is_placed
+
+
+def test_a_spread_counts_nodes_with_taints_unless_it_honors_them() -> None:
+    sim = Simulation(nodes=2)
+    label_nodes(sim, node_1="zone=a", node_2="zone=b")
+    taint = {"key": "maintenance", "effect": "NoSchedule"}
+    sim.change("Node", "node-2", lambda node: node.setdefault("spec", {}).update(taints=[taint]), "")
+    for policy, placed in (("Ignore", 1), ("Honor", 2)):
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "nodeTaintsPolicy": policy,
+            "labelSelector": {"matchLabels": {"app": policy.lower()}},
+        }
+        for number in range(2):
+            spec = pod_spec(topologySpreadConstraints=[constraint])
+            name = f"{policy.lower()}-{number}"
+            sim.create("Pod", name, spec, metadata={"labels": {"app": policy.lower()}})
+        assert sum("nodeName" in pod["spec"] for pod in sim.pods(app=policy.lower())) == placed
+
+
+def test_preemption_spares_what_a_budget_protects() -> None:
+    sim = Simulation(nodes=2)
+    for name, value in (("mid", 10), ("high", 1000)):
+        sim.create("PriorityClass", name, namespace="", value=value)
+    sim.create("Pod", "cheap", pod_spec(requests={GPU: "8"}), metadata={"labels": {"app": "x"}})
+    sim.create("Pod", "dear", pod_spec(requests={GPU: "8"}, priorityClassName="mid"))
+    sim.create("PodDisruptionBudget", "x", {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "x"}}})
+    sim.advance(1)
+    sim.create("Pod", "p", pod_spec(requests={GPU: "8"}, priorityClassName="high"))
+    gone = [pod["metadata"]["name"] for pod in sim.pods() if "deletionTimestamp" in pod["metadata"]]
+    assert gone == ["dear"]
+
+
+def test_sidecars_take_host_ports() -> None:
+    sim = Simulation(nodes=1)
+    port = [{"containerPort": 80, "hostPort": 8080}]
+    sidecar = {"name": "sidecar", "image": "x", "restartPolicy": "Always", "ports": port}
+    sim.create("Pod", "one", pod_spec(initContainers=[sidecar]))
+    sim.create("Pod", "p", pod_spec(initContainers=[sidecar]))
+    assert "nodeName" not in sim.get("Pod", "p")["spec"]

@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import forms_of, redact
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import role_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.notifications import EMAIL, notification_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification import (
@@ -32,8 +32,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         _facts, options = self.validate_argument_spec(NOTIFY_OPTIONS)
-        names = partial(option_names, "gpuctl_notify", None, task_vars or {})
-        name = partial(worded, names=names)
         environment: dict[str, Any] = {}
         self._compute_environment_string(environment)
         known = {**os.environ, **environment}
@@ -41,13 +39,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         secrets = {form for name in NOTIFY_SECRETS if options[name] for form in forms_of(options[name])}
         told = notification_of(options["event"], options["message"], options["title"])
         if not told.text:
-            raise AnsibleActionFail(name("nothing to tell. Set O(message) or O(event)."))
+            raise AnsibleActionFail(self._worded("Nothing to tell. Set O(message).", task_vars))
         service = options["service"]
         if service == EMAIL and not (options["mail_to"] and options["mail_from"]):
-            raise AnsibleActionFail(name("O(mail_to) or O(mail_from) is missing. Set both to send mail."))
+            text = "O(mail_to) or O(mail_from) is missing. Set both for O(service=email)."
+            raise AnsibleActionFail(self._worded(text, task_vars))
         if service != EMAIL and not options["url"]:
-            missing = f"O(url) is missing. Set it, or the environment variable {NOTIFY_SECRETS['url']}."
-            raise AnsibleActionFail(name(missing))
+            text = f"O(url) is missing. Set it, or the environment variable {NOTIFY_SECRETS['url']}."
+            raise AnsibleActionFail(self._worded(text, task_vars))
         result = {"changed": True, "service": service, "title": told.title}
         if self._task.check_mode:
             return result
@@ -62,3 +61,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             text = f"{service} did not take the notification: {problem}"
             return {**result, "changed": False, "failed": True, "msg": redact(text, secrets)}
         return result
+
+    def _worded(self, text: str, variables: dict[str, Any] | None) -> str:
+        """The text with the names that the options have where the user sets them."""
+        return worded(text, lambda: option_names("gpuctl_notify", role_of(self._task), variables or {}))

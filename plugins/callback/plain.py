@@ -61,10 +61,12 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
             super().v2_playbook_on_include(included_file)
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        if not self._is_silent or self._run_is_verbose(result):
+        if not self._is_silent:
             super().v2_runner_on_ok(result)
-        else:
-            self._warn(result)
+            return
+        self._warn(result)
+        if self._run_is_verbose(result):  # of ansible.builtin.debug
+            self._tell(result)
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
         if not self._is_silent:
@@ -82,17 +84,19 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         if not self._is_silent:
             super().v2_runner_on_failed(result, ignore_errors)
             return
-        self._warn(result)
-        found = _data(result)
         # A task over several items has reported each of them.
-        if not ("results" in found and result._task.loop):
-            message = found.get("msg") or found.get("censored") or self._dump_results(found)
-            if message in self._errors:
-                return  # Several roles read the same manifests.
-            self._errors.add(message)
-            self._display.display(fitting(f"Error: {message}", terminal_width()), color=C.COLOR_ERROR)
+        if "results" in _data(result) and result._task.loop:
+            self._warn(result)
+        elif not self._fail(result):
+            return
         if ignore_errors:
             self._display.display("The run goes on.", color=C.COLOR_SKIP)
+
+    def v2_runner_item_on_failed(self, result: Any) -> None:
+        if self._is_silent:
+            self._fail(result)
+        else:
+            super().v2_runner_item_on_failed(result)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         if not self._only_ours or self._display.verbosity:
@@ -107,6 +111,27 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
     def _print_task_banner(self, task: Any) -> None:
         if not self._is_silent:
             super()._print_task_banner(task)
+
+    def _fail(self, result: Any) -> bool:
+        """Print the warnings and the error. False: that was printed before, as several roles read the same manifests."""
+        self._warn(result)
+        found = _data(result)
+        message = found.get("msg") or found.get("censored") or self._dump_results(found)
+        if message in self._errors:
+            return False
+        self._errors.add(message)
+        self._display.display(fitting(f"Error: {message}", terminal_width()), color=C.COLOR_ERROR)
+        return True
+
+    def _tell(self, result: Any) -> None:
+        """Print a message, or each of a list."""
+        message = _data(result).get("msg")
+        texts = message if isinstance(message, list) else [message]
+        if all(isinstance(text, str) for text in texts):
+            for text in texts:
+                self._display.display(fitting(str(text), terminal_width()))
+        else:
+            super().v2_runner_on_ok(result)
 
     def _warn(self, result: Any) -> None:
         """Print the warnings of a result, not its error."""

@@ -83,6 +83,13 @@ exporters:
   type: list
   elements: dict
   sample: [{port: 9400, accelerators: [nvidia]}]
+reserved_metrics:
+  description:
+    - A regular expression for the metrics that exporters, kube-state-metrics and the rules tell. Prometheus must not take them from the
+      programs of jobs, which could tell of the pods of others with them.
+  returned: success
+  type: str
+  sample: (kube|container)_.+|.+:runwhere_.+|DCGM_FI_DEV_GPU_UTIL
 adapter_rules:
   description: Rules of custom metrics for prometheus-adapter, so that services scale by the utilization of their accelerators.
   returned: success

@@ -97,7 +97,7 @@ EXAMPLES = r"""
       nvidia.com/mig-1g.10gb: 0.4
       default: 1.2
     currency: EUR
-    prometheus_url: https://prometheus.example.com
+    prometheus_url: "{{ prometheus_url }}"
 """
 
 RETURN = r"""

@@ -236,7 +236,7 @@ def _points(series: Iterable[Row], summary: Row) -> list[tuple[float, float]]:
     for each in series:
         labels = each["labels"]
         if each["metric"] == summary["metric"] and summary["labels"].items() <= labels.items():
-            return [(time, value) for time, value in each["points"]]
+            return [tuple(point) for point in each["points"]]
     return []
 
 

@@ -424,11 +424,15 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 _CHANGE_COLUMNS = (
     Column("what", "WHAT", optional=True),
-    Column("name", "NAME", least=16),
+    Column("name", "NAME", least=16, optional=True),
     Column("node_name", "NODE", least=10, optional=True),
     Column("namespace", "NAMESPACE", least=9, optional=True),
     Column("kind", "KIND", drop=2, optional=True),
-    Column("action", "ACTION"),
+    Column("action", "ACTION", optional=True),
+    Column("runs", "RUNS", numeric=True, optional=True),
+    Column("new_runs", "NEW", numeric=True, optional=True),
+    Column("new_ends", "ENDED", numeric=True, optional=True),
+    Column("removed_runs", "REMOVED", drop=3, numeric=True, optional=True),
     Column("status", "STATUS", optional=True),
     Column("url", "URL", drop=1, optional=True),
 )

@@ -39,7 +39,8 @@ _MOST_BARS = 30
 _UNITS = {"memory": "GiB·h", "cores": "%·h"}
 _ALL = "Add -e gpuctl_all=true to list all."
 _UNKNOWN = "not known"
-_LEVELS = {"Succeeded": "good", "Failed": "bad", "Running": "neutral", "Unknown": "warning"}
+_UNFINISHED = "Running"
+_LEVELS = {"Succeeded": "good", "Failed": "bad", _UNFINISHED: "neutral", "Unknown": "warning"}
 
 
 def is_usage(result: Mapping[str, Any]) -> bool:
@@ -369,7 +370,7 @@ def _history_cells(row: Row) -> dict[str, Any]:
     shown = None if hours is None else f"{'' if row['gpu_hours_exact'] else '≥ '}{_hours(hours + (parts or 0))}"
     return {
         **row,
-        "status": row["result"],
+        "status": row["status"] or row["result"] if row["result"] == _UNFINISHED else row["result"],
         "started": (row["started_at"] or "").replace("T", " ")[:16] or None,
         "took": _took(row["duration_seconds"]),
         "hours": shown,

@@ -7,9 +7,7 @@ it says.
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -19,14 +17,10 @@ from pathlib import Path
 
 from kubesim import Cluster
 
-from tests.demo.cluster import COLLECTIONS, EXAMPLES, add_secrets, environment, monitored, simulated
+from tests.demo.cluster import EXAMPLES, add_secrets, environment, monitored, simulated
 from tests.integration import monitoring
 from tests.integration.monitoring import Alertmanager, Prometheus
 from tools import debian_programs
-
-sys.path.append(str(COLLECTIONS))
-
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import sparkline
 
 HERE = Path(__file__).parent
 SUBMIT, STATUS = "runwhere.gpuctl.submit", "runwhere.gpuctl.status"
@@ -36,7 +30,6 @@ NAMESPACE = "team-a"
 ONE_NODE = "  gpu-node-4:\n    gpu-type: A100-100G\n"
 PAUSED = "qwen2-72b-fullft"
 CURVE = "qwen2-7b-llamafactory-sft"
-METRICS = "runwhere.gpuctl.gpuctl_job_metrics_info"
 #: Utilization of that job: (seconds since the start of a pod, percent), again and again.
 RAMP = [(0, 10), (20, 85), (45, 97), (50, 40), (60, 10)]
 OLD_IMAGE, NEW_IMAGE = "vllm/vllm-serving:v0.5.0", "vllm/vllm-serving:v0.6.0"
@@ -140,24 +133,9 @@ class Demo:
             return
         expression = f'namespace_job:runwhere_gpu_utilization:avg{{job_name="{CURVE}"}}'
         self.prometheus.wait_for(f"count_over_time({expression}[1h]) >= 8")
-        arguments = f"name={CURVE} namespace={NAMESPACE} start=-1h metrics=utilization,memory,power"
-        command = ["ansible", "localhost", "-m", METRICS, "-a", arguments]
-        print(f"\n$ {shlex.join(command)}", flush=True)
-        done = self._run([*command, "-o"])
-        self._check(done.returncode == 0, "the metrics of the job must be found")
-        if done.returncode:
-            print(done.stdout, flush=True)
-            return
-        found = json.loads(done.stdout[done.stdout.index("{") :])
-        rows = {row["metric"]: row for row in found["summary"]}
-        for curve in found["series"]:
-            values = [value for _, value in curve["points"]]
-            row = rows[curve["metric"]]
-            self._say(
-                f"{curve['metric']:<12} {sparkline(values, 40):<40}  "
-                f"{_amount(row['average'], row['unit'])} on average, {_amount(row['peak'], row['unit'])} at most"
-            )
-        self._check(len(rows) == 3, "all metrics must have a curve")
+        given = ("-e", f"gpuctl_name={CURVE}", "-e", f"gpuctl_namespace={NAMESPACE}")
+        shown = self._play("runwhere.gpuctl.describe", *given, expect_changed=False)
+        self._check("█" in shown, "the job must have a curve")
 
     def _submit(
         self, *variables: str, src: str = "manifests/", options: tuple[str, ...] = (), expect_changed: bool
@@ -204,12 +182,6 @@ class Demo:
     @staticmethod
     def _say(text: str) -> None:
         print(text, flush=True)
-
-
-def _amount(value: float, unit: str) -> str:
-    if unit == "ratio":
-        return f"{value:.0%}"
-    return f"{value / 2**30:.0f} GiB" if unit == "bytes" else f"{value:.0f} {unit}"
 
 
 def _body(path: Path) -> str:

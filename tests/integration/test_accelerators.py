@@ -71,7 +71,7 @@ def test_a_vendor_that_nobody_knows_is_data_alone(ansible: Ansible, api: Api, fi
         wanted("whole", pool, gpu=2, **{"gpu-type": "NEW"}),
         wanted("parts", pool, gpu=3, partition="1q"),
     ]
-    done = ansible.job(definition=jobs, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=60)
+    done = ansible.job(definition=jobs, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=240)
     assert done.changed, done.message
     assert not ansible.job(definition=jobs, namespace=namespace).changed
     pods = {pod["metadata"]["labels"]["app"]: pod for pod in api.list("pod", namespace)}
@@ -115,7 +115,7 @@ def test_one_node_has_devices_of_several_vendors(ansible: Ansible, api: Api, fie
     emptied = ansible.module("gpuctl_pool", name=npus, accelerator="")
     assert emptied.changed, emptied
     jobs[0]["resources"]["accelerator"] = "ascend"
-    done = ansible.job(definition=jobs, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=60)
+    done = ansible.job(definition=jobs, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=240)
     assert done.changed, done.message
     (row,) = ansible.module("gpuctl_node_info", nodes=[node]).result["results"]
     counted = {each["resource"]: (each["counts"], each["total"], each["used"]) for each in row["accelerators"]}

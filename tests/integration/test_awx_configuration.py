@@ -115,7 +115,8 @@ def test_a_plan_is_approved_before_it_is_applied(configured: Configured):
     same = ("playbook", "project", "inventory", "execution_environment", "diff_mode")
     assert [plan[key] for key in same] == [apply[key] for key in same]
     variables = [json.loads(template["extra_vars"]) for template in (plan, apply)]
-    assert variables == [{"gpuctl_dir": "cluster", "gpuctl_fail_on_drift": False}, {"gpuctl_dir": "cluster"}]
+    applied = {"gpuctl_dir": "cluster", "gpuctl_takeover": True}
+    assert variables == [{**applied, "gpuctl_recreate": True, "gpuctl_fail_on_drift": False}, applied]
 
 
 def test_each_template_notifies_as_each_service_wants_it(configured: Configured):
@@ -142,10 +143,16 @@ def test_each_template_notifies_as_each_service_wants_it(configured: Configured)
         assert links == {"error": [told["ML"]["id"], told["Operators"]["id"]], "success": [told["ML"]["id"]]}
 
 
-def test_drift_is_looked_for_regularly(configured: Configured):
-    (schedule,) = configured.awx.objects["schedules"].values()
-    drift = configured.awx.objects["job_templates"][schedule["unified_job_template"]]
-    assert (drift["job_type"], json.loads(drift["extra_vars"])) == ("check", {"gpuctl_dir": "cluster"})
+def test_what_nobody_launches_runs_regularly(configured: Configured):
+    awx = configured.awx
+    templates = {
+        template["playbook"].rpartition("/")[2]: template
+        for schedule in awx.objects["schedules"].values()
+        for template in [awx.objects["job_templates"][schedule["unified_job_template"]]]
+    }
+    assert set(templates) == {"provision.yml", "doctor.yml", "record_history.yml", "idle.yml"}
+    drift = templates["provision.yml"]
+    assert (drift["job_type"], json.loads(drift["extra_vars"])["gpuctl_dir"]) == ("check", "cluster")
 
 
 def test_a_second_run_changes_nothing_and_a_third_what_somebody_changed(configured: Configured):

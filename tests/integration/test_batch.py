@@ -121,4 +121,5 @@ def test_a_directory_of_manifests_is_one_task(ansible: Ansible, recorder: Record
     recorder.clear()
     third = ansible.job(src=[many], namespace=namespace)
     assert [name for name, job in third.jobs.items() if job["action"] == "update"] == ["job-007"]
-    assert recorder.writes == [f"PATCH /apis/apps/v1/namespaces/{namespace}/deployments/job-007"]
+    history = f"PATCH /api/v1/namespaces/{namespace}/configmaps/gpuctl-history"
+    assert recorder.writes == [f"PATCH /apis/apps/v1/namespaces/{namespace}/deployments/job-007", history]

@@ -109,7 +109,7 @@ def test_jobs_claim_devices_and_a_second_run_only_reads(
         training("big", resources={"pool": devices.pool, "gpu": 2, "gpu-memory": "40Gi"}),
         inference(resources={"pool": devices.pool, "gpu": 1, "gpu-type": "nvidia-l4"}),
     ]
-    options = {"definition": jobs, "namespace": namespace, "wait": True, "wait_timeout": 90}
+    options = {"definition": jobs, "namespace": namespace, "wait": True, "wait_timeout": NEVER}
     first = ansible.job(**options)
     assert first.changed, first.message
     assert {(job["action"], job["status"]) for job in first.jobs.values()} == {("create", "Running")}, first.message
@@ -136,7 +136,7 @@ def test_other_devices_are_another_template(ansible: Ansible, api: Api, submitti
 
     def served(number: int) -> Any:
         job = inference(resources={"pool": devices.pool, "gpu": number})
-        return ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90)
+        return ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=NEVER)
 
     assert served(1).changed
     (before,) = api.list("resourceclaimtemplate", namespace)
@@ -149,8 +149,8 @@ def test_other_devices_are_another_template(ansible: Ansible, api: Api, submitti
 
 def test_a_restarted_training_claims_again(ansible: Ansible, api: Api, submitting: Devices, namespace: str):
     job = training(resources={"pool": submitting.pool, "gpu": 4})
-    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
-    again = ansible.job(name="train", namespace=namespace, state="restarted", force=True, wait=True, wait_timeout=90)
+    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=NEVER).changed
+    again = ansible.job(name="train", namespace=namespace, state="restarted", force=True, wait=True, wait_timeout=NEVER)
     assert again.jobs["train"]["status"] == "Running", again.message
     assert len(eventually(lambda: api.list("resourceclaimtemplate", namespace))) == 1
     assert len(submitting.taken(namespace)) == 4
@@ -158,7 +158,7 @@ def test_a_restarted_training_claims_again(ansible: Ansible, api: Api, submittin
 
 def test_a_paused_job_gives_its_devices_back(ansible: Ansible, submitting: Devices, namespace: str):
     job = inference(resources={"pool": submitting.pool, "gpu": 2})
-    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
+    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=NEVER).changed
     paused = ansible.job(name="serve", namespace=namespace, state="paused")
     assert paused.jobs["serve"]["released_gpus"] == 2, paused.message
     eventually(lambda: submitting.taken(namespace) == [])
@@ -183,7 +183,7 @@ def test_a_claim_that_no_node_can_meet(
 
 def test_who_has_the_devices_that_a_claim_waits_for(ansible: Ansible, devices: Devices, namespace: str):
     first = training("first", resources={"pool": devices.pool, "gpu": 4})
-    assert ansible.job(definition=first, namespace=namespace, wait=True, wait_timeout=90).changed
+    assert ansible.job(definition=first, namespace=namespace, wait=True, wait_timeout=NEVER).changed
     second = training("second", resources={"pool": devices.pool, "gpu": 3})
     assert ansible.job(definition=second, namespace=namespace).changed
 
@@ -200,7 +200,7 @@ def test_an_account_without_the_claims_of_others_is_told_that_they_are_taken(
     ansible: Ansible, submitting: Devices, namespace: str
 ):
     jobs = [training(name, resources={"pool": submitting.pool, "gpu": 4}) for name in ("first", "second")]
-    assert ansible.job(definition=jobs[0], namespace=namespace, wait=True, wait_timeout=90).changed
+    assert ansible.job(definition=jobs[0], namespace=namespace, wait=True, wait_timeout=NEVER).changed
     result = ansible.job(definition=jobs[1], namespace=namespace, wait=True, wait_timeout=8)
     assert result.failed
     assert "but no node of pool" in result.message
@@ -227,7 +227,7 @@ def test_a_quota_of_devices(ansible: Ansible, devices: Devices, namespace: str, 
     assert not ansible.module("gpuctl_quota", definition=quota).changed
     try:
         first = training("first", resources={"pool": devices.pool, "gpu": 2})
-        assert ansible.job(definition=first, namespace=name, wait=True, wait_timeout=90).changed
+        assert ansible.job(definition=first, namespace=name, wait=True, wait_timeout=NEVER).changed
         second = training("second", resources={"pool": devices.pool, "gpu": 1})
         refused = ansible.job(definition=second, namespace=name, wait=True, wait_timeout=NEVER)
         assert refused.failed
@@ -248,7 +248,7 @@ def test_devices_count_as_gpus_of_nodes_and_pools(ansible: Ansible, api: Api, de
         int(api.get("node", node)["status"]["allocatable"].get("nvidia.com/gpu", 0)) for node in devices.nodes
     )
     job = training(resources={"pool": devices.pool, "gpu": 3})
-    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
+    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=NEVER).changed
     (pool,) = ansible.module("gpuctl_pool_info", name=devices.pool).result["results"]
     assert (pool["gpu_total"], pool["gpu_used"]) == (by_plugin + 6, 3)
     assert [(one["name"], one["gpu"]) for one in pool["jobs"]] == [("train", 3)]
@@ -264,7 +264,7 @@ def test_a_job_without_devices_runs_in_the_pool_as_well(
     ansible: Ansible, api: Api, submitting: Devices, namespace: str
 ):
     job = compute(resources={"pool": submitting.pool, "gpu": 0})
-    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=90).changed
+    assert ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=NEVER).changed
     assert api.list("resourceclaimtemplate", namespace) == []
 
 

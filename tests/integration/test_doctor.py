@@ -19,7 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.prior
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, READ
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, run_task
-from kubesim import LAB_USER_TOKEN, Cluster
+from kubesim import LAB_USER_TOKEN, VERSION, Cluster
 
 from .accounts import account, make_priority_classes
 from .ansible import Ansible
@@ -109,6 +109,13 @@ def label(key: str, value: str) -> Callable[[Cluster], None]:
     return change_node(change=lambda found: found["metadata"]["labels"].update({key: value}))
 
 
+def other_cuda(cluster: Cluster) -> None:
+    for name, version in (("node-1", "12.8"), ("node-2", "12.4")):
+        found = {**node(cluster, name), "kind": "Node"}
+        found["metadata"]["labels"]["nvidia.com/cuda.runtime-version.full"] = version
+        cluster.load([found])
+
+
 def load(*objects: Row | Callable[[], Row]) -> Callable[[Cluster], None]:
     return lambda cluster: cluster.load([obj() if callable(obj) else obj for obj in objects]) and None
 
@@ -151,6 +158,12 @@ def pool_with_queue(backend: str) -> Row:
     data = {"nodes": "", "queue": json.dumps({"backend": backend})}
     labels = {**OURS, "runwhere.ai/pool": "training"}
     return managed("ConfigMap", "pool-training", "gpuctl-system", metadata={"labels": labels}, data=data)
+
+
+def with_runtime_class() -> Row:
+    profile = "kind: accelerator\naccelerator: {name: nvidia}\npod: {runtime_class: nvidia}\n"
+    metadata = {"name": "gpuctl-accelerators", "namespace": "gpuctl-system"}
+    return {"kind": "ConfigMap", "metadata": metadata, "data": {"nvidia.yml": profile}}
 
 
 def outdated_role() -> Row:
@@ -199,6 +212,18 @@ DEFECTS: dict[str, tuple[Callable[[Cluster], None], str, str, str]] = {
         "warning",
         "pool default: different versions of the driver of GPUs: 535.1 on node-2; 570.86.15 on node-1",
     ),
+    "versions of CUDA that differ": (
+        other_cuda,
+        "drivers",
+        "warning",
+        "pool default: different versions of the runtime of GPUs: 12.4 on node-2; 12.8 on node-1",
+    ),
+    "no RuntimeClass for the GPUs": (
+        load(with_runtime_class),
+        "runtime_classes",
+        "error",
+        "RuntimeClass nvidia: missing, although pods with GPUs ask for it",
+    ),
     "a failed MIG configuration": (
         label("nvidia.com/mig.config.state", "failed"),
         "partitions",
@@ -246,7 +271,7 @@ DEFECTS: dict[str, tuple[Callable[[Cluster], None], str, str, str]] = {
         load(lambda: pool_with_queue("volcano")),
         "queues",
         "error",
-        "pool training: volcano is not installed: no API group scheduling.volcano.sh. Install Volcano 1.11 or later",
+        "pool training: volcano is not installed: no API group scheduling.volcano.sh",
     ),
     "no Prometheus": (
         delete("Service", "prometheus-operated", "kube-system"),
@@ -335,6 +360,17 @@ def test_a_defect(cluster: Cluster, defect: str) -> None:
     assert result.get("failed", False) == (level == "error")
     assert examine(cluster, fail_on="warning")["failed"]
     assert not examine(cluster, fail_on="never").get("failed")
+
+
+def test_an_old_api_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VERSION, "gitVersion", "v1.22.17")
+    for name in ("node-1", "node-2"):
+        found = {**node(cluster, name), "kind": "Node"}
+        found["status"]["nodeInfo"]["kubeletVersion"] = "v1.22.17"
+        cluster.load([found])
+    result = examine(cluster)
+    assert findings(result) == [("api_version", "error", "API server: Kubernetes v1.22.17 is too old")]
+    assert result["failed"]
 
 
 def test_the_metrics_api() -> None:

@@ -310,7 +310,7 @@ class Reader:
 
 
 def _stopped_after(command: str, lines: int) -> str:
-    there = f"[ $(wc -l <printed) -ge {lines} ]"
+    there = f"[ -e printed ] && [ $(wc -l <printed) -ge {lines} ]"
     return f"{command} >printed & until {there}; do sleep 0.1; done; kill $!; wait $!; cat printed"
 
 

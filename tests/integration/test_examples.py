@@ -101,7 +101,7 @@ def succeed(here: Ansible, tasks: list[dict[str, Any]]) -> None:
     assert {task["name"] for task in tasks} <= {task.task for task in run.tasks}
 
 
-@pytest.mark.parametrize("module", sorted({*MODULES} - {"gpuctl_copy", "gpuctl_job_log"}))
+@pytest.mark.parametrize("module", sorted({*MODULES} - {"gpuctl_copy", "gpuctl_job_log", "gpuctl_notify"}))
 def test_the_examples_of_a_module(here: Ansible, module: str):
     if module in ("gpuctl_pool", "gpuctl_node_label"):
         pool = {"name": "training-pool", "nodes": ["gpu-node-5"]}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,36 @@ def test_a_finished_training_stays_in_the_history_after_its_time_to_live(ansible
     assert row["gpu_hours_exact"] is True
     assert row["user"]
     assert row["manifest"] is None
+
+
+def test_whoever_asks_for_a_job_that_is_gone_hears_how_it_ended(
+    ansible: Ansible, api: Api, namespace: str, recorder: Recorder
+):
+    submitted(ansible, namespace)
+    end(api, namespace, WRONG_USAGE)
+    assert not ansible.module("gpuctl_job_history", namespaces=[namespace]).failed
+    recorder.clear()
+    ansible.module("gpuctl_job_info", namespaces=[namespace], name="train")
+    ansible.module("gpuctl_job_log", namespace=namespace, name="train")
+    assert not [request for request in recorder.requests if "configmaps" in request.path and namespace in request.path]
+
+    outlive(api, namespace)
+    end_seen = (
+        rf"Its last run in namespace {namespace}, submitted at \S+Z, failed at \S+Z with exit code {WRONG_USAGE}\."
+    )
+    log = ansible.module("gpuctl_job_log", namespace=namespace, name="train")
+    assert re.match(rf"job train not found in namespace {namespace}\. {end_seen}", log.message), log.message
+    assert "For all its runs, use gpuctl_job_history_info." in log.message
+    status = ansible.module("gpuctl_status", namespaces=[namespace], name="train")
+    assert re.match(rf"job not found: train\. {end_seen}", status.message), status.message
+    info = ansible.module("gpuctl_job_info", namespaces=[namespace], name="train")
+    assert not info.failed
+    assert re.search(end_seen, " ".join(info.screen.split())), info.screen
+    arguments = ("-e", f"gpuctl_namespace={namespace}", "-e", "gpuctl_name=train")
+    for playbook in ("status", "describe", "logs"):
+        shown = " ".join(ansible.run("ansible-playbook", f"runwhere.gpuctl.{playbook}", *arguments).output.split())
+        assert re.search(end_seen, shown), shown
+        assert "use the playbook runwhere.gpuctl.history" in shown
 
 
 def test_the_manifest_is_kept_without_its_secrets(ansible: Ansible, api: Api, namespace: str):

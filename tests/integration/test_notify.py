@@ -6,6 +6,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import importlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,6 +186,19 @@ def test_a_mail(offline: Ansible) -> None:
     assert "To: ml@example.com, ops@example.com" in head
     assert "\nBcc:" not in head
     assert text.splitlines() == TEXT.splitlines()
+
+
+def test_the_examples_run(offline: Ansible, receiver: Receiver) -> None:
+    receiver.answers = [(200, "ok", {}), (200, "ok", {})]
+    text = importlib.import_module("ansible_collections.runwhere.gpuctl.plugins.modules.gpuctl_notify").EXAMPLES
+    variables = {"slack_webhook": receiver.url, "hook_secret": SECRET, "ansible_eda": {"event": EVENT}}
+    with mail_receiver() as mails:
+        there = f"mail_host: 127.0.0.1\n    mail_port: {mails.port}\n    mail_security: none"
+        text = text.replace("https://hooks.example.com/gpu", receiver.url)
+        text = text.replace("mail_host: smtp.example.com\n    mail_username: gpu", there)
+        done = offline.play(yaml.safe_load(text), arguments=("-e", json.dumps(variables)))
+    assert [task.failed for task in done.tasks] == [False] * 3, done.output
+    assert (len(receiver.requests), len(mails.texts)) == (2, 1)
 
 
 def test_the_playbook_takes_its_secrets_from_the_environment(offline: Ansible, receiver: Receiver) -> None:

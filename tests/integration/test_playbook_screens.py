@@ -35,12 +35,15 @@ VOLATILE = (
     (r"\b(sft|qwen|lora|stuck)-(?:[0-9a-z]{8,10}-)?[0-9a-z]{5}\b(?!-)", r"\1-xxxxx"),
     (r"\b10(?:\.\d+){3}\b", lambda found: re.sub(r"\d", "0", found[0])),
     (r"(?<=:)3[0-2]\d{3}\b", "30000"),
+    (r"\(\S+ on \S+\)$", "(me on here)"),  # who submitted a job
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d(?! UTC: nobody)", "2026-01-01 00:00"),
+    (r"(?<=  )\d+\.\d(?=  )|^\d+\.\d of \d+\.\d(?= held)", lambda found: re.sub(r"\d", "0", found[0])),  # hours
 )
 
 
 def stable(screen: str, directory: Path) -> str:
     """The screen as it is on every machine and at every time."""
-    screen = re.sub(r"^Origin: .*/(playbooks/|roles/)", r"Origin: \1", screen, flags=re.MULTILINE)
+    screen = re.sub(r"^(Origin|included): .*/(playbooks/|roles/)", r"\1: \2", screen, flags=re.MULTILINE)
     screen = screen.replace(str(directory), "/home/me")
     for pattern, replacement in VOLATILE:
         screen = re.sub(pattern, replacement, screen, flags=re.MULTILINE)

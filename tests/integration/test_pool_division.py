@@ -84,7 +84,7 @@ def test_jobs_are_paused_while_gpus_are_partitioned(
     pool = field.pool("small")
     ansible.module("gpuctl_pool", name=pool, nodes=[node])
     started = ansible.job(
-        definition=training("sft", resources={"pool": pool, "gpu": 1}), namespace=namespace, wait=True, wait_timeout=60
+        definition=training("sft", resources={"pool": pool, "gpu": 1}), namespace=namespace, wait=True, wait_timeout=240
     )
     assert not started.failed, started.message
 
@@ -96,8 +96,8 @@ def test_jobs_are_paused_while_gpus_are_partitioned(
 
     manager = MigManager(api, field, node, namespace)
     manager.start()
-    result = ansible.module("gpuctl_pool", name=pool, mig="all-1g.10gb", drain=True, drain_timeout=120)
-    manager.join(60)
+    result = ansible.module("gpuctl_pool", name=pool, mig="all-1g.10gb", drain=True, drain_timeout=240)
+    manager.join(240)
     assert not result.failed, result.message
     assert manager.was_paused, "the MIG manager finds no job on the GPUs"
     assert labels(api, node)[MIG] == "all-1g.10gb"
@@ -113,7 +113,7 @@ def test_without_drain_a_warning_names_the_jobs(
     pool = field.pool("small")
     ansible.module("gpuctl_pool", name=pool, nodes=[node])
     ansible.job(
-        definition=training("sft", resources={"pool": pool, "gpu": 1}), namespace=namespace, wait=True, wait_timeout=60
+        definition=training("sft", resources={"pool": pool, "gpu": 1}), namespace=namespace, wait=True, wait_timeout=240
     )
     result = ansible.module("gpuctl_pool", name=pool, mig="all-1g.10gb")
     screen = " ".join(result.screen.split())
@@ -136,7 +136,7 @@ class MigManager(threading.Thread):
         self.was_paused = False
 
     def run(self) -> None:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while MIG not in labels(self._api, self._node) and time.monotonic() < deadline:
             time.sleep(0.2)
         self.was_paused = bool(self._api.get("job", "sft", self._namespace)["spec"].get("suspend"))

@@ -334,6 +334,10 @@ def allowed(level: str) -> set[Permission]:
     }
 
 
+# None answers there: what these modules ask the API server is what counts.
+PROMETHEUS = {"prometheus_url": "http://127.0.0.1:9", "prometheus_timeout": 1}
+
+
 def refused(recorder: Recorder) -> set[str]:
     return {request.path for request in recorder.requests if request.status == 403}
 
@@ -411,6 +415,7 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_quota_info": {}},
         {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
         {"runwhere.gpuctl.gpuctl_fit_info": {"definition": claimed(), "namespace": namespace}},
+        {"runwhere.gpuctl.gpuctl_monitoring_info": {}},
     ]
 
 
@@ -426,6 +431,10 @@ def reading_in(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_job_log": {**log, "name": "web"}},
         {"runwhere.gpuctl.gpuctl_job_log": {**log, "name": "missing"}, "failed_when": False},
         {"runwhere.gpuctl.gpuctl_quota_info": {"namespaces": [namespace]}},
+        {"runwhere.gpuctl.gpuctl_job_history_info": {"namespaces": [namespace]}},
+        {"runwhere.gpuctl.gpuctl_usage_info": {"namespaces": [namespace]}},
+        {"runwhere.gpuctl.gpuctl_job_metrics_info": {**log, **PROMETHEUS, "name": "web"}, "failed_when": False},
+        {"runwhere.gpuctl.gpuctl_idle": {**PROMETHEUS, "namespaces": [namespace]}, "failed_when": False},
     ]
 
 
@@ -447,6 +456,7 @@ def submitting(namespace: str, field: Field) -> list[dict[str, Any]]:
             "failed_when": False,
         },
         job(definition=[compute(environment=other), training("stuck", environment=other)]),
+        {"runwhere.gpuctl.gpuctl_job_history": {"namespaces": [namespace]}},
         *(job(name=name, state="restarted") for name in ("web", "wide")),
         job(name="web", state="paused"),
         job(name="web", state="resumed", wait=True, wait_timeout=60),

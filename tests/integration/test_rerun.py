@@ -235,21 +235,24 @@ def test_waiting_for_a_failed_training_explains_how_to_run_it_again(ansible: Ans
     assert "rerun=on_failure runs it again" in result.message
 
 
-def test_many_trainings_are_recorded_with_one_request(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_many_trainings_are_recorded_with_one_request_to_ledger_and_history_each(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str
+):
     jobs = [training(f"train-{index}", resources={"gpu": 0}) for index in range(12)]
     predicted = ansible.job(definition=jobs, namespace=namespace, check=True)
     assert predicted.changed
     assert recorder.writes == []
     ansible.job(definition=jobs, namespace=namespace)
     assert set(ledger_entries(api, namespace)) == {f"train-{index}" for index in range(12)}
-    writes = [request for request in recorder.writes if LEDGER in request or request.endswith("configmaps")]
-    assert len([request for request in writes if request.startswith("POST")]) == 1
+    config_maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    ledger, history = f"PATCH {config_maps}/{LEDGER}", f"PATCH {config_maps}/gpuctl-history"
+    writes = [request for request in recorder.writes if config_maps in request]
+    assert writes == [f"POST {config_maps}", history, f"POST {config_maps}"], "the history is found missing"
 
     more = [*jobs, training("one-more", resources={"gpu": 0})]
     recorder.clear()
     ansible.job(definition=more, namespace=namespace)
-    ledger = f"/api/v1/namespaces/{namespace}/configmaps/{LEDGER}"
-    assert [request for request in recorder.writes if LEDGER in request] == [f"PATCH {ledger}"]
+    assert [request for request in recorder.writes if config_maps in request] == [ledger, history]
     assert len(ledger_entries(api, namespace)) == 13
 
 

@@ -12,29 +12,35 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kubesim.admission.pod_security_checks import evaluate_pod_security
     from kubesim.cluster import LAB_USER_TOKEN, Cluster
+    from kubesim.discovery import VERSION
     from kubesim.faults import Fault
     from kubesim.metrics.history import past_pod
+    from kubesim.mixed import mixed_objects
     from kubesim.policy_cel import PolicyScope
     from kubesim.request_info import RequestInfo, parse_request
 
 __all__ = [
     "LAB_USER_TOKEN",
+    "VERSION",
     "Cluster",
     "Fault",
     "PolicyScope",
     "RequestInfo",
     "evaluate_pod_security",
+    "mixed_objects",
     "parse_request",
     "past_pod",
 ]
 
 _MODULES = {
     "LAB_USER_TOKEN": "cluster",
+    "VERSION": "discovery",
     "Cluster": "cluster",
     "Fault": "faults",
     "PolicyScope": "policy_cel",
     "RequestInfo": "request_info",
     "evaluate_pod_security": "admission.pod_security_checks",
+    "mixed_objects": "mixed",
     "parse_request": "request_info",
     "past_pod": "metrics.history",
 }

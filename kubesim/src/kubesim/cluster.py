@@ -165,7 +165,7 @@ class Cluster:
         self.registry.create("Service", copy.deepcopy(KUBERNETES_SERVICE))
         for number in range(1, self._nodes + 1):
             self.registry.create("Node", fake_node(f"node-{number}", self.clock.now()))
-        for obj in mixed.objects(self.clock.now()) if self._mixed_nodes else ():
+        for obj in mixed.mixed_objects(self.clock.now()) if self._mixed_nodes else ():
             self.registry.create(obj["kind"], obj)
 
     # --- for tests; safe from any thread ---

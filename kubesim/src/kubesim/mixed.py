@@ -100,7 +100,7 @@ _NODES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def objects(now: datetime) -> Iterator[Object]:
+def mixed_objects(now: datetime) -> Iterator[Object]:
     """The nodes, and the devices of drivers."""
     for name, options in _NODES.items():
         yield {**fake_node(name, now, **options), "kind": "Node"}

@@ -10,8 +10,8 @@ from ..cluster.lookup import pods_of_job_or_pod
 from ..cluster.read import JobId
 from ..cluster.reason import pod_status
 from ..cluster.status import is_terminating
+from ..jobs.absence import no_pods_message, not_started_reasons
 from ..kube.client import Client
-from ..logs.absence import no_pods_message, not_started_reasons
 from ..logs.log_pods import choose_pods, sort_pods
 
 Pod = dict[str, Any]

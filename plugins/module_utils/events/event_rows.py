@@ -12,6 +12,7 @@ from ..kube.errors import cut
 from ..kube.times import read_time
 from ..printable import printable_data
 from ..redaction import mask_forms
+from ..wording import worded
 from .cluster_transitions import KnownNode, QuotaUse
 from .inert_text import inert
 from .job_transitions import Transition
@@ -154,7 +155,8 @@ def _event(
 ) -> dict[str, Any]:
     """``seen`` is ``late`` if it happened longer ago, or if nobody knows when."""
     is_late = time is None or read_time(seen_at) - read_time(time) > LATE
-    reason = cut(mask_forms(reason), _LONGEST) if reason else None
+    # Before it is made inert: naming an option takes brackets away, which may stand in an opening of a template.
+    reason = cut(mask_forms(worded(reason)), _LONGEST) if reason else None
     ending = f": {reason.rstrip('.')}." if reason else "."
     row: dict[str, Any] = printable_data(
         inert(
@@ -166,7 +168,7 @@ def _event(
                 "seen_at": seen_at,
                 **fields,
                 "reason": reason,
-                "message": cut(mask_forms(f"{message[0].upper()}{message[1:]}{ending}"), _LONGEST),
+                "message": cut(mask_forms(worded(f"{message[0].upper()}{message[1:]}{ending}")), _LONGEST),
             }
         )
     )

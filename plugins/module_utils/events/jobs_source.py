@@ -27,7 +27,7 @@ from ..kube.times import read_time
 from ..labels import JOB_TYPE, LEDGER, QUOTA
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
-from ..prometheus.prometheus_options import PrometheusOptions
+from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..task import Task, TaskFailed
 from ..wait.polling import backoff
 from ..wait.watch_cache import Key, Objects, WatchCache, WatchQuery
@@ -133,8 +133,7 @@ class JobsSource:
         """Where there is a Prometheus. Raises TaskFailed for options that are wrong."""
         options = self._options
         is_wanted = not options.types or "gpu.idle" in options.types
-        given = options.prometheus_url or options.prometheus_service or self._task.environ.get(_PROMETHEUS)
-        if not given or not is_wanted:
+        if not is_wanted or not prometheus_settings(options, self._task.environ).is_set:
             return
         watch = IdleWatch(
             self._task,
@@ -435,7 +434,7 @@ class JobsSource:
 
     def _hand_over(self, event: dict[str, Any]) -> None:
         if not self._stopped and (not self._options.types or event["type"] in self._options.types):
-            self._deliver({name: _worded(value) for name, value in event.items()})
+            self._deliver(event)
             self._delivered = time.monotonic()
             self._state.flush()  # Whoever takes an event has handled the one before.
 
@@ -484,7 +483,6 @@ _LACKING = {
     NODE: "node.lost is not reported",
 }
 _KEPT_PODS = 20
-_PROMETHEUS = "GPUCTL_PROMETHEUS_URL"
 
 
 def _known(record: Mapping[str, Any]) -> Known:
@@ -497,10 +495,6 @@ def _preemption_reason(step: Transition, by_whom: str | None) -> str:
     if step.facts.get("cause") == "PreemptionByScheduler":
         return by_whom or "a job of a higher priority needed its place"
     return f"pod {step.facts.get('pod')} was evicted ({step.facts.get('cause')})"
-
-
-def _worded(value: Any) -> Any:
-    return worded(value) if isinstance(value, str) else value
 
 
 def _now() -> str:

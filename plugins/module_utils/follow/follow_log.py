@@ -17,12 +17,10 @@ from ..cluster.lookup import pods_of_job_or_pod
 from ..cluster.read import WORKLOADS, JobId, read_jobs, read_reasons, selector_of
 from ..cluster.related import rank_of
 from ..cluster.status import failure_of, is_terminating, status_of
+from ..jobs.absence import no_pods_message
 from ..kube.errors import KubeError
 from ..kube.resources import POD, resource_of
 from ..labels import DEFAULT_NAMESPACE
-from ..logs.absence import no_pods_message
-from ..logs.job_log import JobLogOptions, log_request, pod_secrets
-from ..logs.job_log import run as read_logs
 from ..logs.log_grep import Grep, GrepFailed
 from ..logs.log_lines import View
 from ..logs.log_pods import choose_pods, sort_pods
@@ -32,6 +30,8 @@ from ..printable import printable
 from ..reporter import RARELY, LiveScreen
 from ..task import ModuleSpec, Task, TaskFailed
 from ..wait.watch_cache import WatchCache, WatchQuery
+from .job_log import JobLogOptions, log_request, pod_secrets
+from .job_log import run as read_logs
 from .pod_log import FollowedLine, PodLog, Start, container_state, end_text
 from .terminal_text import terminal_text
 

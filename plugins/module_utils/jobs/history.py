@@ -38,6 +38,7 @@ ROLL_AT, LARGEST_WRITE = 512 * 1024, 256 * 1024
 
 _LONGEST = {"job": 48 * 1024, "was": 4096, "end": 4096, "log": 24 * 1024, "pod": 2048}  # characters of a key's value
 _LONGEST_MANIFEST = 32 * 1024
+MOST_KEPT = 36_500  # days or MiB: dates end with the year 1
 _KEY = re.compile(r"(?P<uid>[0-9a-zA-Z-]{1,64})\.(?P<part>job|was|end|log|pod)(?:\.(?P<pod>[0-9a-zA-Z-]{1,64}))?")
 
 
@@ -77,11 +78,19 @@ class PastRun:
     reason: str | None = None
     log: list[str] = field(default_factory=list)
     holds: dict[str, Hold] = field(default_factory=dict)  # by uid of the pod
-    seen: float = 0.0  # when its pods were last read
+    seen: float = 0.0  # when its pods were last read, or found to be gone
 
     @property
     def has_ended(self) -> bool:
         return self.result is not None
+
+    @property
+    def last_known(self) -> float:
+        """When it ended; of one that nobody saw ending, the last time that somebody knew of."""
+        if self.finished_at:
+            return _moment(self.finished_at) or 0.0
+        ends = (hold.end or hold.start or hold.created for hold in self.holds.values())
+        return max(self.seen, _moment(self.submitted_at or "") or 0.0, *ends)
 
     def known_holds(self, visited: float) -> list[Hold]:
         """What its pods have held, those that nobody saw ending as long as they are known to have held: until somebody
@@ -129,6 +138,12 @@ def live_keys(workload: Object, moment: datetime) -> Keys:
 def end_keys(uid: str, end: RunResult, *, started_at: str | None = None, exit_code: int | None = None) -> Keys:
     """How a run ended."""
     data = {"result": end.result, "finished_at": end.finished_at, "started_at": started_at, "exit_code": exit_code}
+    return {f"{uid}.end": _text(data)}
+
+
+def gone_keys(uid: str, end: RunResult, moment: datetime) -> Keys:
+    """How a run ended that was found to be gone: ``moment`` is when, since nobody may know when it ended."""
+    data = {"result": end.result, "finished_at": end.finished_at, "seen": int(moment.timestamp())}
     return {f"{uid}.end": _text(data)}
 
 
@@ -230,7 +245,7 @@ def read_limits(config_map: Object | None) -> HistoryLimits:
     """The limits that an administrator has set for a namespace, else the default ones."""
     text = ((config_map or {}).get("metadata", {}).get("annotations") or {}).get(HISTORY_LIMITS, "")
     found = {name: value for name, value in _read(text, "end").items() if name in HistoryLimits._fields}
-    if all(type_is_number(value) and value > 0 for value in found.values()):
+    if all(type_is_number(value) and 0 < value <= MOST_KEPT for value in found.values()):
         return HistoryLimits(**found)
     return HistoryLimits()
 

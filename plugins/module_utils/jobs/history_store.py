@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -82,14 +82,17 @@ def prune(client: Client, namespace: str, config_maps: Iterable[Object], limits:
     return len(surplus)
 
 
-def outdated_keys(config_maps: Iterable[Object], limits: HistoryLimits, now: datetime) -> dict[str, None]:
-    """The keys of the newest ConfigMap whose runs ended too long ago."""
-    cutoff = (now - timedelta(days=limits.days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def outdated_keys(
+    config_maps: Iterable[Object], limits: HistoryLimits, now: datetime, live: Collection[str] = ()
+) -> dict[str, None]:
+    """The keys of the newest ConfigMap whose runs ended too long ago. ``live`` are the uids of workloads that are still
+    there, of which everything would be written again."""
+    cutoff = (now - timedelta(days=limits.days)).timestamp()
     newest = [each for each in config_maps if each["metadata"]["name"] == HISTORY]
     old = {
         uid
         for uid, run in read_history(newest).items()
-        if run.has_ended and (run.finished_at or run.submitted_at or "") < cutoff
+        if run.has_ended and uid not in live and run.last_known < cutoff
     }
     keys = (key for config_map in newest for key in config_map.get("data") or {})
     return {key: None for key in keys if key.partition(".")[0] in old}

@@ -25,12 +25,14 @@ from ..options import option
 from ..redaction import live_secret_values
 from ..task import ModuleSpec, Task, TaskFailed
 from .history import (
+    MOST_KEPT,
     HistoryLimits,
     Keys,
     PastRun,
     end_keys,
     end_of,
     exit_code_of,
+    gone_keys,
     live_keys,
     log_keys,
     pod_keys,
@@ -62,12 +64,15 @@ def run(task: HistoryTask) -> dict[str, Any]:
     """Returns ``changed``, the numbers of runs by namespace, and ``msg``."""
     options = task.options
     for name in ("keep_days", "keep_mebibytes"):
-        if getattr(options, name) < 1:
-            raise TaskFailed(f"O({name}): {getattr(options, name)} is below 1. Give 1 or more.")
+        if (value := getattr(options, name)) < 1:
+            raise TaskFailed(f"O({name}): {value} is below 1. Give 1 or more.")
+        if value > MOST_KEPT:
+            raise TaskFailed(f"O({name}): {value} is above {MOST_KEPT}. Give {MOST_KEPT} or less.")
     limits = HistoryLimits(options.keep_days, options.keep_mebibytes)
     client, now = task.client(), datetime.now(timezone.utc)
     known = read_known_runs(client, listed_namespaces(task, options.namespaces or None))
     know_accelerators(client, task.warn, ())
+    live = {obj["metadata"]["uid"] for obj in known.workloads}
     places = {*known.histories, *known.ledgers, *(obj["metadata"]["namespace"] for obj in known.workloads)}
     rows, unread = [], _LOGS if options.logs else 0
     for namespace in sorted(places):
@@ -78,7 +83,7 @@ def run(task: HistoryTask) -> dict[str, Any]:
             keys |= {key: text for log in logs for key, text in log.items()}
         runs = known.runs(namespace)
         new = {key: text for key, text in keys.items() if not _is_known(known, namespace, key, text)}
-        outdated = outdated_keys(known.histories.get(namespace, ()), limits, now)
+        outdated = outdated_keys(known.histories.get(namespace, ()), limits, now, live)
         began = sum(key.endswith(".was") and key.partition(".")[0] not in runs for key in new)
         rows.append(
             {
@@ -137,7 +142,7 @@ def observed_keys(known: KnownRuns, namespace: str, now: datetime) -> Keys:
     for uid, run in runs.items():
         if uid not in live and not run.has_ended:
             keys |= _gone_pods(run, set(), visited)
-            keys |= end_keys(uid, _end_of_gone(entries.get(uid), run))
+            keys |= gone_keys(uid, _end_of_gone(entries.get(uid), run), now)
     return keys
 
 

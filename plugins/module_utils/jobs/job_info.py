@@ -26,6 +26,7 @@ from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..redaction import live_secret_values, masked_object, redact_messages
 from ..task import ModuleSpec, Task, TaskFailed
+from .gone_run import gone_run_message
 from .job_rows import UNKNOWN, event_rows, job_row, odd_job_row, odd_pod_row, pod_row
 from .select import JOB_KINDS
 
@@ -92,9 +93,11 @@ def names_not_found(
     if options.pool and (problem := pool_not_found(client, options.pool)):
         yield problem
     if options.name:
-        names = job_names(client, listed_namespaces(task, options.namespaces or None))
+        places = listed_namespaces(task, options.namespaces or None)
+        names = job_names(client, places)
         if options.name not in names:  # Else another filter has left it out.
-            yield not_found("job", options.name, names)
+            gone = gone_run_message(client, options.name, places)
+            yield f"job not found: {options.name}. {gone}" if gone else not_found("job", options.name, names)
 
 
 def _read(task: InfoTask) -> dict[str, Any]:

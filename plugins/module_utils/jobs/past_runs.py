@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..cluster.read import WORKLOADS, JobId
@@ -53,28 +53,30 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
     """
     places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
 
-    def every(resource: Any, labels: str = MANAGED, fields: str = "") -> Objects:
-        return [
-            obj
-            for place in places
-            for obj in client.list_slim(resource, _slim, place, labels=labels, fields=fields, whole=True)
-        ]
+    def every(resource: Any) -> Objects:
+        return [obj for place in places for obj in client.list_slim(resource, _slim, place, labels=MANAGED, whole=True)]
 
     reads: tuple[Callable[[], Any], ...] = (
-        lambda: read_histories(client, namespaces),
-        lambda: every(CONFIG_MAP, "", f"metadata.name={LEDGER}"),
+        lambda: read_recorded_runs(client, namespaces),
         lambda: [obj for resource in WORKLOADS for obj in every(resource)],
         lambda: every(POD),
     )
     try:
-        histories, ledgers, workloads, pods = run_concurrently(lambda read: read(), reads, client.concurrency)
+        known, workloads, pods = run_concurrently(lambda read: read(), reads, client.concurrency)
     except ApiError as error:
         if error.is_forbidden and namespaces is None:
             raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
         raise
-    known = KnownRuns(histories, workloads=workloads, pods=_by_job(pods))
-    for ledger in filter(is_managed, ledgers):
-        known.ledgers[ledger["metadata"]["namespace"]] = read_entries(ledger.get("data") or {})
+    return replace(known, workloads=workloads, pods=_by_job(pods))
+
+
+def read_recorded_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRuns:
+    """The histories and the ledgers alone: enough for what is gone. Raises KubeError."""
+    known = KnownRuns(read_histories(client, namespaces))
+    for place in namespaces if namespaces is not None else (None,):
+        for ledger in client.list_slim(CONFIG_MAP, _slim, place, fields=f"metadata.name={LEDGER}", whole=True):
+            if is_managed(ledger):
+                known.ledgers[ledger["metadata"]["namespace"]] = read_entries(ledger.get("data") or {})
     return known
 
 

@@ -51,6 +51,8 @@ class Expected:
             return False
         if self.kind == "APIGroupList":
             return _all_are(_is_group, answer.get("groups", ""))
+        if self.kind == "APIResourceList":
+            return _all_are(lambda one: isinstance(one, dict), answer.get("resources", ""))
         if self.kind.endswith("List"):
             return self._matches_list(answer)
         if self.kind.endswith("Review"):

@@ -211,6 +211,11 @@ class Client:
         """Whether the server has an API group in a version, such as ``group/version``."""
         return api_version in self.group_versions()
 
+    def served_kinds(self, api_version: str) -> frozenset[str]:
+        """The kinds of a group in a version that the server has: an operator may serve only some of its own."""
+        found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()
+        return frozenset(str(one.get("kind")) for one in found)
+
     def group_versions(self) -> frozenset[str]:
         """All API groups of the server, in all their versions."""
         groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()

@@ -317,7 +317,6 @@ _METRIC = _fields(name=_text, metric=_fields(name=_text), target=_fields(), curr
 _MEASURED = _fields(
     type=_text, resource=_METRIC, containerResource=_METRIC, pods=_METRIC, object=_METRIC, external=_METRIC
 )
-_CONDITIONS = _each(_fields({"type": _text, "status": _text}, reason=_text, message=_text, lastTransitionTime=_time))
 _BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # required, optional
     "ConfigMap": ({}, {"data": _LABELS}),
     "Deployment": (

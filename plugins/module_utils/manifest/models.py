@@ -874,14 +874,6 @@ class LabelRules(Block):
     )
 
 
-class NotebookRules(Block):
-    """Rules for notebooks."""
-
-    idle_limit: rules.Duration = Field(
-        description="How long a notebook may be idle before gpuctl_idle pauses it.", examples=["8h"]
-    )
-
-
 class Policy(VersionedManifest):
     """What an administrator allows the authors of jobs.
 
@@ -901,7 +893,6 @@ class Policy(VersionedManifest):
         default=False, description="Whether pods may use the network of the node, its ports, processes and IPC."
     )
     labels: LabelRules = Field(default_factory=LabelRules, description="Who may set the labels of gpuctl.")
-    notebooks: NotebookRules | None = Field(default=None, description="Rules for notebooks.")
     defaults: TeamRules = Field(default_factory=TeamRules, description="What applies to all teams.")
     teams: dict[rules.DnsLabel, PolicyTeam] = Field(
         default_factory=dict,

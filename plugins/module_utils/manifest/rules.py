@@ -394,7 +394,6 @@ ImagePrefix = Annotated[
         "registry.example.com",
     ),
 ]
-Duration = Annotated[str, text_rule(r"[1-9][0-9]{0,5}[mhd]", 7, "duration", "'30m', '8h' or '2d'", "8h")]
 # Of an extended resource (pkg/apis/core/v1/helper IsExtendedResourceName), and of a label that a vendor sets.
 _PREFIXED = rf"{DNS_LABEL}(?:\.{DNS_LABEL})*/{LABEL_VALUE}"
 _RESOURCE_WORDS = "'domain/name'"

@@ -9,8 +9,8 @@ from typing import Any
 from ..accelerators import catalog
 from ..cluster.read import JobId, read_reasons
 from ..cluster.status import status_of
+from ..jobs.absence import no_pods_message
 from ..kube.errors import if_allowed
-from ..logs.absence import no_pods_message
 from ..namespaces import allowed_namespaces
 from ..prometheus.label_matchers import one_of
 from ..prometheus.prometheus_client import Prometheus

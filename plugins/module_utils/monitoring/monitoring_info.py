@@ -15,7 +15,7 @@ from ..kube.errors import ApiError, as_sentence
 from ..kube.resources import ALERTMANAGER, DEPLOYMENT, PROMETHEUS, STATEFUL_SET
 from ..options import Options, option
 from ..prometheus.alerts import DEFAULT_INTERVAL, AlertProblem, rule_groups
-from ..prometheus.promql import Queries, plain_queries
+from ..prometheus.promql import Queries, plain_queries, reserved_metrics
 from ..task import ModuleSpec, Task, TaskFailed
 from .adapter import adapter_rules
 from .installed import (
@@ -52,6 +52,7 @@ def run(task: Task[MonitoringInfoOptions]) -> dict[str, Any]:
         "changed": False,
         "groups": groups,
         "exporters": _exporter_rows(queries),
+        "reserved_metrics": reserved_metrics(catalog()),
         "adapter_rules": adapter_rules(queries),
         "apis": apis(installed),
         "place": place(installed),
@@ -86,12 +87,13 @@ def _exporter_rows(queries: Queries) -> list[dict[str, Any]]:
 def read_installed(client: Client) -> Installed:
     """What may not be read is left empty, and said."""
     served = client.group_versions()
+    kinds = client.served_kinds(PROMETHEUS.api_version) if PROMETHEUS.api_version in served else frozenset()
     readers: dict[str, Callable[[], list[Object]]] = {
         KUBE_STATE_METRICS: lambda: _state_metrics(client),
         **{
             resource.kind: lambda resource=resource: client.list_objects(resource)  # type: ignore[misc]
             for resource in (PROMETHEUS, ALERTMANAGER)
-            if resource.api_version in served
+            if resource.kind in kinds
         },
     }
     unknown: dict[str, str] = {}
@@ -102,7 +104,7 @@ def read_installed(client: Client) -> Installed:
         except ApiError as error:
             if error.is_forbidden:
                 unknown[name] = f"{name} cannot be read: {as_sentence(error)}"
-            elif error.status != 404:  # The operator may serve only some of its kinds.
+            else:
                 raise
             return []
 

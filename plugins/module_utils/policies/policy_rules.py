@@ -55,7 +55,6 @@ class PolicyRules:
     host_network: bool = False
     labels_of_pods: bool = False
     labels_of_nodes: bool = False
-    idle_limit: str | None = None
     namespaces: Mapping[str, NamespaceRules] = field(default_factory=dict)
 
     @property
@@ -82,7 +81,6 @@ def rules_of(model: Policy) -> PolicyRules:
         host_network=model.host_network,
         labels_of_pods=model.labels.pods,
         labels_of_nodes=model.labels.nodes,
-        idle_limit=model.notebooks.idle_limit if model.notebooks else None,
         namespaces=namespaces,
     )
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from ..accelerators import DEFAULT_ACCELERATOR, NodeDivision
 from ..cluster.declared import Declaration
 from ..cluster.read import read_uses
 from ..engine.node_writer import read_node_metadata
-from ..kube.errors import ApiError
+from ..kube.errors import ApiError, KubeError
 from ..manifest.problems import abridged
 from ..task import Task, TaskFailed
 from ..wait.polling import backoff, poll
@@ -61,21 +61,43 @@ def disturbance(pool: str, jobs: list[_Job]) -> str:
 
 @contextmanager
 def drained(task: Task[PoolOptions], jobs: Mapping[str, list[_Job]]) -> Iterator[list[dict[str, str]]]:
-    """Pause the jobs, and resume them after the block, whatever happens in it. Yields the entries for ``diff``."""
-    of_all = sorted({job for own in jobs.values() for job in own})
+    """Pause the jobs, and resume them after the block, whatever happens in it. Yields the entries for ``diff``.
+
+    Raises TaskFailed for those that could not be resumed.
+    """
     paused: list[_Job] = []
     diff: list[dict[str, str]] = []
     try:
-        for job in of_all:
-            diff += _to_state(task, job, "paused")
-            paused.append(job)
+        for job in sorted({job for own in jobs.values() for job in own}):
+            try:
+                done = _to_state(task, job, "paused")
+            except TaskFailed as failure:  # A pause that takes too long is one as well.
+                paused += [job] if failure.result.get("changed") else []
+                raise
+            paused += [job] if done["changed"] else []  # Whoever has paused it before resumes it.
+            diff += done["diff"]
         yield diff
-    finally:
-        for job in paused if not task.check_mode else ():
+    except BaseException:
+        for problem in _resume(task, paused):
+            task.warn(problem)
+        raise
+    if problems := _resume(task, paused):
+        raise TaskFailed("\n".join(problems), changed=True)
+
+
+def _resume(task: Task[PoolOptions], jobs: Iterable[_Job]) -> list[str]:
+    """Resume every one of the jobs, and say which of them are still paused."""
+    problems = []
+    for job in jobs if not task.check_mode else ():
+        try:
             _to_state(task, job, "resumed")
+        except (KubeError, TaskFailed) as problem:
+            namespace, name = job
+            problems.append(f"job {name} in namespace {namespace} is still paused: {problem}")
+    return problems
 
 
-def _to_state(task: Task[PoolOptions], job: _Job, state: str) -> list[dict[str, str]]:
+def _to_state(task: Task[PoolOptions], job: _Job, state: str) -> dict[str, Any]:
     from ..jobs.job import MODULE, JobOptions
 
     namespace, name = job
@@ -87,8 +109,7 @@ def _to_state(task: Task[PoolOptions], job: _Job, state: str) -> list[dict[str, 
         wait=state == "paused",
         wait_timeout=task.options.drain_timeout,
     )
-    found: list[dict[str, str]] = MODULE.run(task.with_options(options))["diff"]
-    return found
+    return MODULE.run(task.with_options(options))
 
 
 def await_division(task: Task[PoolOptions], plans: PoolPlans) -> None:

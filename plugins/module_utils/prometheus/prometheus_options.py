@@ -135,7 +135,7 @@ def prometheus_connection(settings: PrometheusSettings, *, allow_plaintext: bool
     url, login = split_login((settings.url or "").rstrip("/"))
     if not is_http_url(url) or urlsplit(url).query or urlsplit(url).fragment:
         raise ConnectionProblem(
-            f"O(prometheus_url): {url} is not the URL of a Prometheus. Use one such as https://prometheus.example.com."
+            f"O(prometheus_url): {url.rpartition('@')[2]} is not the URL of a Prometheus. Use one such as https://prometheus.example.com."
         )
     if login and not settings.user:
         authorization: Callable[[], dict[str, str]] = partial(basic, *login)

@@ -64,10 +64,15 @@ def given_service(text: str) -> PrometheusService:
 
 
 def only_service(services: Iterable[Mapping[str, Any]]) -> PrometheusService:
-    """The service to ask, among all of a cluster. Raises ConnectionProblem for none, and for several."""
+    """The service to ask, among all of a cluster. Raises ConnectionProblem for none, and for several.
+
+    A rank only decides within a namespace: in another one, anybody may have given a service a name that ranks higher.
+    """
+    best: dict[str, int] = {}
     candidates = [candidate for service in services if (candidate := _candidate(service))]
-    best = max((rank for rank, _service in candidates), default=0)
-    found = sorted({service for rank, service in candidates if rank == best}, key=str)
+    for rank, service in candidates:
+        best[service.namespace] = max(rank, best.get(service.namespace, 0))
+    found = sorted({service for rank, service in candidates if rank == best[service.namespace]}, key=str)
     if not found:
         raise ConnectionProblem(
             "no Prometheus found among the services of the cluster. Set O(prometheus_url), or O(prometheus_service) if "

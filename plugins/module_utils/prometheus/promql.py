@@ -18,7 +18,7 @@ from functools import cached_property
 
 from ..accelerators import DEVICES, SHARES, Catalog, ExportedSeries, Exporter, Profile
 from ..labels import APP, JOB_TYPE, POOL, PRIORITY
-from .label_matchers import promql_string
+from .label_matchers import pattern_of, promql_string
 
 JOB = ("namespace", "job_name", "pool")
 POD = ("namespace", "pod")
@@ -463,6 +463,15 @@ class Queries:
 def plain_queries(catalog: Catalog, source: Source = Source.POD_LABELS, names: Sequence[str] = ()) -> Queries:
     """The expressions for the profiles in use."""
     return Queries(exporters_of(catalog, names), resources_of(catalog, names), source)
+
+
+def reserved_metrics(catalog: Catalog) -> str:
+    """A regular expression for the metrics that the questions rest on. A program that sent them could speak of the pods
+    of others: Prometheus renames its labels ``namespace`` and ``pod`` as it renames those of an exporter."""
+    exporters = [each.exporter for each in exporters_of(catalog)]
+    names = {series.name for each in exporters for found in each.quantities.values() for series in found}
+    names |= {each.owner.partition("{")[0] for each in exporters if each.owner}
+    return "|".join(["(kube|container)_.+", ".+:runwhere_.+", *sorted(map(pattern_of, names))])
 
 
 def equal(label: str, value: str) -> str:

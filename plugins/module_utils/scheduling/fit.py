@@ -59,10 +59,16 @@ class FitJob:
 
     @property
     def likeness(self) -> str:
-        """Jobs that are alike get the same answer, for the same reasons."""
+        """Jobs that are alike get the same answer, for the same reasons, unless pods mind their labels."""
         pod = self.pod
-        spec = {key: value for key, value in pod.spec.items() if key not in ("containers", "initContainers")}
-        return json.dumps([self.namespace, spec, pod.requests, pod.ports, pod.priority, self.number], sort_keys=True)
+        containers = ("containers", "initContainers")
+        own = (*containers, "hostname", "subdomain")
+        spec = {key: value for key, value in pod.spec.items() if key not in own}
+        spec["resources"] = [one.get("resources") for key in containers for one in pod.spec.get(key) or ()]
+        charges = {name: str(amount) for name, amount in self.charges.items()}
+        texts = [*pod.unjudged, *self.unjudged], pod.refusals
+        amounts = pod.requests, charges, pod.priority, self.number
+        return json.dumps([self.namespace, spec, amounts, pod.ports, texts], sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -226,7 +232,8 @@ class _Trial:
         self._chance = chance
         self._seed = seed
         self._attempts: list[_Attempt] = []
-        self._known: dict[tuple[str, int], Fit] = {}
+        self._known: dict[tuple[Any, ...], Fit] = {}
+        self._waits: dict[tuple[str, int], Fit] = {}
         self._moves = 0
 
     def run(self, jobs: Sequence[FitJob], variants: Variants | None) -> list[Fit]:
@@ -250,12 +257,17 @@ class _Trial:
     # -- one job -------------------------------------------------------------------------------------------------------
 
     def _judge(self, job: FitJob, variants: Variants | None) -> Fit:
-        key = job.likeness, self._moves
-        if key in self._known and not job.charges:
-            return replace(self._known[key], job=job)
-        fit = self._answer(job, variants)
-        self._known[key] = fit
-        return fit
+        if not self._is_like_others(job):
+            return self._answer(job, variants)
+        used = (tuple(sorted(state.used.items())) for state in self._cluster.quotas.get(job.namespace, ()))
+        key = job.likeness, self._moves, *used
+        if key not in self._known:
+            self._known[key] = self._answer(job, variants)
+        return replace(self._known[key], job=job)
+
+    def _is_like_others(self, job: FitJob) -> bool:
+        """Whether jobs of its likeness get its answer: no rule between pods looks at labels."""
+        return not (job.pod.minds_its_own or self._world.has_rules)
 
     def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
         unjudged = [*job.pod.unjudged, *job.unjudged]
@@ -439,8 +451,13 @@ class _Trial:
             return replace(fit, verdict=UNKNOWN, places=places)
         if self._seed:
             return replace(fit, verdict=STUCK)
+        fit, key = replace(fit, evicted=()), (job.likeness, self._moves)
+        if key in self._waits and self._is_like_others(job):  # What is left of quotas does not matter here.
+            known = self._waits[key]
+            return replace(fit, verdict=known.verdict, away=known.away, after=known.after, unjudged=known.unjudged)
         with chosen.undone():
-            return self._waiting(replace(fit, evicted=()), job)
+            fit = self._waits[key] = self._waiting(fit, job)
+        return fit
 
     def _possible(self, job: FitJob) -> int:
         suitable, _refused = self._world.suitable(job.pod)

@@ -100,8 +100,9 @@ class QuotaState:
 
 
 def _text(resource: str, amount: Fraction) -> str:
+    """As people write it: 4000 GPUs are no 4k."""
     text = str(amount) if amount.denominator == 1 else f"{int(amount * 1000)}m"
-    return uniform(text, of_bytes=resource.rpartition(".")[2] in _BYTES)
+    return uniform(text, of_bytes=True) if resource.rpartition(".")[2] in _BYTES else text
 
 
 def quota_state(quota: Object) -> QuotaState | None:

@@ -110,6 +110,11 @@ class World:
         for state in self.nodes.values():
             yield from state.pods.values()
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether a pod on a node keeps others off."""
+        return bool(self._picky)
+
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def _put(self, pod: PlacedPod, state: NodeState) -> None:

@@ -169,9 +169,14 @@ def _plan(task: Task[StackOptions], desired: list[Object]) -> Plan:
 
 
 def _served(client: Client) -> list[Resource]:
-    """The kinds that the cluster has."""
-    there = client.group_versions()
-    return [each for each in _KINDS.values() if _operator(each) is None or each.api_version in there]
+    """The kinds that the cluster has. The list of a missing one would be answered as by something else (404, text)."""
+    versions = {each.api_version for each in _KINDS.values() if _operator(each)} & client.group_versions()
+    kinds = {version: client.served_kinds(version) for version in sorted(versions)}
+    return [
+        each
+        for each in _KINDS.values()
+        if _operator(each) is None or each.kind in kinds.get(each.api_version, frozenset())
+    ]
 
 
 def _operator(resource: Resource) -> str | None:
@@ -180,12 +185,14 @@ def _operator(resource: Resource) -> str | None:
 
 def _require_kinds(desired: list[Object], served: list[Resource]) -> None:
     """Raises TaskFailed for kinds that the cluster does not have."""
-    missing = {obj["kind"]: _KINDS[obj["kind"]] for obj in desired if _KINDS[obj["kind"]] not in served}
+    missing: dict[str | None, set[str]] = {}
+    for resource in {_KINDS[obj["kind"]] for obj in desired} - set(served):
+        missing.setdefault(_operator(resource), set()).add(resource.kind)
     if missing:
         raise TaskFailed.before_any_write(
             [
-                f"{kind} ({resource.api_version}) is not known to the cluster. Install {_operator(resource)} first."
-                for kind, resource in missing.items()
+                f"objects: kinds that the cluster does not have: {', '.join(sorted(kinds))}. Install {operator} first."
+                for operator, kinds in missing.items()
             ]
         )
 

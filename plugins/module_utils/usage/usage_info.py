@@ -31,6 +31,7 @@ from ..options import option
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..task import ModuleSpec, Task, TaskFailed
+from ..wording import worded
 from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of_hold, with_measurements
 from .measured_usage import MeasuredUsage, read_measured
 
@@ -91,7 +92,10 @@ def run(task: UsageTask) -> dict[str, Any]:
         "source": "Kubernetes, the history of jobs and Prometheus"
         if is_measured
         else "Kubernetes and the history of jobs",
-        "notes": [*notes, *_doubts(totals, is_measured=is_measured, has_prices=has_prices)],
+        "notes": [
+            worded(note, task.names)
+            for note in (*notes, *_doubts(totals, is_measured=is_measured, has_prices=has_prices))
+        ],
     }
 
 
@@ -223,10 +227,11 @@ def _slim_workload(workload: dict[str, Any]) -> tuple[JobId, Owner, str | None]:
 def uses_of(seen: Seen, since: float, until: float) -> list[Use]:
     """What each pod used in the range: those that are there by their status, those that are gone by the history."""
     uses = []
-    run_of_pod = {uid: run for run in seen.runs for uid in run.holds}
+    # By namespace: whoever may write its ConfigMaps may write of pods elsewhere.
+    run_of_pod = {(run.namespace, uid): run for run in seen.runs for uid in run.holds}
     for pod in seen.pods:
         job = pod.namespace, pod.job or ""
-        run = run_of_pod.get(pod.hold.uid)
+        run = run_of_pod.get((pod.namespace, pod.hold.uid))
         known = _owner_of_run(run) if run else seen.owners.get(job)
         owner = known or Owner(pod.namespace, pod.job, pod.kind, None, pod.pool or DEFAULT_POOL, None)
         uses.append(_use(pod.hold, replace(owner, managed=pod.managed), seen, run, job, since, until))
@@ -266,7 +271,7 @@ def _owner_of_run(run: PastRun) -> Owner:
 
 
 def _measured(task: UsageTask, since: datetime, until: datetime) -> MeasuredUsage | None:
-    """None without Prometheus; where nobody has named one, and it cannot be found or asked, that is a note."""
+    """None without Prometheus, or where nobody has named one and it is not required."""
     options = task.options
     if options.use_prometheus == "never":
         return None

@@ -33,10 +33,10 @@ def options(role: str) -> dict[str, dict[str, Any]]:
 
 
 def test_every_role_is_held_to_a_module():
-    assert {path.name for path in ROLES.iterdir()} == {*MODULES, "rbac", "accelerator_stack", "monitoring"}
+    assert {path.name for path in ROLES.iterdir()} == {*MODULES, "rbac", "accelerator_stack", "monitoring", "policy"}
 
 
-@pytest.mark.parametrize("role", [*MODULES, "rbac", "accelerator_stack", "monitoring"])
+@pytest.mark.parametrize("role", [*MODULES, "rbac", "accelerator_stack", "monitoring", "policy"])
 def test_defaults_are_complete_and_documented(role: str):
     documented = {name: option["default"] for name, option in options(role).items()}
     assert documented == read(role, "defaults", "main.yml")

@@ -33,7 +33,7 @@ CLUSTER, TEAM = "at the cluster scope", 'in the namespace "team-a"'
         (("list", "pods", "", CLUSTER), "read", "level=read"),
         (("list", "pods", "", TEAM), "read", "level=read namespaces=team-a"),
         (("get", "pods/log", "", TEAM), "read", "level=read namespaces=team-a"),
-        (("watch", "pods", "", TEAM), "submit", "level=submit namespaces=team-a"),
+        (("create", "jobs", "batch", TEAM), "submit", "level=submit namespaces=team-a"),
         (("patch", "jobs", "batch", TEAM), "submit", "level=submit namespaces=team-a"),
         (("list", "priorityclasses", "scheduling.k8s.io", CLUSTER), "read", "level=read"),
         (("patch", "priorityclasses", "scheduling.k8s.io", CLUSTER), "administer", "level=administer"),
@@ -74,7 +74,7 @@ def test_what_no_level_has(attempt: tuple[str, ...], what: str) -> None:
     ],
 )
 def test_people_get_the_role_because_levels_are_for_service_accounts(place: str, command: str) -> None:
-    attempt = ("watch", "pods", "") if place == TEAM else ("patch", "nodes", "")
+    attempt = ("create", "jobs", "batch") if place == TEAM else ("patch", "nodes", "")
     text = sentences(*attempt, place, user="ann; rm -rf /")
     assert text.endswith(f"An administrator grants it with: {command} --user='ann; rm -rf /'")
     assert shlex.split(text)[-1] == "--user=ann; rm -rf /"

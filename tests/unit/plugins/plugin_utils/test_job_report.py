@@ -131,12 +131,18 @@ def test_a_screen_of_idle_jobs() -> None:
         "1 idle job with 1 accelerator, 1 warned of. 1 job left alone. Add -e gpuctl_all=true to list all.",
     ]
     assert len(idle_screen(found, 120, everything=True)) == 5
-    many = idle_screen({"results": [row] * 22 + [busy], "msg": "22 idle jobs"}, 120, everything=False)
-    assert many[-3:] == [
-        "… and 2 more jobs. Add -e gpuctl_all=true to list all.",
-        "",
-        "22 idle jobs. 1 job left alone.",
-    ]
     none = idle_screen({"results": [busy], "msg": "no idle jobs"}, 120, everything=False)
     assert none == ["No idle jobs. 1 job left alone. Add -e gpuctl_all=true to list all."]
     assert not is_idle_report({"results": [], "msg": "no idle jobs"})
+
+
+def test_idle_jobs_that_are_not_listed_are_not_called_left_alone() -> None:
+    row = {"name": "a", "namespace": "ml", "kind": "training", "devices": 1, "held_since": None, "idle": True}
+    idle = [{**row, "reason": "at most 0 %", "action": "none", "error": None}] * 23
+    busy = {**idle[0], "idle": False}
+    lines = idle_screen({"results": [*idle, busy], "msg": "23 idle jobs"}, 120, everything=False)
+    assert lines[-3:] == [
+        "… and 3 more jobs. Add -e gpuctl_all=true to list all.",
+        "",
+        "23 idle jobs. 1 job left alone.",
+    ]

@@ -372,8 +372,9 @@ def test_fit() -> None:
         fit(
             "pretrain",
             "after_jobs",
-            "1 of its 4 pods find room. For the next one, it needs 8 GPUs on one node, but the most free on one of the 4 "
-            "nodes of pool a100 is 4 GPUs (on gpu-2), 4 GPUs short. It runs after job team-b/eval (in 3 h at the latest) ends.",
+            "1 of its 4 pods find room. For the next one, it needs 8 GPUs on one node, but the most free on one of the "
+            "4 nodes of pool a100 is 4 GPUs (on gpu-2), 4 GPUs short. It runs after job team-b/eval (in 3 h at the "
+            "latest) ends.",
             "With resources.gpu 4 instead of 8, it runs now.",
             pods_wanted=4,
             runs_at="2026-03-01T15:00:00Z",

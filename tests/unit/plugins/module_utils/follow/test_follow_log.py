@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow import follow_log
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.job_log import JobLogOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.pod_log import Start
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.job_log import JobLogOptions
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sft", "namespace": "ml"}, "spec": {}}
 

@@ -178,6 +178,7 @@ def test_what_has_ended_is_handed_on_first_and_runs_stay_together() -> None:
         ('{"days": 7}', HistoryLimits(7)),
         ('{"days": 0}', HistoryLimits()),
         ('{"days": "7"}', HistoryLimits()),
+        ('{"days": 9999999999}', HistoryLimits()),
         ("[]", HistoryLimits()),
         ("", HistoryLimits()),
     ],

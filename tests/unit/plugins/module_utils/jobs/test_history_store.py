@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import history_store
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history import ROLL_AT, HistoryLimits, size_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history import (
+    ROLL_AT,
+    HistoryLimits,
+    gone_keys,
+    size_of,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history_store import (
     outdated_keys,
     prune,
@@ -18,6 +23,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history_store
     set_limits,
     write_history,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import RunResult
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
@@ -169,6 +175,29 @@ def test_old_runs_of_the_newest_one_are_named() -> None:
     config_map = {"metadata": {"name": "gpuctl-history", "namespace": "a"}, "data": data}
     now = datetime(2026, 8, 1, tzinfo=timezone.utc)
     assert set(outdated_keys([config_map], HistoryLimits(), now)) == {"old.job", "old.end", "old.log"}
+
+
+def test_a_run_whose_workload_is_still_there_stays() -> None:
+    data = {
+        "old.job": '{"name":"t","submitted_at":"2026-01-01T00:00:00Z"}',
+        "old.end": '{"result":"Failed","finished_at":"2026-01-02T00:00:00Z"}',
+    }
+    config_map = {"metadata": {"name": "gpuctl-history", "namespace": "a"}, "data": data}
+    now = datetime(2026, 8, 1, tzinfo=timezone.utc)
+    assert outdated_keys([config_map], HistoryLimits(), now, {"old"}) == {}
+
+
+@pytest.mark.parametrize(("after", "is_outdated"), [(timedelta(days=89), False), (timedelta(days=91), True)])
+def test_a_long_run_that_nobody_saw_ending_is_kept_from_when_that_was_noticed(
+    after: timedelta, is_outdated: bool
+) -> None:
+    noticed = datetime(2026, 8, 1, tzinfo=timezone.utc)
+    data = {
+        "old.job": '{"name":"t","kind":"inference","submitted_at":"2026-01-01T00:00:00Z"}',
+        **gone_keys("old", RunResult("Deleted"), noticed),
+    }
+    config_map = {"metadata": {"name": "gpuctl-history", "namespace": "a"}, "data": data}
+    assert bool(outdated_keys([config_map], HistoryLimits(), noticed + after)) == is_outdated
 
 
 def test_the_limits_are_kept_with_the_history(cluster: Cluster) -> None:

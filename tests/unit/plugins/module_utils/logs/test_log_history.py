@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import job_log, log_history
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow import job_log
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import log_history
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_history import _moment
 
 from ..cluster.live_objects import with_container
+from ..follow.test_job_log import ASKED, a_list, pod, task
 from ..kube.conversation import Exchange, conversation
-from .test_job_log import ASKED, a_list, pod, task
 
 STARTED = "2026-01-31T08:00:00Z"
 AT_START, LATER = "2026-01-31T08:00:01.123456789Z", "2026-01-31T09:30:00.123456789+00:00"

@@ -144,7 +144,6 @@ def _kind(sentence: str) -> str:
 def test_rules_come_back_from_the_config_map() -> None:
     policy = rules(
         host_paths={"roots": ["/data"]},
-        notebooks={"idle_limit": "8h"},
         labels={"pods": True},
         teams={"a": {**TEAM, "network": {"namespaces": ["x"], "cidrs": ["10.0.0.0/8"]}, "pod_security": "baseline"}},
     )

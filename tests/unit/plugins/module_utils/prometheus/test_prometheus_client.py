@@ -253,6 +253,7 @@ def test_no_server() -> None:
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "not a URL": ({"url": "prometheus:9090"}, "is not the URL of a Prometheus"),
+    "a login without https://": ({"url": "u:s3cret@p:9090"}, "O(prometheus_url): p:9090 is not the URL"),
     "a query": ({"url": "https://p.example.com/?a=b"}, "is not the URL of a Prometheus"),
     "plain text": ({"url": "http://p.example.com", "token": "t0ken"}, "credentials would be sent without encryption"),
     "no password": ({"url": "https://p.example.com", "user": "u"}, "O(prometheus_password) is missing"),
@@ -348,6 +349,11 @@ def test_the_service_of_usual_installations_is_found(name: str) -> None:
     [
         ([service("alertmanager", 9093)], "no Prometheus found among the services"),
         ([service("prometheus-a", 9090), service("prometheus-b", 9090)], "several Prometheus found: monitoring/prom"),
+        # Whoever may create services anywhere could otherwise answer in its place.
+        (
+            [service("prometheus-k8s", 9090), service("thanos-query", 10902, namespace="team-a")],
+            "several Prometheus found: monitoring/prometheus-k8s:9090, team-a/thanos-query:10902",
+        ),
     ],
 )
 def test_none_or_several_services(services: list[dict[str, Any]], text: str) -> None:

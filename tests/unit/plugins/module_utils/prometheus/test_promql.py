@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.label_m
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import (
     EVERYTHING,
     JOB,
+    JOB_UTILIZATION,
     MEASURES,
     POD,
+    POD_INFO,
     PodSelection,
     Queries,
     Source,
     plain_queries,
+    reserved_metrics,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.recording import recording_rules
 from promtool import Rule, check, rules_file
@@ -366,3 +370,22 @@ def test_the_network_of_a_job_is_that_of_its_pods(tmp_path: Path) -> None:
 
 def test_a_string_cannot_end_itself() -> None:
     assert promql_string('a"} or up{x="\\\n') == '"a\\"} or up{x=\\"\\\\\\n"'
+
+
+@pytest.mark.parametrize(
+    ("name", "is_reserved"),
+    [
+        ("kube_pod_labels", True),
+        ("container_network_receive_bytes_total", True),
+        (POD_INFO, True),
+        (JOB_UTILIZATION, True),
+        *((measure.record, True) for measure in MEASURES.values()),
+        ("DCGM_FI_DEV_GPU_UTIL", True),
+        ("npu_chip_info_utilization", True),
+        ("train_loss", False),
+        ("vllm:generation_tokens_total", False),
+        ("process_cpu_seconds_total", False),
+    ],
+)
+def test_no_program_of_a_job_tells_what_the_questions_rest_on(name: str, is_reserved: bool) -> None:
+    assert bool(re.fullmatch(reserved_metrics(built_in_catalog()), name)) == is_reserved

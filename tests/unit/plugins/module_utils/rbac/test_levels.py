@@ -195,7 +195,7 @@ def test_nothing_for_the_whole_cluster_writes_workloads_or_reads_logs_and_secret
         for rule in roles[name]:
             assert not {"pods/log", "pods/exec", "secrets", "serviceaccounts"} & set(rule["resources"]), name
             if {"pods", "configmaps", "jobs", "deployments", "leases"} & set(rule["resources"]):
-                assert set(rule["verbs"]) <= {"get", "list"}, name
+                assert set(rule["verbs"]) <= {"get", "list", "watch"}, name
 
 
 def test_submit_writes_nothing_outside_of_its_namespaces():

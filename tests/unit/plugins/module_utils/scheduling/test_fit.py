@@ -431,3 +431,22 @@ def test_what_may_not_be_read_is_not_known() -> None:
     fits = fit_jobs(snapshot.cluster([], {}), [snapshot.job_of([job()]), snapshot.job_of([job("big", gpus=9)])])
     assert [fit.verdict for fit in fits] == ["unknown", "never"]
     assert fits[0].unjudged == ("the account may not list the pods of all namespaces, which use the nodes",)
+
+
+def test_jobs_that_are_alike_share_an_answer_but_not_a_quota() -> None:
+    full = [pod("p", "a", 8)]
+    three = [job(f"new-{number}") for number in range(3)]
+    assert [one.verdict for one in judged([node("a")], full, *three)] == ["after_jobs"] * 3
+    hard = quota({"pods": "2"})
+    found = judged([node("a")], full, *three, quotas={"team": [hard]})
+    assert [(one.job.name, one.verdict) for one in found] == [
+        ("new-0", "after_jobs"),
+        ("new-1", "after_jobs"),
+        ("new-2", "after_quota"),
+    ]
+
+
+def test_jobs_that_are_alike_get_answers_of_their_own_where_a_pod_looks_at_labels() -> None:
+    picky = pod("p", "a", affinity=away("new-1"))
+    found = judged([node("a", 1)], [picky, pod("full", "a", 1)], job("new-0"), job("new-1"), job("new-2"))
+    assert [len(one.after) for one in found] == [1, 2, 1]

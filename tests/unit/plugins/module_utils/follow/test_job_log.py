@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow import job_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import job_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 
 from ..cluster.live_objects import event, pod, unscheduled, with_container, workload

@@ -11,23 +11,23 @@ from typing import Any, BinaryIO
 
 from ..cluster.lookup import pods_of_job_or_pod
 from ..cluster.reason import pod_status
+from ..jobs.absence import no_pods_message, not_started_reasons
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, cut, if_allowed
 from ..kube.resources import DEPLOYMENT, JOB, STATEFUL_SET
 from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
+from ..logs.host_file import HostFile, parse_mode
+from ..logs.log_grep import Grep, GrepFailed
+from ..logs.log_history import ServedLog, missing_message, rotated_message, started_at
+from ..logs.log_lines import Excerpt, View, last_lines, split_log, stream_lines
+from ..logs.log_pods import choose_pods, not_started_message, sort_pods
+from ..logs.log_query import ALL, log_query
 from ..manifest.problems import number_of
 from ..namespaces import NamespaceOptions, allowed_namespaces, require_allowed
 from ..options import option
 from ..redaction import SHORTEST_SECRET, live_secret_values
 from ..task import Task, TaskFailed
-from .absence import no_pods_message, not_started_reasons
-from .host_file import HostFile, parse_mode
-from .log_grep import Grep, GrepFailed
-from .log_history import ServedLog, missing_message, rotated_message, started_at
-from .log_lines import Excerpt, View, last_lines, split_log, stream_lines
-from .log_pods import choose_pods, not_started_message, sort_pods
-from .log_query import ALL, log_query
 
 _AT_ONCE = 8  # pods; fewer than the connections that the client keeps
 

@@ -12,6 +12,7 @@ from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import if_allowed
 from ..labels import MANAGED_BY, pods_of
+from .gone_run import gone_run_message
 
 
 def no_pods_message(client: Client, job: JobId, allowed: Collection[str] | None = None) -> str:
@@ -54,8 +55,11 @@ def _no_job_message(client: Client, job: JobId, allowed: Collection[str] | None)
                 f"{MANAGED_BY} is missing). Use kubectl."
             )
     message = f"job {name} not found in namespace {namespace}"
+    gone = gone_run_message(client, name, [namespace])
     if namespaces := _namespaces_with(client, name, allowed):
-        return f"{message}. It exists in {' and '.join(namespaces)}: set O(namespace)."
+        return " ".join(filter(None, [f"{message}. It exists in {' and '.join(namespaces)}: set O(namespace).", gone]))
+    if gone:
+        return f"{message}. {gone}"
     if hint := job_hint(client, job, allowed):
         return f"{message}. {hint}"
     return (
