@@ -198,7 +198,8 @@ def _changes(alert: Alert, given: Any) -> Iterator[tuple[str, Any]]:
         field = "hold" if key == "for" else key
         if field not in readers or (field == "window" and not alert.window):
             known = [name for name in readers if name != "window" or alert.window]
-            raise AlertProblem(f"{where}.{key}: unknown setting. Known are {', '.join(known).replace('hold', 'for')}.")
+            names = ", ".join("for" if name == "hold" else name for name in known)
+            raise AlertProblem(f"{where}.{key}: unknown setting. Known are {names}.")
         try:
             yield field, readers[field](value)
         except (TypeError, ValueError):

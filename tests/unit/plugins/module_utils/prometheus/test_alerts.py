@@ -73,6 +73,10 @@ def test_labels_are_added() -> None:
             {"NodeLost": {"window": "1m"}},
             "alerts.NodeLost.window: unknown setting. Known are enabled, severity, for, labels",
         ),
+        (
+            {"GpuIdle": {"treshold": 1}},
+            "alerts.GpuIdle.treshold: unknown setting. Known are enabled, severity, for, threshold, window, labels.",
+        ),
         ({"NodeLost": {"for": "soon"}}, "alerts.NodeLost.for: not a duration such as 5m: soon. Correct it."),
         ({"GpuIdle": {"threshold": "nan"}}, "alerts.GpuIdle.threshold: not a number: nan. Correct it."),
         ({"GpuIdle": {"labels": {"a-b": 1}}}, "alerts.GpuIdle.labels: not labels with their values: "),
