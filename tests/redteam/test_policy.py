@@ -214,6 +214,13 @@ def test_a_workload_that_grows(guarded: Guarded, kind: str):
     assert shrunk[0] == 200, shrunk
 
 
+def test_a_workload_whose_pods_name_their_node(guarded: Guarded):
+    body = workload("job", 1, 1)
+    body["spec"]["template"]["spec"]["nodeName"] = "node-1"
+    status, message = guarded.post("job", body)
+    assert (status, "pods may not name their node." in message) == (422, True), message
+
+
 @pytest.mark.parametrize("type_", ["LoadBalancer", "ExternalName"])
 def test_a_service_of_another_type(guarded: Guarded, type_: str):
     spec = {"type": type_, "ports": [{"port": 80}], **({"externalName": "x.example.com"} if "Name" in type_ else {})}

@@ -126,11 +126,12 @@ def _pod_parts(policy: PolicyRules, matched: _Matched) -> Parts:
         if limited:
             names |= _guard_variables(guard, limited)
             validations.append(_validation(policy, guard))
-    if matched is _PODS and any(rules.pools is not None for rules in policy.namespaces.values()):
+    if any(rules.pools is not None for rules in policy.namespaces.values()):
+        # A running pod names its node, and pods that a controller creates were judged by their template.
+        may = f"request.operation != 'CREATE' || {_CONTROLLER}" if matched is _PODS else "false"
         validations.append(
             {
-                "expression": "request.operation != 'CREATE' || !has(object.spec.nodeName) || "
-                f"object.spec.nodeName == '' || {_CONTROLLER}",
+                "expression": f"!has(variables.spec.nodeName) || variables.spec.nodeName == '' || {may}",
                 "messageExpression": text(f"{policy.source}: pods may not name their node. Remove nodeName."),
             }
         )
