@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from .ansible import ROOT, Ansible
 from .api import Api
 from .manifests import compute, training
 from .pools import Field
+from .prometheus_double import prometheus_double, utilized
 
 DOCUMENT = (ROOT / "docs" / "docsite" / "rst" / "guide_from_gpuctl.rst").read_text(encoding="utf-8")
 
@@ -64,8 +66,14 @@ def test_every_endpoint_of_the_former_interface_is_spoken_of() -> None:
 
 
 @pytest.fixture
-def words(field: Field, namespace: str) -> dict[str, str]:
+def words(field: Field, namespace: str) -> Iterator[dict[str, str]]:
+    with prometheus_double(utilized) as prometheus:
+        yield _words(field, namespace, prometheus.url)
+
+
+def _words(field: Field, namespace: str, url: str) -> dict[str, str]:
     return {
+        "url": url,
         "pool": field.pool("training"),
         "node": field.nodes[0],
         "node-2": field.nodes[1],
@@ -105,7 +113,7 @@ def test_every_call_does_what_its_row_says(
         (task,) = run.tasks
         if "_info" in call:
             assert not task.changed, f"{call} only looks"
-            assert "results" in task.result
+            assert "results" in task.result or "series" in task.result
         effect = EFFECTS.get(first_of(command))
         if effect:
             assert effect(task.result, words, api), f"{call}\n{run.output}"

@@ -58,6 +58,8 @@ def test_pools_are_declared_and_a_second_run_only_reads(ansible: Ansible, field:
         "taken_from": {},
         "hardware": {},
         "queue": {},
+        "divided": {},
+        "busy_jobs": [],
     }
     assert first.message == "2 pools: 2 create"
     assert field.labels(one) == {
