@@ -16,7 +16,7 @@ from tools.tree import ROOT
 from . import monitoring
 from .monitoring import World
 
-FILTER = ROOT / "extensions" / "eda" / "plugins" / "event_filter" / "alert.py"
+FILTER = ROOT / ".cache/collections/ansible_collections/runwhere/gpuctl/extensions/eda/plugins/event_filter/alert.py"
 pytestmark = monitoring.needs_programs
 
 
