@@ -14,12 +14,14 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import cut
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.times import time_as_text
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import one_line, printable
 
 WEBHOOK, SLACK, DINGTALK, FEISHU, WECOM, EMAIL = "webhook", "slack", "dingtalk", "feishu", "wecom", "email"
@@ -56,7 +58,7 @@ def notification_of(event: Mapping[str, Any], message: str | None, title: str | 
         text = "\n".join([text, "The log ends with:", *(f"  {line}" for line in lines[-_LINES:])])
     subject = event.get("job") or event.get("node") or event.get("quota") or event.get("alert")
     what = " ".join(str(part) for part in (event.get("type"), subject) if part)
-    return Notification(_cut(one_line(title or what or "runwhere.gpuctl"), _LONGEST_TITLE), printable(text), event)
+    return Notification(cut(one_line(title or what or "runwhere.gpuctl"), _LONGEST_TITLE), printable(text), event)
 
 
 def post_for(service: str, url: str, secret: str | None, told: Notification, now: datetime) -> Post:
@@ -77,7 +79,7 @@ def problem_of_answer(service: str, status: int, body: bytes) -> str | None:
         message = next((str(answer[name]) for name in names[1] if answer.get(name)), "")
     except (ValueError, TypeError, StopIteration):
         return f"not an answer of {service}: {_quoted(body)}"
-    return None if code == 0 else f"{service} answered with code {code}: {_cut(printable(message), 300)}"
+    return None if code == 0 else f"{service} answered with code {code}: {cut(printable(message), 300)}"
 
 
 def email_for(sender: str, recipients: Sequence[str], told: Notification, now: datetime) -> EmailMessage:
@@ -94,7 +96,7 @@ def email_for(sender: str, recipients: Sequence[str], told: Notification, now: d
 
 def _webhook(url: str, secret: str | None, told: Notification, now: datetime) -> Post:
     """Whoever has the secret can check the signature of the body. ``sent_at`` in it tells an old one from a new one."""
-    sent_at = now.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    sent_at = time_as_text(now)
     body = _json({"title": told.title, "message": told.text, "sent_at": sent_at, "event": told.event})
     signature = f"sha256={_hmac(secret.encode(), body).hex()}" if secret else ""
     # The second is what GitHub sends, and eda.builtin.webhook checks.
@@ -172,9 +174,5 @@ def _bounded(service: str, text: str) -> str:
     return text if len(data) <= longest else f"{data[: longest - 3].decode('utf-8', 'ignore')}…"
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def _quoted(body: bytes) -> str:
-    return repr(_cut(printable(body.decode("utf-8", "replace").strip()), 200))
+    return repr(cut(printable(body.decode("utf-8", "replace").strip()), 200))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from ..kube.times import time_as_text
+
 DAY = 86_400
 
 
@@ -36,7 +38,7 @@ class TokenClaims:
     @property
     def expiry(self) -> str:
         """As Kubernetes writes times."""
-        return datetime.fromtimestamp(self.expires, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return time_as_text(datetime.fromtimestamp(self.expires, timezone.utc))
 
 
 def read_claims(token: str) -> TokenClaims | None:

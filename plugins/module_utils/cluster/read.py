@@ -330,6 +330,12 @@ def read_offered_devices(client: Client) -> Inventory | None:
     return None if slices is None or classes is None else inventory_of(slices, (), classes)
 
 
+def without_managed_fields(obj: dict[str, Any]) -> dict[str, Any]:
+    """``managedFields`` are a third of an object, and mostly not used."""
+    obj["metadata"].pop("managedFields", None)
+    return obj
+
+
 def _list_or_none(client: Client, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]] | None:
     """None where the server has no such kind, or the account may not read it."""
     try:

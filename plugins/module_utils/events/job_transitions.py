@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ..cluster.status import failure_of, is_admitted_by_kueue, is_terminating, status_of
-from ..kube.times import read_time
+from ..kube.times import read_time, time_as_text
 from ..labels import job_name_of
 
 Object = Mapping[str, Any]
@@ -88,7 +88,7 @@ def job_transitions(
     phase = _phase(workload)
     if phase is None or (is_terminating(workload) and phase not in (SUCCEEDED, FAILED)):
         return
-    moment = _text(now)
+    moment = time_as_text(now)
     if not known.status:
         known = known._replace(status=PAUSED if _is_created_paused(workload) else PENDING)
         if known.status == PAUSED:
@@ -136,7 +136,7 @@ def settled(workload: Object, known: Known, now: datetime) -> Known:
     """What is known after the transitions, with the changes that are none: from running to waiting, and back."""
     phase = _phase(workload)
     if phase in (PENDING, RUNNING) and known.status in (PENDING, RUNNING) and known.status != phase and known.started:
-        return known._replace(status=phase, since=_text(now), overdue=False)
+        return known._replace(status=phase, since=time_as_text(now), overdue=False)
     return known
 
 
@@ -151,7 +151,7 @@ def deletion(known: Known, now: datetime) -> Transition | None:
     """A workload that is gone; None if that is no news, since it has ended."""
     if known.status in (SUCCEEDED, FAILED):
         return None
-    return Transition("job.deleted", "deleted", _text(now), known.status, "Deleted", known)
+    return Transition("job.deleted", "deleted", time_as_text(now), known.status, "Deleted", known)
 
 
 def recorded_end(known: Known, result: str, finished_at: str | None) -> Iterator[Transition]:
@@ -260,7 +260,3 @@ def _ended_at(workload: Object) -> str | None:
 
 def _keyed(name: str, run: str) -> str:
     return f"{name}/{run}" if run else name
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -18,12 +18,12 @@ from typing import Any
 
 from ..cluster.declared import know_accelerators
 from ..cluster.preemption import PREEMPTED, last_preemption, preemption_text
-from ..cluster.read import WORKLOADS
+from ..cluster.read import WORKLOADS, without_managed_fields
 from ..jobs.ledger import read_entries
 from ..kube.client import Client
 from ..kube.errors import ApiError, ConnectionProblem, KubeError, if_allowed
 from ..kube.resources import CONFIG_MAP, EVENT, NODE, POD, RESOURCE_QUOTA, Resource
-from ..kube.times import read_time
+from ..kube.times import read_time, time_as_text
 from ..labels import JOB_TYPE, LEDGER, QUOTA
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
@@ -55,7 +55,6 @@ from .watched_objects import (
     pods_facts,
     slim_watched_node,
     slim_watched_pod,
-    slim_without_managers,
     use_of,
 )
 
@@ -168,10 +167,10 @@ class JobsSource:
         namespaces = listed_namespaces(self._task, self._options.namespaces or None)
         for namespace in [None] if namespaces is None else namespaces:
             for resource in WORKLOADS:
-                yield WatchQuery(resource, namespace, JOB_TYPE, slim=slim_without_managers)
+                yield WatchQuery(resource, namespace, JOB_TYPE, slim=without_managed_fields)
             yield WatchQuery(POD, namespace, JOB_TYPE, optional=True, slim=slim_watched_pod)
-            yield WatchQuery(EVENT, namespace, fields=PREEMPTED, optional=True, slim=slim_without_managers)
-            yield WatchQuery(RESOURCE_QUOTA, namespace, QUOTA, optional=True, slim=slim_without_managers)
+            yield WatchQuery(EVENT, namespace, fields=PREEMPTED, optional=True, slim=without_managed_fields)
+            yield WatchQuery(RESOURCE_QUOTA, namespace, QUOTA, optional=True, slim=without_managed_fields)
         yield WatchQuery(NODE, None, optional=True, slim=slim_watched_node)
 
     def _first_look(self, cache: _News) -> None:
@@ -498,4 +497,4 @@ def _preemption_reason(step: Transition, by_whom: str | None) -> str:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_as_text(datetime.now(timezone.utc))

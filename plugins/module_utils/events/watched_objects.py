@@ -18,12 +18,6 @@ Object = Mapping[str, Any]
 _BY_NODE_LOSS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 
 
-def slim_without_managers(obj: dict[str, Any]) -> dict[str, Any]:
-    """``managedFields`` are a third of an object, and are not used."""
-    obj["metadata"].pop("managedFields", None)
-    return obj
-
-
 def slim_watched_pod(pod: dict[str, Any]) -> dict[str, Any]:
     """Whose pod it is, where it is, and how its containers have started and ended."""
     metadata, status = pod["metadata"], pod.get("status", {})

@@ -15,7 +15,7 @@ from array import array
 from collections import Counter as Counted
 from datetime import datetime, timezone
 
-from ..kube.times import read_time
+from ..kube.times import read_time, time_as_text
 
 _MARGIN = 1  # seconds by which the lines of a container's two streams may be in another order than their timestamps
 _MOST_KEPT = 131_072  # lines: 2 MiB for each log
@@ -60,8 +60,7 @@ class LogPosition:
         """The query parameter sinceTime to go on with; None to read from the beginning."""
         if self._newest is None:
             return None
-        moment = datetime.fromtimestamp(self._newest - _MARGIN, timezone.utc)
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return time_as_text(datetime.fromtimestamp(self._newest - _MARGIN, timezone.utc))
 
     def resume(self) -> None:
         """The log comes again from ``since`` on."""

@@ -26,7 +26,7 @@ from ..jobs.transitions import mark_idle
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
 from ..kube.resources import POD
-from ..kube.times import now_as_text
+from ..kube.times import now_as_text, time_as_text
 from ..labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED, job_name_of
 from ..manifest.problems import number_of
 from ..metrics.metrics_range import RangeProblem, duration
@@ -295,7 +295,7 @@ def _tell(task: Task[IdleOptions], jobs: Iterable[HeldJob], policy: IdlePolicy) 
 
 
 def _event(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
-    metadata, now = job.workload["metadata"], datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata, now = job.workload["metadata"], time_as_text(datetime.now(timezone.utc))
     if job.action == PAUSE:
         reason, then = "IdlePaused", "It was paused. Resume it with gpuctl_job (state=resumed) or the playbook resume."
     else:
@@ -329,7 +329,7 @@ def _row(job: HeldJob) -> dict[str, Any]:
         "namespace": job.id[0],
         "kind": job.kind,
         "devices": job.held.devices if job.held else None,
-        "held_since": job.held.since.strftime("%Y-%m-%dT%H:%M:%SZ") if job.held else None,
+        "held_since": time_as_text(job.held.since) if job.held else None,
         "idle": job.finding.idle,
         "reason": job.finding.reason,
         "utilization": job.finding.peak,

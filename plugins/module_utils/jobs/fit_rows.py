@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from ..accelerators import whole_devices
 from ..cluster.nodes import Node
 from ..cluster.read import JobId
 from ..cluster.shortage import Shortage, place_of, shortage_of
+from ..kube.times import time_as_text
 from ..manifest.problems import abridged, enumerated, number_of
 from ..scheduling.fit import (
     AFTER_JOBS,
@@ -34,7 +35,6 @@ _RESULTS = {
     AFTER_JOBS: "it runs after others have ended",
 }
 _BASES = {SWEEP_RUNS: "going by its sweep", LAST_RUN: "going by its last run"}
-_PRIORITY = "job.priority"
 
 
 def fit_row(
@@ -63,7 +63,7 @@ def fit_row(
         "possible_nodes": fit.possible,
         "preempts": [_name(name) for name in fit.evicted] if fit.verdict == AFTER_PREEMPTION else [],
         "after": [_end_row(name, ends.get(name)) for name in fit.after],
-        "runs_at": _time(runs_at) if runs_at else None,
+        "runs_at": time_as_text(runs_at) if runs_at else None,
         "quotas": [lack.row for lack in fit.lacks],
         "refusals": dict(fit.refusals),
         "changes": changes,
@@ -94,11 +94,7 @@ def _name(name: JobId) -> dict[str, str]:
 
 
 def _end_row(name: JobId, end: JobEnd | None) -> dict[str, Any]:
-    return {**_name(name), "ends_at": _time(end.at) if end else None, "basis": end.basis if end else None}
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {**_name(name), "ends_at": time_as_text(end.at) if end else None, "basis": end.basis if end else None}
 
 
 # -- why ---------------------------------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..cluster.pod_times import Hold
 from ..cluster.status import status_of
-from ..kube.times import read_time
+from ..kube.times import read_time, time_as_text
 from ..labels import DEFAULT_POOL, GPU_TYPE, HISTORY_LIMITS, JOB_TYPE, POOL, PRIORITY, SUBMITTED_BY, SWEEP, job_name_of
 from .ledger import Entry, RunResult, run_result
 from .submitter import read_submitter
@@ -173,7 +173,7 @@ def pod_keys(uid: str, hold: Hold) -> Keys:
 
 
 def visited_keys(moment: datetime) -> Keys:
-    return {VISITED: moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return {VISITED: time_as_text(moment)}
 
 
 def end_of(workload: Object) -> RunResult | None:

@@ -17,6 +17,7 @@ from ..cluster.related import own_pods
 from ..engine.apply import ApplyResult
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan
 from ..kube.errors import KubeError, as_sentence
+from ..kube.times import time_as_text
 from ..labels import HISTORY
 from ..manifest.digest import digest_of
 from ..manifest.secrets import secret_values, shown_definition
@@ -82,7 +83,7 @@ class HistoryWriter:
         current = workload["metadata"]["uid"] if workload else None
         keys: Keys = {}
         if live and plan.changed and result.error is None and live["metadata"]["uid"] != current:
-            keys |= self._ended(job, live, RunResult("Replaced" if workload else "Deleted", _text(now)), now)
+            keys |= self._ended(job, live, RunResult("Replaced" if workload else "Deleted", time_as_text(now)), now)
         elif live and job in self._pods:
             keys |= self._held(job, live, now)
         is_new = current != (live or {}).get("metadata", {}).get("uid")
@@ -154,7 +155,3 @@ class HistoryWriter:
 
 def _stops_pods(plan: Plan) -> bool:
     return bool(plan.steps) and plan.steps[0].kind in WORKLOAD_KINDS and plan.steps[0].action in _STOPS_PODS
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

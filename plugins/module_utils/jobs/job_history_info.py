@@ -12,7 +12,7 @@ from ..accelerators import DEVICES, PARTITIONS, SHARES, catalog
 from ..cluster.declared import know_accelerators
 from ..cluster.pod_times import Hold, hold_of
 from ..cluster.status import status_of
-from ..kube.times import read_time
+from ..kube.times import read_time, time_as_text
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
@@ -108,7 +108,7 @@ def _row(run: PastRun, holds: Iterable[Hold]) -> dict[str, Any]:
     now, held = datetime.now(timezone.utc).timestamp(), list(holds)
     starts = [hold.start for hold in held if hold.start is not None]
     # A restarted or preempted run begins again, and its Job says so; what its pods say is the first time.
-    started = _text(min(starts)) if starts else run.started_at
+    started = time_as_text(datetime.fromtimestamp(min(starts), timezone.utc)) if starts else run.started_at
     amounts = [(row, hold.seconds(0.0, now) / 3600 * amount) for hold in held for row, amount in _rows(hold)]
     is_known = bool(held)
     return {
@@ -166,7 +166,3 @@ def _duration(started: str | None, finished: str | None) -> int | None:
     if not started or not finished:
         return None
     return max(0, int((read_time(finished) - read_time(started)).total_seconds()))
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

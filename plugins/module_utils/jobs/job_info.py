@@ -13,7 +13,14 @@ from ..cluster.autoscaler import autoscaler_problem, autoscaler_row
 from ..cluster.declared import know_accelerators
 from ..cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
 from ..cluster.lookup import job_names, job_of_pod, namespaces_not_found, not_found, pool_not_found
-from ..cluster.read import WORKLOADS, by_time, node_address, reasons_of, secret_value
+from ..cluster.read import (
+    WORKLOADS,
+    by_time,
+    node_address,
+    reasons_of,
+    secret_value,
+    without_managed_fields,
+)
 from ..cluster.status import STUCK, status_of
 from ..kube.errors import ApiError, KubeError, if_allowed
 from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
@@ -150,7 +157,7 @@ def _workloads(task: InfoTask) -> Objects:
         return [
             obj
             for resource in WORKLOADS
-            for obj in _select(task, resource, _without_managed_fields, fields=by_name)
+            for obj in _select(task, resource, without_managed_fields, fields=by_name)
             if wanted in (None, status_of(obj))
         ]
     except ApiError as error:
@@ -250,7 +257,7 @@ def _pods(
     def slim(pod: Object) -> tuple[Job, Object | None, Object | None]:
         job = _job_of(pod)
         row = pod_row(pod, now) if wants_rows and job in workloads else None
-        return job, row, _without_managed_fields(pod) if job in stuck else None
+        return job, row, without_managed_fields(pod) if job in stuck else None
 
     try:
         found = [pod for own in _pod_selectors(task, workloads) for pod in _select(task, POD, slim, labels=own)]
@@ -279,14 +286,14 @@ def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) ->
     """Warnings, to explain stuck jobs and for ``details``; none without the permission to read them."""
     if not stuck and not (task.options.details and workloads):
         return []
-    return by_time(if_allowed(lambda: _list(task, EVENT, _without_managed_fields, fields="type=Warning"), Objects()))
+    return by_time(if_allowed(lambda: _list(task, EVENT, without_managed_fields, fields="type=Warning"), Objects()))
 
 
 def _autoscalers(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, Object]:
     """What scales services; none without the permission to read autoscalers."""
     if not any(obj["kind"] == "Deployment" for obj in workloads.values()):
         return {}
-    found = if_allowed(lambda: _select(task, HORIZONTAL_POD_AUTOSCALER, _without_managed_fields), Objects())
+    found = if_allowed(lambda: _select(task, HORIZONTAL_POD_AUTOSCALER, without_managed_fields), Objects())
     return {job: obj for obj in found if (job := _job_of(obj)) in workloads}
 
 
@@ -294,19 +301,13 @@ def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job,
     if all(obj["kind"] == "Job" for obj in workloads.values()):
         return {}
     services: dict[Job, Objects] = defaultdict(list)
-    for obj in if_allowed(lambda: _select(task, SERVICE, _without_managed_fields), Objects()):
+    for obj in if_allowed(lambda: _select(task, SERVICE, without_managed_fields), Objects()):
         job = _job_of(obj)
         if obj["metadata"]["name"] == service_name(job[1]):  # Another one with the job's labels may lead anywhere.
             services[job].append(obj)
     exposed = has_node_port(obj for own in services.values() for obj in own)
     address = node_address(task.client()) if exposed else None
     return {job: access_urls(own, address, tokens.get(job)) for job, own in services.items()}
-
-
-def _without_managed_fields(obj: Object) -> Object:
-    """``managedFields`` are a third of an object, and are not used."""
-    obj["metadata"].pop("managedFields", None)
-    return obj
 
 
 def _job_of(obj: Object) -> Job:

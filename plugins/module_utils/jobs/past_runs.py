@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..cluster.read import WORKLOADS, JobId
+from ..cluster.read import WORKLOADS, JobId, without_managed_fields
 from ..cluster.related import own_pods
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
@@ -54,7 +54,11 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
     places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
 
     def every(resource: Any) -> Objects:
-        return [obj for place in places for obj in client.list_slim(resource, _slim, place, labels=MANAGED, whole=True)]
+        return [
+            obj
+            for place in places
+            for obj in client.list_slim(resource, without_managed_fields, place, labels=MANAGED, whole=True)
+        ]
 
     reads: tuple[Callable[[], Any], ...] = (
         lambda: read_recorded_runs(client, namespaces),
@@ -74,16 +78,12 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
 def read_recorded_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRuns:
     """The histories and the ledgers alone: enough for what is gone. Raises KubeError."""
     known = KnownRuns(read_histories(client, namespaces))
+    by_name = f"metadata.name={LEDGER}"
     for place in namespaces if namespaces is not None else (None,):
-        for ledger in client.list_slim(CONFIG_MAP, _slim, place, fields=f"metadata.name={LEDGER}", whole=True):
+        for ledger in client.list_slim(CONFIG_MAP, without_managed_fields, place, fields=by_name, whole=True):
             if is_managed(ledger):
                 known.ledgers[ledger["metadata"]["namespace"]] = read_entries(ledger.get("data") or {})
     return known
-
-
-def _slim(obj: dict[str, Any]) -> dict[str, Any]:
-    obj["metadata"].pop("managedFields", None)
-    return obj
 
 
 def _by_job(pods: Iterable[dict[str, Any]]) -> dict[JobId, Objects]:

@@ -15,6 +15,11 @@ def read_time(text: str) -> datetime:
     return moment
 
 
+def time_as_text(moment: datetime) -> str:
+    """A Time."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def now_as_text() -> str:
     """A MicroTime."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

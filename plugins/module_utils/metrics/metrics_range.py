@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from ..kube.times import read_time
+from ..kube.times import read_time, time_as_text
 
 MOST_STEPS = 11_000
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
@@ -105,7 +105,7 @@ def moment(name: str, text: str, now: float) -> float:
 
 
 def as_text(time: float) -> str:
-    return datetime.fromtimestamp(time, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_as_text(datetime.fromtimestamp(time, timezone.utc))
 
 
 def _within(life: Life, first: float | None, last: float, now: float) -> tuple[float, float | None]:

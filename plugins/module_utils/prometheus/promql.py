@@ -212,8 +212,8 @@ def resources_of(catalog: Catalog, names: Sequence[str] = ()) -> ResourceNames:
     """Of all profiles, or of those named."""
     profiles = [profile for profile in catalog.profiles.values() if not names or profile.name in names]
     return ResourceNames(
-        "|".join(_unique(pattern for profile in profiles for pattern in _countable(profile, _sanitized))),
-        "|".join(_unique(_sanitized(profile.device.resource) for profile in profiles)),
+        "|".join(_unique(pattern for profile in profiles for pattern in _countable(profile, sanitized))),
+        "|".join(_unique(sanitized(profile.device.resource) for profile in profiles)),
         "|".join(_unique(rf"requests\.{pattern}" for profile in profiles for pattern in _countable(profile, _escaped))),
     )
 
@@ -233,7 +233,7 @@ def _escaped(name: str) -> str:
     return name.replace(".", r"\.")
 
 
-def _sanitized(name: str) -> str:
+def sanitized(name: str) -> str:
     """As kube-state-metrics writes names of resources and labels: nvidia_com_gpu."""
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
@@ -523,7 +523,7 @@ def _alternatives(metric: str, select: PodSelection, namespace: str = "namespace
 
 def _pod_label(key: str) -> str:
     """The label of kube_pod_labels for a label of pods."""
-    return f"label_{_sanitized(key)}"
+    return f"label_{sanitized(key)}"
 
 
 def _with(metric: str, matchers: Iterable[str]) -> str:

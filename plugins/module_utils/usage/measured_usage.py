@@ -12,7 +12,7 @@ from ..accelerators import catalog
 from ..metrics.metrics_source import ALLOW_LIST, JOB_TYPE_LABEL
 from ..prometheus.prometheus_answer import Sample
 from ..prometheus.prometheus_client import Prometheus
-from ..prometheus.promql import ALLOCATED, JOB, Queries, Source, plain_queries
+from ..prometheus.promql import ALLOCATED, JOB, Queries, Source, plain_queries, sanitized
 from .gpu_usage import Measured
 
 PodId = tuple[str, str]
@@ -140,18 +140,14 @@ def _origins(samples: Sequence[Sample], allowed: set[str] | None) -> dict[PodId,
 def _resources() -> dict[str, str]:
     """Resources by the names that kube-state-metrics has for them."""
     rows = (row for profile in catalog().profiles.values() for row in profile.resources())
-    return {_sanitized(row.resource): row.resource for row in rows}
+    return {sanitized(row.resource): row.resource for row in rows}
 
 
 def _written(name: str) -> str:
     """The resource of a partition, whose names no profile lists: nvidia_com_mig_1g_10gb."""
     for profile in catalog().profiles.values():
         before, place, after = str(profile.part("partitions").get("resource", "")).partition("{partition}")
-        start, end = _sanitized(before), _sanitized(after)
+        start, end = sanitized(before), sanitized(after)
         if place and name.startswith(start) and name.endswith(end):
             return f"{before}{name[len(start) : len(name) - len(end)].replace('_', '.')}{after}"
     return name
-
-
-def _sanitized(name: str) -> str:
-    return "".join(character if character.isalnum() else "_" for character in name)

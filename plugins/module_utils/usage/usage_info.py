@@ -24,7 +24,7 @@ from ..jobs.run_times import InvalidRange, usage_range
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, as_sentence
 from ..kube.resources import NODE, POD
-from ..kube.times import read_time
+from ..kube.times import read_time, time_as_text
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, MANAGED, POOL, SUBMITTED_BY, SWEEP, is_managed, job_name_of
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
@@ -81,8 +81,8 @@ def run(task: UsageTask) -> dict[str, Any]:
     whole = sum(hours for use in uses for row, hours in use.rows() if row.kind == DEVICES)
     return {
         "changed": False,
-        "start": _text(since),
-        "end": _text(until),
+        "start": time_as_text(since),
+        "end": time_as_text(until),
         "group_by": group_by,
         "currency": options.currency or "",
         "results": [row for row in rows if row["held_hours"] or row["queued_hours"]],
@@ -371,7 +371,3 @@ def _prices(options: UsageInfoOptions) -> dict[str, float]:
             raise TaskFailed(f"O(prices): not a price of {name}: {value}. Give the price of one hour, such as 2.5.")
         prices[str(name)] = price
     return prices
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
