@@ -76,12 +76,12 @@ def run(task: HistoryTask) -> dict[str, Any]:
     places = {*known.histories, *known.ledgers, *(obj["metadata"]["namespace"] for obj in known.workloads)}
     rows, unread = [], _LOGS if options.logs else 0
     for namespace in sorted(places):
-        keys = observed_keys(known, namespace, now)
+        runs = known.runs(namespace)
+        keys = observed_keys(known, namespace, runs, now)
         if not task.check_mode:
-            logs = _logs(task, known, namespace, unread)
+            logs = _logs(task, known, namespace, runs, unread)
             unread -= len(logs)
             keys |= {key: text for log in logs for key, text in log.items()}
-        runs = known.runs(namespace)
         new = {key: text for key, text in keys.items() if not _is_known(known, namespace, key, text)}
         outdated = outdated_keys(known.histories.get(namespace, ()), limits, now, live)
         began = sum(key.endswith(".was") and key.partition(".")[0] not in runs for key in new)
@@ -119,10 +119,10 @@ def run(task: HistoryTask) -> dict[str, Any]:
 MODULE = ModuleSpec(JobHistoryOptions, run)
 
 
-def observed_keys(known: KnownRuns, namespace: str, now: datetime) -> Keys:
+def observed_keys(known: KnownRuns, namespace: str, runs: Mapping[str, PastRun], now: datetime) -> Keys:
     """What the cluster says of the runs of a namespace: what is live, and what is gone since. Pure."""
     keys: Keys = {}
-    runs, visited = known.runs(namespace), known.visited(namespace)
+    visited = known.visited(namespace)
     live = {obj["metadata"]["uid"]: obj for obj in known.workloads if obj["metadata"]["namespace"] == namespace}
     for uid, workload in live.items():
         pods = known.pods_of(workload)
@@ -163,9 +163,8 @@ def _is_known(known: KnownRuns, namespace: str, key: str, text: str) -> bool:
     return any((each.get("data") or {}).get(key) == text for each in known.histories.get(namespace, ()))
 
 
-def _logs(task: HistoryTask, known: KnownRuns, namespace: str, most: int) -> list[Keys]:
+def _logs(task: HistoryTask, known: KnownRuns, namespace: str, runs: Mapping[str, PastRun], most: int) -> list[Keys]:
     """The last lines of failed runs whose log nobody has kept, with secrets masked."""
-    runs = known.runs(namespace)
     found: list[Keys] = []
     for workload in known.workloads:
         uid = workload["metadata"]["uid"]
