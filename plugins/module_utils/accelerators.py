@@ -108,6 +108,13 @@ class DeviceResource:
         return amount * bytes_in(self.unit)
 
 
+def names_registry(image: str) -> bool:
+    """Whether an image names its registry. Without one, it is from Docker Hub (distribution/reference,
+    splitDockerDomain)."""
+    host, slash, _path = image.partition("/")
+    return bool(slash) and ("." in host or ":" in host or host == "localhost")
+
+
 def bytes_in(unit: str) -> int:
     """The bytes in a unit: Gi, Mi, 256Mi."""
     return int(parse(unit if unit[0].isdigit() else f"1{unit}").value)
@@ -261,10 +268,7 @@ class Profile:
 
     def has_repository(self, image: str) -> bool:
         """Whether an image is from a repository that only has images for this accelerator."""
-        host, slash, _path = image.partition("/")
-        # Without a registry, it is from Docker Hub (distribution/reference, splitDockerDomain).
-        has_registry = bool(slash) and ("." in host or ":" in host or host == "localhost")
-        name = (image if has_registry else f"docker.io/{image}").partition("@")[0]
+        name = (image if names_registry(image) else f"docker.io/{image}").partition("@")[0]
         path, colon, tag = name.rpartition(":")
         name = path if colon and "/" not in tag else name
         return any(fnmatchcase(name, pattern) for pattern in self.part("images").get("repositories", ()))

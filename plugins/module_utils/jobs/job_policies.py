@@ -12,15 +12,10 @@ from ..engine.plan import Plan
 from ..policies.guards import broken_rules
 from ..policies.policy_rules import PolicyRules, rules_of
 from ..task import Task
-from .select import SelectedJob
+from .select import SelectedJob, policy_file
 
 if TYPE_CHECKING:
     from .job import JobOptions
-
-
-def policy_file(task: Task[JobOptions]) -> str | None:
-    """The file with the policy of the host that runs the task."""
-    return task.options.policy or task.environ.get("GPUCTL_POLICY") or None
 
 
 def policy_blockers(task: Task[JobOptions], starting: Iterable[tuple[SelectedJob, Plan]]) -> list[Blocker]:

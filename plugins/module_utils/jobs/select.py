@@ -226,10 +226,15 @@ def _namespace_rule(task: Task[JobOptions]) -> Callable[[str], str | None]:
     return lambda namespace: rule(namespace, allowed)
 
 
+def policy_file(task: Task[JobOptions]) -> str | None:
+    """The file with the policy of the host that runs the task."""
+    return task.options.policy or task.environ.get("GPUCTL_POLICY") or None
+
+
 def _host_paths(task: Task[JobOptions]) -> HostPaths:
     """The paths of nodes that manifests may mount. A policy is no part of what the author of a manifest writes."""
     from ..manifest.host_paths import HostPaths
     from ..manifest.load import load_host_paths
 
-    policy = task.options.policy or task.environ.get("GPUCTL_POLICY")
+    policy = policy_file(task)
     return load_host_paths(policy) if policy else HostPaths()

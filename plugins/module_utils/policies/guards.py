@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from ..accelerators import catalog
+from ..accelerators import catalog, names_registry
 from ..labels import DEFAULT_POOL, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, priority_class_name
 from ..manifest.host_paths import NOT_SYSTEM_PATHS, SYSTEM_PATHS, SYSTEM_SOCKETS, HostPaths
+from ..manifest.problems import enumerated
 from ..quantity import parse
 from .policy_rules import NamespaceRules, PolicyRules
 
@@ -56,7 +58,7 @@ class Pod:
             for container in self.spec.get(name) or ()
         ]
 
-    @property
+    @cached_property
     def devices(self) -> int:
         """The whole accelerators and partitions that containers ask for, one for one."""
         whole, partition = whole_resources(), re.compile(partition_pattern())
@@ -67,7 +69,7 @@ class Pod:
             if resource in whole or partition.fullmatch(resource)
         )
 
-    @property
+    @cached_property
     def asks(self) -> bool:
         """Whether it asks for accelerators in any way."""
         shared = shared_resources()
@@ -78,7 +80,7 @@ class Pod:
             or any(resource in shared for each in limits for resource in each)
         )
 
-    @property
+    @cached_property
     def pool(self) -> str:
         """The pool whose nodes it is bound to; "" for all."""
         return (self.spec.get("nodeSelector") or {}).get(POOL) or (DEFAULT_POOL if self._outside_of_pools else "")
@@ -127,21 +129,13 @@ def pod_of(workload: Object) -> Pod:
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 
-def either(names: Sequence[str]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
-    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
 def _use(noun: str, names: Sequence[str]) -> str:
-    return f"Use {noun}{either(names)}." if names else "None is allowed."
-
-
-_REGISTRY = re.compile(r"([^/]*[.:][^/]*|localhost)/.*")
+    return f"Use {noun}{enumerated(names, 'or')}." if names else "None is allowed."
 
 
 def full_image(reference: str) -> str:
     """The reference with its registry (distribution/reference, ParseDockerRef)."""
-    if _REGISTRY.fullmatch(reference):
+    if names_registry(reference):
         return reference
     return f"docker.io/{reference}" if "/" in reference else f"docker.io/library/{reference}"
 
@@ -299,7 +293,7 @@ def _secrets(allowed: Sequence[str], pod: Pod) -> Values:
 def _path_sentence(policy: PolicyRules, _rules: NamespaceRules) -> str:
     if policy.roots is None:
         return "system path of the node: {}. Mount a directory with data, or a claim."
-    below = f"Use a path below {either(policy.roots)}, or a claim." if policy.roots else "Use a claim."
+    below = f"Use a path below {enumerated(policy.roots, 'or')}, or a claim." if policy.roots else "Use a claim."
     return f"path of the node that is not allowed: {{}}. {below}"
 
 
