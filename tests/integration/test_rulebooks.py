@@ -59,6 +59,8 @@ def test_a_failure_reaches_a_webhook_once_over_a_restart(cluster: Cluster, api: 
             first.wait_for("watching")
             _fail(api, "first", evil)
             eventually(lambda: receiver.requests, 90)
+            # What was told is written within two seconds; a process that is killed before tells it again.
+            eventually(lambda: "Failed" in (tmp_path / "state").read_text())
             first.stop()
         _fail(api, "second", evil)
         eventually(lambda: (api.get("job", "second", "default").get("status") or {}).get("failed"))

@@ -116,6 +116,7 @@ class JobsSource:
             stack.enter_context(self._state)
             self._cache = cache = _News(self._client, self._warn)
             stack.enter_context(cache)
+            stack.callback(self._state.flush)  # before the watches end, for which a process may not wait
             self._list(cache)
             self._first_look(cache)
             cache.watch()
