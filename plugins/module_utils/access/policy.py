@@ -53,9 +53,9 @@ POLICY_CONSTRAINTS: dict[str, Any] = {
 def run(task: Task[PolicyOptions]) -> dict[str, Any]:
     """Bring the objects of one policy to the desired state. Raises TaskFailed and ManifestErrors."""
     options = task.options
-    rules = _rules(options)
+    rules = rules_in(options)
     name = rules.name if rules else str(options.name)
-    plan = _plan(task, name, rules if options.state == "present" else None)
+    plan = plan_policy(task, name, rules if options.state == "present" else None)
     executor = Executor(task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn)
     try:
         applied = executor.apply_plan(plan)
@@ -68,7 +68,7 @@ def run(task: Task[PolicyOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(PolicyOptions, run, POLICY_CONSTRAINTS)
 
 
-def _rules(options: PolicyOptions) -> PolicyRules | None:
+def rules_in(options: PolicyOptions) -> PolicyRules | None:
     if options.name is not None:
         return None
     from ..manifest.load import load_policy
@@ -76,7 +76,8 @@ def _rules(options: PolicyOptions) -> PolicyRules | None:
     return rules_of(load_policy(options.src, options.definition))
 
 
-def _plan(task: Task[PolicyOptions], name: str, rules: PolicyRules | None) -> Plan:
+def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
+    """The steps to what the rules say; without rules, to none of the policy's objects."""
     client = task.client()
     namespaces = {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE)} if rules else {}
     here = [each for each, obj in namespaces.items() if not is_terminating(obj)]

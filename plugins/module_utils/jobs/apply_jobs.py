@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
             if ended and ended.status == "Failed" and result.workload is None:  # Kubernetes has removed it.
                 result.error = ended.reason
                 problems.append(f"{describe(result.plan)}: {ended.reason}")
-    report = _report(task, results, wait_result, _fits(task, state, jobs, applied))
+    report = _report(task, results, wait_result, fits_of(task, state, jobs, applied))
     if problems:
         raise TaskFailed("\n".join(problems), **{name: report[name] for name in ("changed", "results", "diff")})
     return report
@@ -107,8 +108,8 @@ def _wait_target(result: ApplyResult) -> WaitTarget:
     return WaitTarget((plan.namespace, plan.name), kind, fresh, describe(plan), full_reason(plan, None) or "")
 
 
-def _fits(
-    task: Task[JobOptions], state: State, jobs: list[SelectedJob], applied: list[ApplyResult]
+def fits_of(
+    task: Task[JobOptions], state: State, jobs: Sequence[SelectedJob], applied: Iterable[ApplyResult]
 ) -> dict[JobId, dict[str, Any]]:
     """In check mode, whether the jobs that would start pods would run, and what they would wait for."""
     if not task.check_mode or not state.builds_objects or task.options.wait_for_nodes:

@@ -71,7 +71,7 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with a message that says that nothing was
     changed, or what could not be rolled back.
     """
-    requests = _select(task.options)
+    requests = select_pools(task.options)
     if not requests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 pools: nothing to do"}
     client = task.client()
@@ -133,7 +133,7 @@ def _provide_queues(task: Task[PoolOptions], plans: PoolPlans) -> QueueChanges:
         raise TaskFailed(str(failure), **{**pool_results(plans), **failure.result}) from failure
 
 
-def _select(options: PoolOptions) -> list[PoolRequest]:
+def select_pools(options: PoolOptions) -> list[PoolRequest]:
     """The pools of the manifests or of the option ``name``, validated before any request is sent."""
     from ..manifest.load import load
     from ..manifest.models import Pool

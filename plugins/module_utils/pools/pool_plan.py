@@ -33,6 +33,7 @@ class PoolPlans:
     label_changes: tuple[LabelChange, ...]
     planned_on: Versions
     warnings: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -49,9 +50,15 @@ class PoolPlans:
 
 
 def plan_pools(
-    client: Client, requests: Sequence[PoolRequest], *, force: bool, ignored_jobs: Collection[str] = ()
+    client: Client,
+    requests: Sequence[PoolRequest],
+    *,
+    force: bool,
+    ignored_jobs: Collection[str] = (),
+    keep_going: bool = False,
 ) -> PoolPlans:
-    """Two lists of requests, nodes and ConfigMaps, in pages. Raises TaskFailed with all blockers.
+    """Two lists of requests, nodes and ConfigMaps, in pages. Raises TaskFailed with all blockers, or with
+    ``keep_going`` returns them.
 
     ``ignored_jobs`` (``<namespace>/<name>``) do not count as users of a deleted pool.
     """
@@ -68,7 +75,7 @@ def plan_pools(
     in_use = _deleted_pools_in_use(client, membership, ignored_jobs, force=force)
     unfit = _unfit_hardware(requests, declared.profiles)
     blockers = [*membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
-    if blockers:
+    if blockers and not keep_going:
         raise TaskFailed.before_any_write(blockers)
     keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL, DIVISION)
     return PoolPlans(
@@ -81,6 +88,7 @@ def plan_pools(
         ),
         versions_of(nodes.values(), config_maps),
         warnings=(*in_use, *_forced_moves(membership), *_unread_lines(requests, declarations)),
+        blockers=tuple(blockers),
     )
 
 

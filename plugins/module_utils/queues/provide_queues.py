@@ -70,9 +70,7 @@ def provide_queues(
     """
     client = task.client()
     try:
-        wanted = set(map(_backend_of, pools.values()))
-        served = client.group_versions()
-        present = [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(served)]
+        present = _present(client, pools)
         return _provide(task, pools, present, quotas_after) if present else QueueChanges()
     except KubeError as problem:
         raise TaskFailed(
@@ -88,6 +86,33 @@ def _provide(
     backends: Sequence[str],
     quotas_after: Callable[[Sequence[Object]], Sequence[Object]],
 ) -> QueueChanges:
+    plans = _plans(task, pools, backends, quotas_after)
+    client = task.client()
+    executor = Executor(client, check_mode=task.check_mode, gone_timeout=0, warn=task.warn, progress=task.progress)
+    for plan in plans:
+        executor.apply_plan(plan)
+    return QueueChanges(bool(plans), task.diff(lambda: [diff for plan in plans for diff in diffs_of(plan)]))
+
+
+def plans_for_queues(task: Task[Any], pools: Mapping[str, Declaration]) -> list[Plan]:
+    """What ``provide_queues`` would write. Raises KubeError."""
+    present = _present(task.client(), pools)
+    return _plans(task, pools, present, lambda live: live) if present else []
+
+
+def _present(client: Client, pools: Mapping[str, Declaration]) -> list[str]:
+    """The queueing systems that the cluster has, or that a pool asks for."""
+    wanted = set(map(_backend_of, pools.values()))
+    served = client.group_versions()
+    return [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(served)]
+
+
+def _plans(
+    task: Task[Any],
+    pools: Mapping[str, Declaration],
+    backends: Sequence[str],
+    quotas_after: Callable[[Sequence[Object]], Sequence[Object]],
+) -> list[Plan]:
     client = task.client()
     kinds = [kind for name in backends for kind in BACKENDS[name].kinds]
     nodes, quotas, *live = run_concurrently(
@@ -102,11 +127,7 @@ def _provide(
         desired += queue_objects(pool, capacity, teams)
         for problem in share_problems(pool, capacity, teams):
             task.warn(problem)
-    plans = plan_queues(desired, [obj for objects in live for obj in objects])
-    executor = Executor(client, check_mode=task.check_mode, gone_timeout=0, warn=task.warn, progress=task.progress)
-    for plan in plans:
-        executor.apply_plan(plan)
-    return QueueChanges(bool(plans), task.diff(lambda: [diff for plan in plans for diff in diffs_of(plan)]))
+    return plan_queues(desired, [obj for objects in live for obj in objects])
 
 
 def queue_objects(pool: Declaration, capacity: Capacity, teams: Sequence[Team]) -> list[Object]:

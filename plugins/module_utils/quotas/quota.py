@@ -61,7 +61,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     """
     options = task.options
     task.require_non_negative("wait_timeout")
-    quotas, mistakes = _select(options)
+    quotas, mistakes = select_quotas(options)
     named = (*(options.namespaces or ()), *(namespace for quota in quotas for namespace in quota.namespaces))
     require_allowed(task, named, "O(namespaces)" if options.namespaces else "users")
     if not quotas and options.from_manifests:
@@ -144,7 +144,7 @@ def _provide_queues(
 MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS)
 
 
-def _select(options: QuotaOptions) -> tuple[list[Quota], list[str]]:
+def select_quotas(options: QuotaOptions) -> tuple[list[Quota], list[str]]:
     """The quotas of the manifests, validated before any request is sent, and what is probably wrong in them; none if
     the options name them."""
     from ..manifest.load import load

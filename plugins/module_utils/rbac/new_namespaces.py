@@ -21,6 +21,20 @@ def grant_in_new_namespaces(task: Task[Any], namespaces: Iterable[str]) -> list[
 
     Roles that read logs or write workloads are bound in each namespace, never in the whole cluster.
     """
+    plans = plans_for_new_namespaces(task, namespaces)
+    if not task.check_mode:
+        executor = Executor(task.client(), check_mode=False, gone_timeout=0, warn=task.warn)
+        for result in executor.apply_plans(plans, keep_going=True):
+            if result and result.error:
+                task.warn(
+                    f"accounts with a level for the whole cluster have no access to jobs in the new namespace "
+                    f"{result.plan.namespace}: {as_sentence(result.error)} Run gpuctl_rbac for them again."
+                )
+    return task.diff(lambda: (entry for plan in plans for entry in diffs_of(plan)))
+
+
+def plans_for_new_namespaces(task: Task[Any], namespaces: Iterable[str]) -> list[Plan]:
+    """The bindings for each of the namespaces. Warns if it is not known who has a level."""
     namespaces = list(namespaces)
     if not namespaces:
         return []
@@ -34,12 +48,4 @@ def grant_in_new_namespaces(task: Task[Any], namespaces: Iterable[str]) -> list[
     for namespace in namespaces:
         bindings = [obj for binding in found for obj in bindings_in_new_namespace(binding, namespace)]
         plans.append(Plan("all accounts", namespace, "access of", tuple(step_for(obj, None) for obj in bindings)))
-    if not task.check_mode:
-        executor = Executor(client, check_mode=False, gone_timeout=0, warn=task.warn)
-        for result in executor.apply_plans([plan for plan in plans if plan.steps], keep_going=True):
-            if result and result.error:
-                task.warn(
-                    f"accounts with a level for the whole cluster have no access to jobs in the new namespace "
-                    f"{result.plan.namespace}: {as_sentence(result.error)} Run gpuctl_rbac for them again."
-                )
-    return task.diff(lambda: (entry for plan in plans for entry in diffs_of(plan)))
+    return [plan for plan in plans if plan.steps]
