@@ -248,7 +248,9 @@ PLANTS = {
         "deployment", "web", {"metadata": {"annotations": {"note": "mine"}}}, "metadata.annotations.note", "added",
         "kubectl-annotate",
     ),
-    "pause a rollout": on_job("deployment", "web", {"spec": {"paused": True}}, "spec.paused", "added", "kubectl-rollout"),
+    "pause a rollout": on_job(
+        "deployment", "web", {"spec": {"paused": True}}, "spec.paused", "added", "kubectl-rollout"
+    ),
     "foreign apply": Plant(
         foreign_apply, of("Deployment", "web"), "metadata.labels[runwhere.ai/priority]", "changed", "argocd-controller"
     ),
@@ -272,10 +274,12 @@ PLANTS = {
     ),
     "edit an autoscaler": on_job("hpa", "serve", {"spec": {"maxReplicas": 9}}, "spec.maxReplicas", "changed", "k9s"),
     "delete a job": Plant(
-        lambda world: world.api.delete("deployment", "gone", world.team), of("Deployment", "gone"), None, "missing", None
+        lambda world: world.api.delete("deployment", "gone", world.team), of("Deployment", "gone"), None, "missing",
+        None,
     ),
     "delete a service": Plant(
-        lambda world: world.api.delete("service", "svc-lab", world.team), of("Service", "svc-lab"), None, "missing", None
+        lambda world: world.api.delete("service", "svc-lab", world.team), of("Service", "svc-lab"), None, "missing",
+        None,
     ),
     "raise a quota": on_quota(
         "resourcequota", {"spec": {"hard": {"requests.nvidia.com/gpu": "99"}}}, "spec.hard[requests.nvidia.com/gpu]",
@@ -302,7 +306,9 @@ PLANTS = {
         0, lambda world: {"spec": {"taints": [{"key": "mine", "value": "x", "effect": "NoSchedule"}]}},
         "spec.taints[mine,NoSchedule]", "added", "kubectl-taint",
     ),
-    "cordon": on_node(2, lambda world: {"spec": {"unschedulable": True}}, "spec.unschedulable", "added", "kubectl-cordon"),
+    "cordon": on_node(
+        2, lambda world: {"spec": {"unschedulable": True}}, "spec.unschedulable", "added", "kubectl-cordon"
+    ),
     "take a node out of its pool": on_node(
         0, lambda world: labels(POOL, None), f"metadata.labels[{POOL}]", "removed", None
     ),
