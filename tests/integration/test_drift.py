@@ -13,10 +13,12 @@ import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.drift import drift_info, take_back
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import READ
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import pool
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
 
+from .accounts import account
 from .api import PATHS, Api, eventually
 from .manifests import compute, inference, notebook, training
 from .namespaces import remove_namespaces, unused_namespace
@@ -351,7 +353,22 @@ def test_a_cluster_as_declared_has_no_drift(world: World):
     result = world.drift()
     assert own(world, result) == []
     assert result["problems"] == []
-    assert [each for each in world.requests.writes if "selfsubject" not in each.path] == []
+    assert world.requests.writes == world.requests.dry_runs == []
+
+
+def test_the_level_read_is_enough(world: World):
+    PLANTS["set image"].do(world)
+    PLANTS["delete a job"].do(world)
+    PLANTS["raise a quota"].do(world)
+    expected = [row["id"] for row in own(world, world.drift())]
+    with account(world.api, READ) as reader:
+        world.requests.identity = reader
+        world.requests.clear()
+        result = world.drift()
+    assert [row["id"] for row in own(world, result)] == expected
+    assert (len(expected), result["problems"], world.warnings) == (3, [], [])
+    assert world.requests.writes == world.requests.dry_runs == []
+    assert 403 not in {request.status for request in world.requests.requests}
 
 
 def test_the_work_of_controllers_and_our_own_is_no_drift(world: World):

@@ -13,13 +13,14 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 
 from .accounts import account, make_priority_classes
-from .ansible import Ansible, TaskResult
+from .ansible import ROOT, Ansible, TaskResult
 from .api import PATHS, Api, eventually
 from .manifests import compute, inference, notebook, training
 from .namespaces import remove_namespaces
 from .pools import LEASE, Field
 from .recorder import Permission, Recorder
 
+DECLARED = ROOT / "examples" / "manifests"
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
 RBAC, WORKSPACE = "runwhere.gpuctl.gpuctl_rbac", "runwhere.gpuctl.gpuctl_workspace"
 
@@ -416,6 +417,7 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
         {"runwhere.gpuctl.gpuctl_fit_info": {"definition": claimed(), "namespace": namespace}},
         {"runwhere.gpuctl.gpuctl_monitoring_info": {}},
+        {"runwhere.gpuctl.gpuctl_drift_info": {"src": [str(DECLARED)], "namespace": namespace, "fail_on": "never"}},
     ]
 
 
