@@ -10,6 +10,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_screen, is_drift
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_screen, is_idle_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_screen, is_description
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
@@ -63,6 +64,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return {"failed": True, "changed": False, "msg": problem}
         if self._task.no_log:
             lines = []
+        elif is_drift(given):
+            lines = drift_screen(given, terminal_width(), everything=everything)
         elif is_usage(given):
             lines = usage_screen(given, terminal_width(), everything=everything)
         elif is_history(given):

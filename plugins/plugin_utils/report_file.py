@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write what a task has returned to a file on the controller: a page, or a table for spreadsheets."""
+"""Write what a task has returned to a file on the controller: a page, data, or a table for spreadsheets."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_json, drift_page, is_drift
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_page, is_description
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
     history_csv,
@@ -27,6 +28,7 @@ Report = Callable[[Mapping[str, Any]], str]
 
 # What a result is, and what it can be written as, by the end of the file's name.
 _REPORTS: tuple[tuple[Callable[[Mapping[str, Any]], bool], Mapping[str, Report]], ...] = (
+    (is_drift, {".json": drift_json, ".html": drift_page}),
     (is_usage, {".csv": usage_csv, ".html": usage_page}),
     (is_history, {".csv": history_csv, ".html": history_page}),
     (is_description, {".html": description_page}),

@@ -105,7 +105,7 @@ def is_owned(live: Mapping[str, Any], path: Path, manager: str) -> bool:
     fields = owned_fields(live, manager)
     for step in path:
         if isinstance(step, tuple):
-            entries = (name for name in fields if name.startswith("k:") and _key_of(name) == dict(step))
+            entries = (name for name in fields if name.startswith("k:") and key_of_entry(name) == dict(step))
             name = next(entries, "")
         else:
             name = f"f:{step}"
@@ -218,14 +218,14 @@ def _descend(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any,
         name = step[2:]
         return name, value_at(desired, (name,)), value_at(live, (name,))
     if step.startswith("k:"):
-        wanted = _key_of(step)
+        wanted = key_of_entry(step)
         return tuple(wanted.items()), _entry(desired, wanted), _entry(live, wanted)
     return None, ABSENT, ABSENT
 
 
 @lru_cache(maxsize=1024)
-def _key_of(step: str) -> Mapping[str, Any]:
-    """Cached, as every job has ``k:{"name":"main"}``."""
+def key_of_entry(step: str) -> Mapping[str, Any]:
+    """The key of a list's entry in a ``fieldsV1`` tree. Cached, as every job has ``k:{"name":"main"}``."""
     key: dict[str, Any] = json.loads(step[2:])
     return key
 
@@ -245,7 +245,7 @@ def _extract(fields: Mapping[str, Any], live: Any) -> Any:
         return live
     if isinstance(live, list):
         # In the order of the list, not of the tree: a variable may only refer to earlier ones.
-        held = [(_key_of(step), children) for step, children in below.items()]
+        held = [(key_of_entry(step), children) for step, children in below.items()]
         return [
             {**keys, **_extract(children, item)} if children else item
             for item in live

@@ -84,7 +84,7 @@ def _diff(step: Step, plan: Plan) -> dict[str, str]:
     elif step.action is Action.CREATE:
         after = _yaml(masked_object(step.desired))
     elif step.changes:
-        shown = list(_masked_changes(step))
+        shown = list(masked_changes(step))
         before = _yaml(_tree((change.path, change.before) for change in shown))
         after = _yaml(_tree((change.path, change.after) for change in shown))
     else:
@@ -97,7 +97,7 @@ def _diff(step: Step, plan: Plan) -> dict[str, str]:
     }
 
 
-def _masked_changes(step: Step) -> Iterator[Change]:
+def masked_changes(step: Step) -> Iterator[Change]:
     """The changes to show, without secrets; the new value says so if masking would hide that a secret changes."""
     marked = marked_variables(step.live) | marked_variables(step.desired)  # A value was as secret before its mark.
     live, desired = masked_object(step.live, marked), masked_object(step.desired, marked)

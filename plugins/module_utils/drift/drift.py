@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Compare a directory with a cluster: what gpuctl_drift_info reports, and gpuctl_drift takes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..accelerators import catalog
+from ..cluster.declared import pool_config_map
+from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, PlannedManifest, plan_directory
+from ..engine.fields import Path
+from ..engine.plan import WORKLOAD_KINDS, Action, Step
+from ..jobs.submitter import Ownership
+from ..kube.resources import CONFIG_MAP, NODE
+from ..labels import POOL, SYSTEM_NAMESPACE, is_managed, pool_config_map_name
+from ..namespaces import NamespaceOptions, allowed_namespaces
+from ..options import ConcurrencyOptions, option
+from ..task import Task
+from .drift_rows import (
+    INFO,
+    WARNING,
+    Declaring,
+    Row,
+    addition_row,
+    node_additions,
+    place_of,
+    step_additions,
+    step_rows,
+)
+from .field_holders import Addition, blame
+from .undeclared import (
+    Undeclared,
+    read_job_objects,
+    read_quotas,
+    undeclared_jobs,
+    undeclared_policies,
+    undeclared_pools,
+    undeclared_quotas,
+)
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftOptions(ConcurrencyOptions, NamespaceOptions):
+    """What the playbook provision gives to the modules, and what only a comparison needs."""
+
+    src: list[str] = option("list", elements="path", required=True)
+    policies: list[str] | None = option("list", elements="path")
+    node_labels: dict[str, Any] | None = option("dict")
+    namespace: str | None = option("str")
+    takeover: bool = option("bool", default=False)
+    audit_annotation: str | None = option("str")
+
+
+@dataclass
+class Drift:
+    """``rows`` are the differences. By kind, namespace and name: ``steps`` the objects of manifests, ``added`` the live
+    objects with what others have added to them."""
+
+    directory: DirectoryPlan
+    rows: list[Row] = field(default_factory=list)
+    undeclared: Undeclared = field(default_factory=Undeclared)
+    steps: dict[str, Step] = field(default_factory=dict)
+    added: dict[str, tuple[Object, list[Path]]] = field(default_factory=dict)
+
+    def compare(self, step: Step, declaring: Declaring) -> None:
+        """Compare an object of a manifest."""
+        self.rows += step_rows(step, declaring)
+        if step.live:
+            self.steps[place_of(step.live)] = step
+            if step.desired and is_managed(step.live):
+                self.add(step, step_additions(step), declaring)
+
+    def add(self, step: Step, found: Iterable[Addition], declaring: Declaring) -> None:
+        """Report what others have added to an object."""
+        for each in found:
+            self.rows.append(addition_row(step, each, declaring))
+            self.added.setdefault(place_of(step.live), (step.live, []))[1].append(each.path)
+
+
+def find_drift(task: Task[Any]) -> Drift:
+    """Plan the whole directory as if everything might be overwritten, and say why it would be. Writes nothing.
+
+    Raises ManifestErrors, and ConnectionProblem. What cannot be planned is among the directory's problems.
+    """
+    options: DriftOptions = task.options
+    directory = plan_directory(
+        task,
+        DirectoryOptions(
+            src=options.src,
+            policies=options.policies or (),
+            labels=options.node_labels or {},
+            namespace=options.namespace,
+            allowed_namespaces=options.allowed_namespaces,
+            # Nobody is asked to let go: the report is what a person decides by.
+            force=True,
+            takeover=True,
+            force_conflicts=True,
+            recreate=True,
+            wait_for_nodes=True,
+            concurrency=options.concurrency,
+        ),
+    )
+    drift = Drift(directory)
+    for manifest in directory.manifests:
+        for step in (*manifest.plan.prerequisites, *manifest.plan.steps):
+            drift.compare(step, Declaring(_title(manifest), options.audit_annotation))
+    config_maps = task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)
+    _compare_pools(task, drift, config_maps)
+    _find_undeclared(task, drift, config_maps)
+    return drift
+
+
+def _title(manifest: PlannedManifest) -> str:
+    """How rows name a manifest: ``inference team-a/chat``."""
+    place = "/".join(filter(None, (manifest.namespace, manifest.name)))
+    return f"{manifest.kind} {place}" if manifest.kind != "pool" else f"pool {manifest.name}"
+
+
+def _compare_pools(task: Task[Any], drift: Drift, config_maps: list[Object]) -> None:
+    """What others have added to the declarations of pools, and what keeps jobs off their nodes."""
+    pools, annotation = drift.directory.pools, task.options.audit_annotation
+    if pools is None:
+        return
+    live = {obj["metadata"]["name"]: obj for obj in config_maps}
+    changed = {plan.name for plan in pools.config_maps}
+    members: dict[str, str] = {}
+    for pool in pools.membership.pools:
+        members |= dict.fromkeys(pool.nodes, pool.name)
+        obj, declaration = live.get(pool_config_map_name(pool.name)), pools.declarations.get(pool.name)
+        if obj and declaration and pool.name not in changed:
+            step = Step(Action.UNCHANGED, pool_config_map(declaration), obj)
+            drift.compare(step, Declaring(f"pool {pool.name}", annotation))
+    for node in task.client().list_slim(NODE, _slim):
+        name, label = node["metadata"]["name"], node["metadata"]["labels"].get(POOL)
+        step = Step(Action.UNCHANGED, {}, node)
+        if name in members:
+            added = node_additions(node, catalog().taints)
+            drift.add(step, added, Declaring(f"pool {members[name]}", annotation))
+        elif label is not None and not pools.declarations.get(label):  # for a pool that nobody declares
+            stray = Addition(_POOL_LABEL, label, blame(node, _POOL_LABEL))
+            drift.add(step, [stray], Declaring(f"pool {label}", annotation))
+
+
+_POOL_LABEL: Path = ("metadata", "labels", POOL)
+
+
+def _slim(node: Mapping[str, Any]) -> Object:
+    """What a comparison needs of a node; there may be thousands."""
+    metadata, spec = node["metadata"], node.get("spec") or {}
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {
+            **{key: metadata[key] for key in ("name", "uid", "resourceVersion", "managedFields") if key in metadata},
+            "labels": {POOL: value} if (value := (metadata.get("labels") or {}).get(POOL)) is not None else {},
+            "annotations": metadata.get("annotations") or {},
+        },
+        "spec": {key: spec[key] for key in ("taints", "unschedulable") if key in spec},
+    }
+
+
+def _find_undeclared(task: Task[Any], drift: Drift, config_maps: list[Object]) -> None:
+    """Only in kinds that the directory declares: another directory may have the others."""
+    client, found, allowed = task.client(), drift.undeclared, allowed_namespaces(task)
+    declared = drift.directory.declared
+    names = {kind: {name for _namespace, name in places} for kind, places in declared.items()}
+    if "pool" in names:
+        for name, obj in undeclared_pools(config_maps, names["pool"]):
+            found.add("pool", "", name, [obj])
+    if "policy" in names:
+        for name, obj in undeclared_policies(config_maps, names["policy"]):
+            found.add("policy", "", name, [obj])
+    if "quota" in names:
+        for name, objects in undeclared_quotas(read_quotas(client, allowed), names["quota"]).items():
+            found.add("quota", "", name, objects)
+    if "job" in names:
+        jobs = set(declared["job"])
+        known = {namespace for namespace, _name in jobs}
+        ownership = Ownership(task)
+        for (namespace, name), objects in undeclared_jobs(read_job_objects(client, allowed, known), jobs).items():
+            found.add("job", namespace, name, objects, _level(ownership, objects))
+    drift.rows += found.rows
+
+
+def _level(ownership: Ownership, objects: list[Object]) -> str:
+    """A job that somebody else has submitted is theirs, and no drift of this directory."""
+    workload = next((obj for obj in objects if obj["kind"] in WORKLOAD_KINDS), None)
+    return INFO if workload and ownership.refusal(workload) else WARNING

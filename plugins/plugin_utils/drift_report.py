@@ -1,0 +1,243 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What differs between a directory and a cluster, as a screen, as a page, and as data. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
+    Markup,
+    PageColumn,
+    badge,
+    code,
+    html_page,
+    items,
+    note,
+    page_table,
+    paragraph,
+    section,
+    tiles,
+)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import joined_blocks, wrapped
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import cut
+
+Row = Mapping[str, Any]
+
+_FIRST_OBJECTS = 20
+_LONGEST_VALUE = 160
+_ALL = "Add -e gpuctl_all=true to list all."
+_LEVELS = {"error": "bad", "warning": "warning", "info": "neutral"}
+_CHANGES = {
+    "missing": "missing",
+    "changed": "changed",
+    "removed": "removed",
+    "undeclared": "not declared",
+    "added": "added",
+}
+_TAKE_BACK = "To take a field back, name it as it is listed, with its object:"
+_PRUNE = "To delete what is no longer declared, add -e gpuctl_prune=true."
+
+
+def is_drift(result: Mapping[str, Any]) -> bool:
+    """Whether gpuctl_drift_info has returned this."""
+    return "undeclared" in result and "results" in result
+
+
+def drift_json(result: Mapping[str, Any]) -> str:
+    """The result as other programs read it."""
+    left_out = ("failed", "invocation", "failed_when_result", "changed", "warnings", "deprecations")
+    kept = {name: value for name, value in result.items() if name not in left_out}
+    return json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
+
+
+def drift_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> list[str]:
+    """The differences by object, each with who made it and when; then what is no longer declared, and problems."""
+    rows = [row for row in result["results"] if everything or row["level"] != "info"]
+    blocks = [wrapped(str(result["msg"]), width)]
+    objects = list(_by_object(row for row in rows if not _is_undeclared_object(row)).values())
+    shown = objects if everything or len(objects) <= _FIRST_OBJECTS + 1 else objects[:_FIRST_OBJECTS]
+    blocks += [_object_lines(own, width) for own in shown]
+    if len(shown) < len(objects):
+        blocks.append([f"… and {number_of(len(objects) - len(shown), 'more object')}. {_ALL}"])
+    blocks.append(_undeclared_lines([row for row in rows if _is_undeclared_object(row)], width))
+    blocks.append(_problem_lines(result["problems"], width))
+    if any(row["field"] and row["level"] != "info" for row in rows):
+        example = next(row["id"] for row in rows if row["field"] and row["level"] != "info")
+        blocks.append([*wrapped(_TAKE_BACK, width), f"  -e 'gpuctl_take_back={example}'"])
+    if result["undeclared"]:
+        blocks.append(wrapped(_PRUNE, width))
+    hidden = sum(row["level"] == "info" for row in result["results"]) if not everything else 0
+    if hidden:
+        told = f"{number_of(hidden, 'row')} about controllers and jobs of others {'is' if hidden == 1 else 'are'} not"
+        blocks.append(wrapped(f"{told} shown, and no drift. {_ALL}", width))
+    return joined_blocks(blocks)
+
+
+def _is_undeclared_object(row: Row) -> bool:
+    return bool(row["change"] == "undeclared" and row["field"] is None)
+
+
+def _by_object(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["kind"], row["namespace"], row["name"]].append(row)
+    return found
+
+
+def _place(row: Row) -> str:
+    return "/".join(filter(None, (row["kind"], row["namespace"], row["name"])))
+
+
+def _object_lines(rows: Sequence[Row], width: int) -> list[str]:
+    first = rows[0]
+    if first["field"] is None:
+        text = f"{_place(first)} ({first['manifest']}) is missing. {_UNKNOWN_DELETION}"
+        return wrapped(text, width, indent="  ")
+    lines = wrapped(f"{_place(first)} ({first['manifest']}){_last_run(first)}:", width, indent="  ")
+    for row in rows:
+        lines += wrapped(f"  {row['field']}: {difference(row)}", width, indent="    ")
+        lines += wrapped(f"    {blame_text(row)}", width, indent="    ")
+    return lines
+
+
+_UNKNOWN_DELETION = "It was deleted, or never applied."
+
+
+def _last_run(row: Row) -> str:
+    """Since which of our runs the object may differ."""
+    if not row["last_run"]:
+        return ""
+    by = f" by {row['submitted_by']}" if row["submitted_by"] else ""
+    return f", last written by gpuctl {moment(row['last_run'])}{by}"
+
+
+def difference(row: Row) -> str:
+    """``declared 2, live 3``"""
+    live, declared = _value(row["live"]), _value(row["declared"])
+    if row["change"] == "added":
+        return f"added {live}"
+    if row["change"] == "undeclared":
+        return f"live {live}, no longer declared"
+    return f"declared {declared}, {'not set' if row['change'] == 'removed' else f'live {live}'}"
+
+
+def blame_text(row: Row) -> str:
+    """Who, and when: as far as the cluster has recorded it."""
+    when = f", {moment(row['time'])}" if row["time"] else ", at an unknown time" if row["manager"] else ""
+    user = f" ({row['user']})" if row["user"] else ""
+    if row["cause"] == "others":
+        return f"by {row['manager']}{user}{when}"
+    if row["cause"] == "controller":
+        return f"by the controller {row['manager']}{when}. This is no drift."
+    if row["cause"] == "gpuctl":
+        return f"by a run of gpuctl{user}{when}. The manifest is another one, or another task has changed it."
+    if row["change"] == "removed":
+        return "Not set since, or not applied yet. Kubernetes does not record who removes a field."
+    return "By whom is not known."
+
+
+def moment(time: str) -> str:
+    """``2026-11-22 20:24 UTC``"""
+    return f"{time[:10]} {time[11:16]} UTC"
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return cut(" ".join(text.split()), _LONGEST_VALUE) or '""'
+
+
+def _undeclared_lines(rows: Sequence[Row], width: int) -> list[str]:
+    if not rows:
+        return []
+    lines = ["No longer declared:"]
+    for row in rows:
+        by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
+        mine = ". It is theirs, and no drift" if row["level"] == "info" else ""
+        lines += wrapped(f"  {_place(row)} ({row['manifest']}{by}){mine}", width, indent="    ")
+    return lines
+
+
+def _problem_lines(problems: Sequence[Row], width: int) -> list[str]:
+    if not problems:
+        return []
+    lines = ["Not applicable as it is declared:"]
+    for each in problems:
+        about = f"{each['kind']} {each['manifest']}: " if each["manifest"] else ""
+        text = each["problem"]
+        lines += wrapped(f"  {'' if about and text.startswith(about) else about}{text}", width, indent="    ")
+    return lines
+
+
+# -- page
+
+
+_COLUMNS = (
+    PageColumn("object", "Object"),
+    PageColumn("field", "Field"),
+    PageColumn("change", "Change"),
+    PageColumn("declared", "Declared"),
+    PageColumn("live", "Live"),
+    PageColumn("by", "By"),
+    PageColumn("time", "When", "UTC"),
+    PageColumn("last_run", "Last run of gpuctl", "UTC"),
+)
+
+
+def drift_page(result: Mapping[str, Any]) -> str:
+    """All of the result on one page."""
+    rows = result["results"]
+    counted = [row for row in rows if row["level"] != "info"]
+    changes = Counter(row["change"] for row in counted)
+    figures = [(word.capitalize(), changes[change], "") for change, word in _CHANGES.items()]
+    blocks: list[Markup] = [tiles(figures)]
+    if not counted and not result["problems"]:
+        blocks.append(note("Everything is as declared.", "good"))
+    if result["problems"]:
+        told = (f"{each['manifest'] or each['kind']}: {each['problem']}" for each in result["problems"])
+        blocks.append(section("Not applicable as it is declared", items(told)))
+    by_manifest: dict[str, list[Row]] = defaultdict(list)
+    for row in counted:
+        by_manifest[row["manifest"]].append(row)
+    for manifest, own in by_manifest.items():
+        blocks.append(section(manifest, page_table(f"Differences of {manifest}", _COLUMNS, map(_cells, own))))
+    fields = [row["id"] for row in counted if row["field"]]
+    if fields:
+        command = f"ansible-playbook runwhere.gpuctl.drift … -e 'gpuctl_take_back={fields[0]}'"
+        listed = code("\n".join(fields))
+        blocks.append(
+            section("Take fields back", paragraph("Name one or more of these fields:"), listed, code(command))
+        )
+    left = [row for row in rows if row["level"] == "info"]
+    if left:
+        table = page_table("Set by controllers, or submitted by others", _COLUMNS, map(_cells, left))
+        blocks.append(section("No drift", table))
+    lead = f"{result['msg']} Compared: {', '.join(result['src'])}."
+    return html_page("Drift", blocks, lead=lead, footer="Made by runwhere.gpuctl.drift.")
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    is_field = row["field"] is not None
+    return {
+        "object": _place(row),
+        "field": row["field"] or "",
+        "change": badge(_CHANGES[row["change"]], _LEVELS[row["level"]]),
+        "declared": _value(row["declared"]) if is_field and row["change"] not in ("added", "undeclared") else "",
+        "live": _value(row["live"]) if is_field and row["change"] != "removed" else "",
+        "by": _by(row),
+        "time": moment(row["time"]).removesuffix(" UTC") if row["time"] else "",
+        "last_run": moment(row["last_run"]).removesuffix(" UTC") if row["last_run"] else "",
+    }
+
+
+def _by(row: Row) -> str:
+    if row["field"] is None:
+        return str(row["submitted_by"] or "not known") if row["change"] == "undeclared" else "not known"
+    who = "a run of gpuctl" if row["cause"] == "gpuctl" else row["manager"] or "not known"
+    return f"{who} ({row['user']})" if row["user"] else str(who)
