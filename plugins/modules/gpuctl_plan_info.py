@@ -194,7 +194,7 @@ results:
     note:
       description: Why a training does not run again, or keeps an outdated spec.
       type: str
-    error:
+    problem:
       description: Why the manifest cannot be applied.
       type: str
 unchanged:
@@ -202,7 +202,7 @@ unchanged:
   returned: success
   type: int
 problems:
-  description: All that would make the playbook fail, each with V(kind), V(namespace), V(name) and V(error).
+  description: All that would make the playbook fail, each with V(kind), V(namespace), V(name) and V(problem).
   returned: success
   type: list
   elements: dict
@@ -211,7 +211,7 @@ notes:
   returned: success
   type: list
   elements: str
-undeclared:
+not_declared:
   description: What the cluster has of the kinds that the directory declares, and the directory does not have. It stays.
   returned: success
   type: list

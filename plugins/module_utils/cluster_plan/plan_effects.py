@@ -64,7 +64,7 @@ class PlanEffect:
         steps = [step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED]
         return {
             "kind": manifest.kind,
-            "namespace": manifest.namespace or None,
+            "namespace": (manifest.namespace or None) if manifest.kind != "pool" else None,
             "name": manifest.name,
             "action": str(plan.action),
             "restarts": self.restarts,
@@ -83,7 +83,7 @@ class PlanEffect:
             "hint": fit.get("hint"),
             "preempts": [f"{one['namespace']}/{one['name']}" for one in fit.get("preempts") or ()],
             "note": plan.kept or (plan.ended.reason if plan.ended else "") or None,
-            "error": manifest.problem or None,
+            "problem": manifest.problem or None,
         }
 
 
@@ -97,14 +97,16 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
     requested = {uid: whole_devices(hold.amounts) for uid, hold in holding.items()}
     held = {uid: gpus for uid, gpus in requested.items() if holding[uid].node}
     number, gpus, asked = len(holding), sum(held.values()), sum(requested.values())
-    wanted = _wanted(manifest.plan, step, len(holding))
+    wanted = asked_for = _wanted(manifest.plan, step, len(holding))
     each = _gpus_of_pod(step.desired or step.live)
     if step.action is Action.UNCHANGED or manifest.problem:
         return PlanEffect(manifest, number, number, gpus, gpus, asked, asked, asked)
     ending = _ending(step, list(holding), wanted)
     lost = [holding[uid] for uid in ending if manifest.kind in _LOSE_WORK]
-    starting = wanted - (len(holding) - len(ending))
     fit = manifest.fit or {}
+    if fit.get("quotas") or fit.get("verdict") == AFTER_QUOTA:  # The quota refuses the new pods.
+        wanted = min(wanted, len(holding) - len(ending))
+    starting = wanted - (len(holding) - len(ending))
     runs = fit.get("verdict") in (None, NOW, AFTER_PREEMPTION, UNKNOWN)
     placed = {one["node"]: one["pods"] * each for one in fit.get("nodes") or ()} if runs else {}
     taken = starting * each if runs else 0
@@ -116,8 +118,8 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
         gpus_before=gpus,
         gpus_after=stays + taken,
         gpus_requested=asked,
-        gpus_wanted=wanted * each,
-        gpus_counted=stays if fit.get("quotas") or fit.get("verdict") == AFTER_QUOTA else wanted * each,
+        gpus_wanted=asked_for * each,
+        gpus_counted=wanted * each,
         ending=frozenset(ending),
         hours_lost=max((_hours(hold, now) for hold in lost), default=0.0),
         gpu_hours_lost=sum(_hours(hold, now) * whole_devices(hold.amounts) for hold in lost),

@@ -15,15 +15,23 @@ from ..cluster.declared import read_declared
 from ..cluster.nodes import PodUse, slim_node, with_use
 from ..cluster.read import read_pods, read_uses
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
+from ..drift.undeclared import (
+    read_job_objects,
+    read_quotas,
+    undeclared_jobs,
+    undeclared_policies,
+    undeclared_pools,
+    undeclared_quotas,
+)
 from ..engine.plan import Action
 from ..engine.results import diffs_of
 from ..kube.client import Client
 from ..kube.errors import ApiError, if_allowed
-from ..kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA
+from ..kube.resources import CONFIG_MAP, NAMESPACE, NODE, RESOURCE_QUOTA
 from ..kube.times import time_as_text
-from ..labels import MANAGED, QUOTA
+from ..labels import MANAGED, QUOTA, SYSTEM_NAMESPACE
 from ..manifest.problems import ManifestError, number_of
-from ..namespaces import NamespaceOptions
+from ..namespaces import NamespaceOptions, allowed_namespaces
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
@@ -73,7 +81,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         "steps": step_digests(effects),
     }
     problems = [
-        {"kind": each.kind, "namespace": each.namespace or None, "name": each.name or None, "error": each.text}
+        {"kind": each.kind, "namespace": each.namespace or None, "name": each.name or None, "problem": each.text}
         for each in found.problems
     ]
     if saved is not None:
@@ -84,7 +92,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         "made_at": plan["made_at"],
         "src": list(options.src),
         "problems": problems,
-        "notes": found.warnings,
+        "notes": list(dict.fromkeys(found.warnings)),
         **result,
         "plan": plan,
         "msg": plan_summary(result["results"], result["totals"], problems),
@@ -122,7 +130,7 @@ def _require_same(saved: Mapping[str, Any], plan: Mapping[str, Any], problems: S
     found = list(differences(saved, plan))
     if not found and not problems:
         return
-    why = found or [problem["error"] for problem in problems]
+    why = found or [problem["problem"] for problem in problems]
     said = "is out of date" if found else "cannot be applied"
     raise TaskFailed(
         "\n".join(
@@ -173,6 +181,7 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
     rows = [effect.row for effect in effects if effect.manifest.plan.changed or effect.manifest.problem]
     return {
         "results": rows,
+        "not_declared": _undeclared(task, found),
         "unchanged": sum(not effect.manifest.plan.changed for effect in effects),
         "pools": pool_rows_of(nodes, effects, declared),
         "nodes": nodes,
@@ -181,6 +190,31 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
         "totals": _totals(effects, nodes),
         "diff": task.diff(lambda: (diff for effect in effects for diff in diffs_of(effect.manifest.plan))),
     }
+
+
+def _undeclared(task: Task[PlanOptions], found: DirectoryPlan) -> list[dict[str, Any]]:
+    """Only in kinds that the directory declares: another directory may have the others."""
+    client, allowed, declared = task.client(), allowed_namespaces(task), found.declared
+    names = {kind: {name for _namespace, name in places} for kind, places in declared.items()}
+    jobs = set(declared.get("job", ()))
+    undeclared: list[tuple[str, str | None, str]] = []
+    try:
+        config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE) if {"pool", "policy"} & names.keys() else []
+        if "pool" in names:
+            undeclared += [("pool", None, name) for name, _obj in undeclared_pools(config_maps, names["pool"])]
+        if "policy" in names:
+            undeclared += [("policy", None, name) for name, _obj in undeclared_policies(config_maps, names["policy"])]
+        if "quota" in names:
+            left = undeclared_quotas(read_quotas(client, allowed), names["quota"])
+            undeclared += [("quota", None, name) for name in left]
+        if jobs:
+            objects = read_job_objects(client, allowed, {namespace for namespace, _name in jobs})
+            undeclared += [("job", namespace, name) for namespace, name in undeclared_jobs(objects, jobs)]
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        found.warnings.append(f"it is not known what the directory does not declare: {error.message}")
+    return [{"kind": kind, "namespace": namespace, "name": name} for kind, namespace, name in undeclared]
 
 
 def _quotas(client: Client) -> list[dict[str, Any]]:
@@ -224,7 +258,7 @@ def plan_summary(
     rows: Sequence[Mapping[str, Any]], totals: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]
 ) -> str:
     """``12 changes: 3 to create, 9 to update in place; 2 jobs restart.``"""
-    counts = Counter(row["action"] for row in rows if not row["error"])
+    counts = Counter(row["action"] for row in rows if not row["problem"])
     parts = [f"{counts[action]} {word}" for action, word in _WORDS.items() if counts[action]]
     text = f"{number_of(sum(counts.values()), 'change')}: {', '.join(parts)}" if parts else "Nothing to change"
     if totals["restarts"]:
