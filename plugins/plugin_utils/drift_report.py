@@ -47,7 +47,7 @@ _PRUNE = "To delete what is no longer declared, add -e gpuctl_prune=true."
 
 def is_drift(result: Mapping[str, Any]) -> bool:
     """Whether gpuctl_drift_info has returned this."""
-    return "undeclared" in result and "results" in result
+    return "undeclared" in result and "counts" in result
 
 
 def drift_json(result: Mapping[str, Any]) -> str:

@@ -138,7 +138,7 @@ def _compare_pools(task: Task[Any], drift: Drift, config_maps: list[Object]) -> 
         name, label = node["metadata"]["name"], node["metadata"]["labels"].get(POOL)
         step = Step(Action.UNCHANGED, {}, node)
         if name in members:
-            added = node_additions(node, catalog().taints)
+            added = node_additions(node, catalog().taints())
             drift.add(step, added, Declaring(f"pool {members[name]}", annotation))
         elif label is not None and not pools.declarations.get(label):  # for a pool that nobody declares
             stray = Addition(_POOL_LABEL, label, blame(node, _POOL_LABEL))

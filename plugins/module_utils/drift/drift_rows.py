@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine.fields import ABSENT, Change, Path, value_at
+from ..engine.fields import ABSENT, Change, Path, value_at, with_value_at
 from ..engine.plan import Action, Step
 from ..engine.results import masked_changes
 from ..jobs.submitter import submitter_title
@@ -75,8 +75,14 @@ def field_id(obj: Object, path: Path) -> str:
 
 
 def step_additions(step: Step) -> list[Addition]:
-    """What others have added to an object that we manage."""
-    return additions(step.live, step.desired, [change.path for change in step.changes])
+    """What others have added to an object that we manage. A plan leaves a job suspended, whoever has suspended it."""
+    suspended = value_at(step.live, _SUSPEND) is True
+    declared = with_value_at(step.desired, _SUSPEND, ABSENT) if suspended else step.desired
+    running = () if suspended else (_SUSPEND,)  # false is the default
+    return additions(step.live, declared, [*running, *(change.path for change in step.changes)])
+
+
+_SUSPEND: Path = ("spec", "suspend")
 
 
 def addition_row(step: Step, addition: Addition, declaring: Declaring) -> Row:

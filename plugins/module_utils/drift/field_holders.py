@@ -127,6 +127,8 @@ _INCIDENTAL: tuple[Path, ...] = (
     ("metadata", "finalizers"),
     ("metadata", "ownerReferences"),
     ("spec", "template", "metadata", "annotations", RESTARTED_AT),
+    ("spec", "sessionAffinityConfig"),  # filled in with sessionAffinity
+    ("spec", "template", "spec", "serviceAccount"),  # filled in with serviceAccountName
     ("spec", "replicas"),  # without a declared number, it is the autoscaler's
     ("status",),
 )

@@ -95,14 +95,15 @@ def _take_back(task: Task[TakeBackOptions], drift: Drift, rows: Set[str]) -> dic
                 live = _declare(task, step, declared)
             _remove(task, live, added)
         except KubeError as problem:
-            fields = (*added, *(change.path for change in declared))
-            errors |= dict.fromkeys((f"{place}:{Change(path, None, None)}" for path in fields), f"{place}: {_told(problem)}")
+            told = f"{place}: {_told(problem)}"
+            for path in (*added, *(change.path for change in declared)):
+                errors[f"{place}:{Change(path, None, None)}"] = told
     return errors
 
 
 def _told(problem: KubeError) -> str:
     if isinstance(problem, ApiError) and problem.status == 422:
-        return f"{problem}. If the field cannot change in place, run the playbook P(provision) instead."
+        return f"{problem}. A field that cannot change in place is taken back by applying the directory."
     return str(problem)
 
 
