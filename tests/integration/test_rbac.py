@@ -13,7 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 
 from .accounts import account, make_priority_classes
-from .ansible import Ansible, TaskResult
+from .ansible import ROOT, Ansible, TaskResult
 from .api import PATHS, Api, eventually
 from .manifests import compute, inference, notebook, training
 from .namespaces import remove_namespaces
@@ -416,6 +416,7 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
         {"runwhere.gpuctl.gpuctl_fit_info": {"definition": claimed(), "namespace": namespace}},
         {"runwhere.gpuctl.gpuctl_monitoring_info": {}},
+        {"runwhere.gpuctl.gpuctl_plan_info": {"src": [str(ROOT / "examples" / "manifests")], "namespace": namespace}},
     ]
 
 
