@@ -13,6 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_screen, is_drift
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_screen, is_idle_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_screen, is_description
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import is_plan, plan_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
@@ -64,6 +65,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return {"failed": True, "changed": False, "msg": problem}
         if self._task.no_log:
             lines = []
+        elif is_plan(given):
+            lines = plan_screen(given, terminal_width(), everything=everything, paint=colored)
         elif is_drift(given):
             lines = drift_screen(given, terminal_width(), everything=everything)
         elif is_usage(given):

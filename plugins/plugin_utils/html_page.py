@@ -343,6 +343,13 @@ padding:.1875rem 0}
 .bar svg{width:100%;height:1.125rem;background:var(--raised)}
 .series0{fill:var(--series0)}.series1{fill:var(--series1)}.series2{fill:var(--series2)}.series3{fill:var(--series3)}
 .unknown{fill:url(#hatch)}.hatch{fill:var(--dim)}
+.free{fill:var(--raised);stroke:var(--dim)}
+.pools>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(16rem,1fr));gap:0 1.5rem}
+.pools h3{margin:1rem 0 0;font-size:1rem}
+.pools figure{margin:.5rem 0}
+.pools figcaption{font-weight:400;font-size:.875rem;color:var(--dim)}
+.pools ul{display:flex;flex-wrap:wrap;gap:.5rem 1rem;list-style:none;padding:0;margin:.25rem 0}
+.pools li{display:grid;font-size:.8125rem}
 .spark{width:8rem;height:1.5rem;vertical-align:middle}
 .line{fill:none;stroke:var(--series0);stroke-width:2;stroke-linecap:round;vector-effect:non-scaling-stroke}
 .area{fill:var(--area)}

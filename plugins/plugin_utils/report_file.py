@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_json, drift_page, is_drift
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_page, is_description
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import is_plan, plan_json, plan_page
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
     history_csv,
     history_page,
@@ -28,6 +29,7 @@ Report = Callable[[Mapping[str, Any]], str]
 
 # What a result is, and what it can be written as, by the end of the file's name.
 _REPORTS: tuple[tuple[Callable[[Mapping[str, Any]], bool], Mapping[str, Report]], ...] = (
+    (is_plan, {".json": plan_json, ".html": plan_page}),
     (is_drift, {".json": drift_json, ".html": drift_page}),
     (is_usage, {".csv": usage_csv, ".html": usage_page}),
     (is_history, {".csv": history_csv, ".html": history_page}),

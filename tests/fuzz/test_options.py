@@ -39,6 +39,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_rbac": {"name": "a", "level": "read"},
     "gpuctl_kubeconfig": {"name": "a", "dest": "/tmp/nowhere/a.kubeconfig"},
     "gpuctl_workspace": {"namespace": "a"},
+    "gpuctl_plan_info": {"src": ["/nowhere"]},
     "gpuctl_policy": {"name": "a", "state": "absent"},
     "gpuctl_stack": {"name": "a", "state": "absent"},
 }

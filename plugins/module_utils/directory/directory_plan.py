@@ -187,7 +187,7 @@ def _plan_pools(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan
     found.add("pool", _plans_by_pool(plans))
     if plans.changed:
         missing = [step for step in priority_class_steps(found.client, task.warn) if step.action is Action.CREATE]
-        found.add("priority", [Plan("", "", "PriorityClasses", tuple(missing))] if missing else [])
+        found.add("priority", [Plan("PriorityClasses", "", "", tuple(missing))] if missing else [])
     if queued := queued_pools(plans.declarations) or queued_pools(plans.live.declarations):
         found.add("queue", plans_for_queues(task, queued_pools(plans.declarations) if queued else {}))
 
@@ -257,7 +257,7 @@ def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
         found.add("queue", plans_for_queues(task, queued))
     found.add("access", plans_for_new_namespaces(task, created_namespaces(planned.plans)))
     missing = [step for step in priority_class_steps(found.client, task.warn) if step.action is Action.CREATE]
-    found.add("priority", [Plan("", "", "PriorityClasses", tuple(missing))] if missing else [])
+    found.add("priority", [Plan("PriorityClasses", "", "", tuple(missing))] if missing else [])
 
 
 def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
