@@ -21,8 +21,8 @@ description:
   - What others have added to objects of this collection is listed, for example labels and environment variables, and taints and
     cordons of nodes in pools. So is what the directory no longer declares, in the kinds of which it declares any.
   - What cannot be planned is among RV(problems), and the rest is compared all the same.
-  - Changes nothing. Writes are sent as dry runs where the account may write. The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in
-    the whole cluster is enough.
+  - Changes nothing, and sends requests that read only. The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in the whole cluster is
+    enough.
 options:
   fail_on:
     description:

@@ -58,30 +58,29 @@ def drift_json(result: Mapping[str, Any]) -> str:
 
 
 def drift_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> list[str]:
-    """The differences by object, each with who made it and when; then what is no longer declared, and problems."""
+    """The differences by object, each with who made it and when; then whole objects, and problems."""
     rows = [row for row in result["results"] if everything or row["level"] != "info"]
-    blocks = [wrapped(str(result["msg"]), width)]
-    objects = list(_by_object(row for row in rows if not _is_undeclared_object(row)).values())
+    objects = list(_by_object(row for row in rows if row["field"] is not None).values())
     shown = objects if everything or len(objects) <= _FIRST_OBJECTS + 1 else objects[:_FIRST_OBJECTS]
-    blocks += [_object_lines(own, width) for own in shown]
+    blocks = [wrapped(str(result["msg"]), width), *(_object_lines(own, width) for own in shown)]
     if len(shown) < len(objects):
         blocks.append([f"… and {number_of(len(objects) - len(shown), 'more object')}. {_ALL}"])
-    blocks.append(_undeclared_lines([row for row in rows if _is_undeclared_object(row)], width))
+    blocks += [_whole_objects(rows, change, title, width) for change, title in _WHOLE.items()]
     blocks.append(_problem_lines(result["problems"], width))
-    if any(row["field"] and row["level"] != "info" for row in rows):
-        example = next(row["id"] for row in rows if row["field"] and row["level"] != "info")
-        blocks.append([*wrapped(_TAKE_BACK, width), f"  -e 'gpuctl_take_back={example}'"])
+    if fields := [row["id"] for row in rows if row["field"] is not None and row["level"] != "info"]:
+        blocks.append([*wrapped(_TAKE_BACK, width), f"  -e 'gpuctl_take_back={fields[0]}'"])
     if result["undeclared"]:
         blocks.append(wrapped(_PRUNE, width))
-    hidden = sum(row["level"] == "info" for row in result["results"]) if not everything else 0
+    hidden = len(result["results"]) - len(rows)
     if hidden:
-        told = f"{number_of(hidden, 'row')} about controllers and jobs of others {'is' if hidden == 1 else 'are'} not"
-        blocks.append(wrapped(f"{told} shown, and no drift. {_ALL}", width))
+        verb = "is" if hidden == 1 else "are"
+        told = f"{number_of(hidden, 'row')} about controllers and jobs of others {verb} not shown, and no drift. {_ALL}"
+        blocks.append(wrapped(told, width))
     return joined_blocks(blocks)
 
 
-def _is_undeclared_object(row: Row) -> bool:
-    return bool(row["change"] == "undeclared" and row["field"] is None)
+# The title of a list of whole objects, by what is the matter with them.
+_WHOLE = {"missing": "Missing. Each was deleted, or never applied:", "undeclared": "No longer declared:"}
 
 
 def _by_object(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
@@ -96,26 +95,24 @@ def _place(row: Row) -> str:
 
 
 def _object_lines(rows: Sequence[Row], width: int) -> list[str]:
-    first = rows[0]
-    if first["field"] is None:
-        text = f"{_place(first)} ({first['manifest']}) is missing. {_UNKNOWN_DELETION}"
-        return wrapped(text, width, indent="  ")
-    lines = wrapped(f"{_place(first)} ({first['manifest']}){_last_run(first)}:", width, indent="  ")
+    """The object, and each of its fields with who has changed it."""
+    lines = wrapped(f"{_place(rows[0])} ({rows[0]['manifest']}){_last_run(rows[0])}:", width, indent="    ")
     for row in rows:
-        lines += wrapped(f"  {row['field']}: {difference(row)}", width, indent="    ")
-        lines += wrapped(f"    {blame_text(row)}", width, indent="    ")
+        lines += _indented(f"{row['field']}: {difference(row)}", width, 2)
+        lines += _indented(blame_text(row), width, 4)
     return lines
 
 
-_UNKNOWN_DELETION = "It was deleted, or never applied."
+def _indented(text: str, width: int, by: int) -> list[str]:
+    return [f"{' ' * by}{line}" for line in wrapped(text, width - by, indent="  ")]
 
 
 def _last_run(row: Row) -> str:
     """Since which of our runs the object may differ."""
     if not row["last_run"]:
         return ""
-    by = f" by {row['submitted_by']}" if row["submitted_by"] else ""
-    return f", last written by gpuctl {moment(row['last_run'])}{by}"
+    by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
+    return f"{by}, last written by gpuctl {moment(row['last_run'])}"
 
 
 def difference(row: Row) -> str:
@@ -153,25 +150,23 @@ def _value(value: Any) -> str:
     return cut(" ".join(text.split()), _LONGEST_VALUE) or '""'
 
 
-def _undeclared_lines(rows: Sequence[Row], width: int) -> list[str]:
-    if not rows:
-        return []
-    lines = ["No longer declared:"]
+def _whole_objects(rows: Iterable[Row], change: str, title: str, width: int) -> list[str]:
+    lines = []
     for row in rows:
-        by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
-        mine = ". It is theirs, and no drift" if row["level"] == "info" else ""
-        lines += wrapped(f"  {_place(row)} ({row['manifest']}{by}){mine}", width, indent="    ")
-    return lines
+        if row["field"] is None and row["change"] == change:
+            by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
+            theirs = ". It is theirs, and no drift" if row["level"] == "info" else ""
+            lines += _indented(f"{_place(row)} ({row['manifest']}{by}){theirs}", width, 2)
+    return [title, *lines] if lines else []
 
 
 def _problem_lines(problems: Sequence[Row], width: int) -> list[str]:
     if not problems:
         return []
-    lines = ["Not applicable as it is declared:"]
+    lines = ["Cannot be applied as it is declared:"]
     for each in problems:
         about = f"{each['kind']} {each['manifest']}: " if each["manifest"] else ""
-        text = each["problem"]
-        lines += wrapped(f"  {'' if about and text.startswith(about) else about}{text}", width, indent="    ")
+        lines += _indented(f"{about}{each['problem'].removeprefix(about)}", width, 2)
     return lines
 
 
@@ -201,7 +196,7 @@ def drift_page(result: Mapping[str, Any]) -> str:
         blocks.append(note("Everything is as declared.", "good"))
     if result["problems"]:
         told = (f"{each['manifest'] or each['kind']}: {each['problem']}" for each in result["problems"])
-        blocks.append(section("Not applicable as it is declared", items(told)))
+        blocks.append(section("Cannot be applied as it is declared", items(told)))
     by_manifest: dict[str, list[Row]] = defaultdict(list)
     for row in counted:
         by_manifest[row["manifest"]].append(row)

@@ -16,6 +16,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core impor
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import module_spec
 
 ROOT = Path(__file__).resolve().parents[2]
+MANIFESTS = str(ROOT / "examples" / "manifests")
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py"))
 MODULES = [name for name in MODULES if name not in ("gpuctl_notify", "gpuctl_show")]  # They have no core.
 VALUES: tuple[Any, ...] = (
@@ -26,6 +27,8 @@ VALUES: tuple[Any, ...] = (
 # What each module needs beside the option in question.
 REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_job": {"name": "a", "state": "absent"},
+    "gpuctl_drift": {"src": [MANIFESTS], "take_back": ["Node/a:b"]},
+    "gpuctl_drift_info": {"src": [MANIFESTS]},
     "gpuctl_fit_info": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_job_log": {"name": "a"},
     "gpuctl_job_metrics_info": {"name": "a"},

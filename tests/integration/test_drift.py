@@ -13,10 +13,12 @@ import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.drift import drift_info, take_back
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import READ
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import pool
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
 
+from .accounts import account
 from .api import PATHS, Api, eventually
 from .manifests import compute, inference, notebook, training
 from .namespaces import remove_namespaces, unused_namespace
@@ -248,7 +250,9 @@ PLANTS = {
         "deployment", "web", {"metadata": {"annotations": {"note": "mine"}}}, "metadata.annotations.note", "added",
         "kubectl-annotate",
     ),
-    "pause a rollout": on_job("deployment", "web", {"spec": {"paused": True}}, "spec.paused", "added", "kubectl-rollout"),
+    "pause a rollout": on_job(
+        "deployment", "web", {"spec": {"paused": True}}, "spec.paused", "added", "kubectl-rollout"
+    ),
     "foreign apply": Plant(
         foreign_apply, of("Deployment", "web"), "metadata.labels[runwhere.ai/priority]", "changed", "argocd-controller"
     ),
@@ -272,10 +276,12 @@ PLANTS = {
     ),
     "edit an autoscaler": on_job("hpa", "serve", {"spec": {"maxReplicas": 9}}, "spec.maxReplicas", "changed", "k9s"),
     "delete a job": Plant(
-        lambda world: world.api.delete("deployment", "gone", world.team), of("Deployment", "gone"), None, "missing", None
+        lambda world: world.api.delete("deployment", "gone", world.team), of("Deployment", "gone"), None, "missing",
+        None,
     ),
     "delete a service": Plant(
-        lambda world: world.api.delete("service", "svc-lab", world.team), of("Service", "svc-lab"), None, "missing", None
+        lambda world: world.api.delete("service", "svc-lab", world.team), of("Service", "svc-lab"), None, "missing",
+        None,
     ),
     "raise a quota": on_quota(
         "resourcequota", {"spec": {"hard": {"requests.nvidia.com/gpu": "99"}}}, "spec.hard[requests.nvidia.com/gpu]",
@@ -302,7 +308,9 @@ PLANTS = {
         0, lambda world: {"spec": {"taints": [{"key": "mine", "value": "x", "effect": "NoSchedule"}]}},
         "spec.taints[mine,NoSchedule]", "added", "kubectl-taint",
     ),
-    "cordon": on_node(2, lambda world: {"spec": {"unschedulable": True}}, "spec.unschedulable", "added", "kubectl-cordon"),
+    "cordon": on_node(
+        2, lambda world: {"spec": {"unschedulable": True}}, "spec.unschedulable", "added", "kubectl-cordon"
+    ),
     "take a node out of its pool": on_node(
         0, lambda world: labels(POOL, None), f"metadata.labels[{POOL}]", "removed", None
     ),
@@ -345,7 +353,22 @@ def test_a_cluster_as_declared_has_no_drift(world: World):
     result = world.drift()
     assert own(world, result) == []
     assert result["problems"] == []
-    assert [each for each in world.requests.writes if "selfsubject" not in each.path] == []
+    assert world.requests.writes == world.requests.dry_runs == []
+
+
+def test_the_level_read_is_enough(world: World):
+    PLANTS["set image"].do(world)
+    PLANTS["delete a job"].do(world)
+    PLANTS["raise a quota"].do(world)
+    expected = [row["id"] for row in own(world, world.drift())]
+    with account(world.api, READ) as reader:
+        world.requests.identity = reader
+        world.requests.clear()
+        result = world.drift()
+    assert [row["id"] for row in own(world, result)] == expected
+    assert (len(expected), result["problems"], world.warnings) == (3, [], [])
+    assert world.requests.writes == world.requests.dry_runs == []
+    assert 403 not in {request.status for request in world.requests.requests}
 
 
 def test_the_work_of_controllers_and_our_own_is_no_drift(world: World):

@@ -49,7 +49,10 @@ from .planned_client import PlannedClient
 
 @dataclass(frozen=True, kw_only=True)
 class DirectoryOptions:
-    """What the playbook provision gives to the modules. ``labels`` are those of nodes, by node."""
+    """What the playbook provision gives to the modules. ``labels`` are those of nodes, by node.
+
+    ``reads_only``: no dry runs validate the plans, and whether jobs would run is not asked.
+    """
 
     src: Sequence[str]
     policies: Sequence[str] = ()
@@ -67,6 +70,7 @@ class DirectoryOptions:
     force_conflicts: bool = False
     wait_for_nodes: bool = False
     concurrency: int = 10
+    reads_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class DirectoryPlan:
 
 def plan_directory(task: Task[Any], options: DirectoryOptions) -> DirectoryPlan:
     """Raises ManifestErrors for manifests that cannot be read, MissingLibrary, and ConnectionProblem."""
-    found = DirectoryPlan(PlannedClient(task.client()))
+    found = DirectoryPlan(PlannedClient(task.client(), reads_only=options.reads_only))
     task = replace(task, check_mode=True, warn=found.warnings.append, _client=found.client)
     parts: tuple[tuple[str, Callable[[Task[Any], DirectoryOptions, DirectoryPlan], None]], ...] = (
         ("pool", _plan_pools),
@@ -334,7 +338,7 @@ def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan)
         found.problems.append(Problem("job", _told(problem)))
         return
     done = [result for result in results if result and result.error is None]
-    fits = fits_of(job_task, state, jobs, done)
+    fits = {} if options.reads_only else fits_of(job_task, state, jobs, done)
     for job, plan, result in zip(jobs, looked_at, results, strict=True):
         error = result.error if result and result.error else ""
         found.manifests.append(PlannedManifest(str(job.kind), plan, error, job, fits.get(job.id)))

@@ -27,11 +27,13 @@ _BY_NAME = "metadata.name="
 class PlannedClient(Client):
     """Reads what the server has, with the steps of plans applied to it. Whatever it sends is a dry run.
 
-    Whole lists are read once, until a plan for one of their objects is assumed.
+    Whole lists are read once, until a plan for one of their objects is assumed. ``reads_only``: no dry run is sent, so
+    that nothing is validated.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, reads_only: bool = False) -> None:
         self.__dict__.update(vars(client))  # the same connection, with its limits
+        self._reads_only = reads_only
         self.remembered = {}
         self._planned: dict[tuple[str, str, str], list[Step]] = {}
         self._read_once: dict[tuple[Any, ...], list[Object]] = {}
@@ -120,6 +122,8 @@ class PlannedClient(Client):
         manager: str = "",
         on_warning: Callable[[str], None] | None = None,
     ) -> Object:
+        if self._reads_only:
+            return obj
         named = {"manager": manager} if manager else {}
         try:
             return super().apply(obj, dry_run=True, force=force, on_warning=on_warning, **named)
@@ -129,6 +133,8 @@ class PlannedClient(Client):
             raise
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object | None:
+        if self._reads_only:
+            return obj
         try:
             return super().create(obj, dry_run=True)
         except ApiError as error:
@@ -145,6 +151,8 @@ class PlannedClient(Client):
         dry_run: bool = False,
         metadata_only: bool = False,
     ) -> Object:
+        if self._reads_only:
+            return {"kind": resource.kind, "apiVersion": resource.api_version, **patch, "metadata": {**metadata}}
         return super().merge_patch(resource, metadata, patch, dry_run=True, metadata_only=metadata_only)
 
     def delete(
@@ -157,7 +165,7 @@ class PlannedClient(Client):
         dry_run: bool = False,
         same_version: bool = False,
     ) -> bool:
-        return super().delete(
+        return self._reads_only or super().delete(
             resource,
             metadata,
             propagation=propagation,

@@ -101,6 +101,7 @@ def find_drift(task: Task[Any]) -> Drift:
             force_conflicts=True,
             recreate=True,
             wait_for_nodes=True,
+            reads_only=True,
             concurrency=options.concurrency,
         ),
     )
