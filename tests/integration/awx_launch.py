@@ -57,9 +57,12 @@ def launch(
     *,
     namespaces: Sequence[str] = ("default",),
     project: Path | None = None,
+    handed_on: Mapping[str, Any] | None = None,
 ) -> Launched:
-    """Run a template. ``namespaces``: those of the team. ``project``: a checked-out project other than awx/project."""
+    """Run a template. ``namespaces``: those of the team. ``project``: a checked-out project other than awx/project.
+    ``handed_on``: the artifacts of the former node of a workflow, which win over answers."""
     template = templates(namespaces=namespaces)[name]
+    variables = {**template.get("extra_vars", {}), **accepted(template, answers), **(handed_on or {})}
     checked_out = directory / "project"
     shutil.rmtree(checked_out, ignore_errors=True)
     shutil.copytree(project or AWX / "project", checked_out)
@@ -68,7 +71,7 @@ def launch(
         playbook=template["playbook"],
         # AWX always gives an inventory; localhost, on which the playbooks run, is implied.
         inventory={"all": {"hosts": {"gpu-node-1": None}}},
-        extravars={"awx_job_id": 17, **template.get("extra_vars", {}), **accepted(template, answers)},
+        extravars={"awx_job_id": 17, **variables},
         envvars={
             **environment,
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),

@@ -188,24 +188,27 @@ def test_plan_and_drift_show_what_apply_then_does(
     pool = {"kind": "pool", "pool": {"name": field.pool("p")}, "nodes": [field.nodes[0]]}
     (project / "cluster" / "pools.yaml").write_text(yaml.safe_dump(pool))
 
-    def run(name: str) -> Launched:
+    def run(name: str, handed_on: dict[str, Any] | None = None, **answers: str) -> Launched:
         folder = tmp_path / "job"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        return launch(folder, name, {}, ansible.environment, project=project)
+        return launch(folder, name, answers, ansible.environment, project=project, handed_on=handed_on)
 
-    drift = run("GPU drift")
+    drift = run("GPU drift", gpuctl_fail_on="error")
     assert drift.status == "failed"
-    assert "Drift detected: 2 objects" in drift.output
+    assert f"Deployment/{namespace}/web (compute {namespace}/web)" in drift.output
     plan = run("GPU plan")
     assert plan.status == "successful", plan.output
-    assert f"+++ after: Deployment {namespace}/web (create)" in plan.output
+    assert plan.artifacts["gpuctl_plan_summary"].startswith("2 changes: 2 to create")
     assert api.get("deployment", "web", namespace) is None
 
-    assert run("GPU apply").status == "successful"
+    assert run("GPU apply", plan.artifacts, gpuctl_recreate="yes").status == "successful"
     assert api.get("deployment", "web", namespace)
     assert field.pool_of(field.nodes[0]) == field.pool("p")
-    assert run("GPU drift").status == "successful"
+    assert run("GPU drift", gpuctl_fail_on="error").status == "successful"
+    stale = run("GPU apply", plan.artifacts, gpuctl_recreate="yes")
+    assert stale.status == "failed"
+    assert "is out of date. Nothing was changed." in stale.output
 
 
 def test_every_template_that_asks_for_a_job_asks_alike() -> None:

@@ -111,12 +111,13 @@ def test_a_plan_is_approved_before_it_is_applied(configured: Configured):
     (approval,) = awx.objects["workflow_approval_templates"].values()
     assert approval["name"] == "Approve the plan"
     plan, apply = (awx.objects["job_templates"][nodes[name]["unified_job_template"]] for name in ("plan", "apply"))
-    assert (plan["job_type"], apply["job_type"]) == ("check", "run")
-    same = ("playbook", "project", "inventory", "execution_environment", "diff_mode")
+    assert (plan["playbook"], apply["playbook"]) == ("plan.yml", "provision.yml")
+    same = ("project", "inventory", "execution_environment", "job_type")
     assert [plan[key] for key in same] == [apply[key] for key in same]
     variables = [json.loads(template["extra_vars"]) for template in (plan, apply)]
     applied = {"gpuctl_dir": "cluster", "gpuctl_takeover": True}
-    assert variables == [{**applied, "gpuctl_recreate": True, "gpuctl_fail_on_drift": False}, applied]
+    assert variables == [{**applied, "gpuctl_recreate": True}, applied]
+    assert nodes["apply"]["extra_data"] == {"gpuctl_recreate": "yes"}, "else it is not the plan that was approved"
 
 
 def test_each_template_notifies_as_each_service_wants_it(configured: Configured):
@@ -150,9 +151,8 @@ def test_what_nobody_launches_runs_regularly(configured: Configured):
         for schedule in awx.objects["schedules"].values()
         for template in [awx.objects["job_templates"][schedule["unified_job_template"]]]
     }
-    assert set(templates) == {"provision.yml", "doctor.yml", "record_history.yml", "idle.yml"}
-    drift = templates["provision.yml"]
-    assert (drift["job_type"], json.loads(drift["extra_vars"])["gpuctl_dir"]) == ("check", "cluster")
+    assert set(templates) == {"drift.yml", "doctor.yml", "record_history.yml", "idle.yml"}
+    assert json.loads(templates["drift.yml"]["extra_vars"]) == {"gpuctl_dir": "cluster"}
 
 
 def test_a_second_run_changes_nothing_and_a_third_what_somebody_changed(configured: Configured):

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 import yaml
 
 from .ansible import Ansible, Run
-from .api import Api, eventually
+from .api import Api
 from .manifests import compute, notebook, training
 from .namespaces import remove_namespaces, unused_namespace
 from .pools import POOL, Field
@@ -21,6 +23,8 @@ from .recorder import Recorder
 IMAGE = "registry.local/busybox:1"
 GPU = "nvidia.com/gpu"
 TEAMS = ("a", "b", "c")
+# Ends at once when it is told to.
+SLEEP = ["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"]
 SMALL = {"gpu": 0, "cpu": 0.01, "memory": "16Mi"}
 WORKLOADS = {"training": "job", "compute": "deployment", "notebook": "statefulset"}
 
@@ -47,8 +51,7 @@ class Scene:
     def job(self, manifest: dict[str, Any], team: str = "a", pool: str = "a", **resources: Any) -> None:
         name = manifest["job"]["name"]
         manifest["job"]["namespace"] = self.teams[team]
-        manifest["environment"] = {"image": IMAGE, "command": ["sleep", "3600"], **manifest["environment"]}
-        manifest["environment"] |= {"image": IMAGE, "command": manifest["environment"]["command"]}
+        manifest["environment"] |= {"image": IMAGE, "command": SLEEP}
         manifest["resources"] = {**SMALL, **resources, "pool": self.field.pool(pool)}
         self.manifests[name] = manifest
 
@@ -99,10 +102,6 @@ class Scene:
         return found
 
 
-def command(text: str) -> dict[str, Any]:
-    return {"environment": {"command": ["sh", "-c", f"sleep 3600; echo {text}"]}}
-
-
 @pytest.fixture
 def scene(ansible: Ansible, api: Api, field: Field) -> Iterator[Scene]:
     if len(field.nodes) < 3:
@@ -139,7 +138,7 @@ def after(scene: Scene) -> None:
     scene.pool("c", 2)
     scene.quota(a={"gpu": 5}, b={"gpu": 2, "cpu": 6, "memory": "6Gi"}, c={"gpu": 2})
     for number in range(6):
-        scene.change(f"retrain-{number}", "environment", command=["sleep", "7200"])
+        scene.change(f"retrain-{number}", "environment", command=[*SLEEP[:2], SLEEP[2].replace("3600", "7200")])
     for number in range(10):
         scene.change(f"rolled-{number}", "environment", env={"ROUND": "2"})
         scene.change(f"rolled-{number}", "resources", pool=scene.field.pool("a"))
@@ -178,11 +177,11 @@ def test_sixty_changes_are_as_predicted(scene: Scene, recorder: Recorder) -> Non
 
     for key, row in rows.items():
         if row["kind"] in WORKLOADS:
-            eventually(lambda key=key, row=row: assert_job(scene, row, was[key], pods[key]), 120)
+            settles(partial(assert_job, scene, row, was[key], pods[key]), 120)
     for row in plan["nodes"]:
         node = scene.api.get("node", row["node"])
         assert (node["metadata"]["labels"].get(POOL) or "default") == row["pool_after"], row
-    eventually(lambda: assert_capacity(scene, plan), 60)
+    settles(partial(assert_capacity, scene, plan), 60)
     assert {row["node"] for row in plan["nodes"] if row["moves"]} == set(scene.field.nodes[1:3])
     moved = next(row for row in plan["nodes"] if row["node"] == scene.field.nodes[1])
     assert moved["pool_before"] == scene.field.pool("b"), "its jobs are restarted, so none is left on it"
@@ -196,7 +195,19 @@ def test_sixty_changes_are_as_predicted(scene: Scene, recorder: Recorder) -> Non
     assert again["msg"] == "Nothing to change."
 
 
-def assert_job(scene: Scene, row: Mapping[str, Any], was: Any, pods: Mapping[str, Any]) -> bool:
+def settles(check: Callable[[], None], seconds: float) -> None:
+    """Check until it is so: controllers take a moment."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return check()
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(1)
+
+
+def assert_job(scene: Scene, row: Mapping[str, Any], was: Any, pods: Mapping[str, Any]) -> None:
     """What the row says of a job is so."""
     now = scene.workload(row)
     assert now is not None, row
@@ -210,15 +221,16 @@ def assert_job(scene: Scene, row: Mapping[str, Any], was: Any, pods: Mapping[str
     for resource in row["resources"]:
         found = scene.api.get(resource["kind"].lower(), resource["name"], row["namespace"])
         assert (found is None) is (resource["action"] == "delete"), resource
-    held = [pod for pod in present.values() if pod["spec"].get("nodeName")]
-    gpus = sum(
-        int(one["resources"].get("requests", {}).get(GPU, 0)) for pod in held for one in pod["spec"]["containers"]
-    )
+    gpus = sum(gpus_of(pod) for pod in present.values() if pod["spec"].get("nodeName"))
     assert gpus == row["gpus_after"], (row, gpus)
-    return True
 
 
-def assert_capacity(scene: Scene, plan: Mapping[str, Any]) -> bool:
+def gpus_of(pod: Mapping[str, Any]) -> int:
+    requests = (one["resources"].get("requests", {}) for one in pod["spec"]["containers"])
+    return sum(int(each.get(GPU, 0)) for each in requests)
+
+
+def assert_capacity(scene: Scene, plan: Mapping[str, Any]) -> None:
     """Quotas, teams and nodes are as the plan says."""
     held = scene.held()
     ours = set(scene.teams.values())
@@ -231,12 +243,10 @@ def assert_capacity(scene: Scene, plan: Mapping[str, Any]) -> bool:
         if row["resource"] == "gpu":
             assert int(found["spec"]["hard"][f"requests.{GPU}"]) == row["hard_after"], row
             assert int(found["status"]["used"][f"requests.{GPU}"]) == row["used_after"], row
-    nodes = {row["node"]: row["used_after"] for row in plan["nodes"] if row["pool_after"] != "default"}
     for pool in {row["pool_after"] for row in plan["nodes"] if row["pool_after"].startswith(scene.field.prefix)}:
         members = [row["node"] for row in plan["nodes"] if row["pool_after"] == pool]
         expected = next(row["used_after"] for row in plan["pools"] if row["pool"] == pool)
-        assert sum(held["node"].get(node, 0) for node in members) == expected, (pool, held, nodes)
-    return True
+        assert sum(held["node"].get(node, 0) for node in members) == expected, (pool, held)
 
 
 # -- saved plans -------------------------------------------------------------------------------------------------------
