@@ -25,7 +25,7 @@ from .drift_rows import (
     Row,
     addition_row,
     node_additions,
-    place_of,
+    object_place,
     step_additions,
     step_rows,
 )
@@ -70,7 +70,7 @@ class Drift:
         """Compare an object of a manifest."""
         self.rows += step_rows(step, declaring)
         if step.live:
-            self.steps[place_of(step.live)] = step
+            self.steps[object_place(step.live)] = step
             if step.desired and is_managed(step.live):
                 self.add(step, step_additions(step), declaring)
 
@@ -78,7 +78,7 @@ class Drift:
         """Report what others have added to an object."""
         for each in found:
             self.rows.append(addition_row(step, each, declaring))
-            self.added.setdefault(place_of(step.live), (step.live, []))[1].append(each.path)
+            self.added.setdefault(object_place(step.live), (step.live, []))[1].append(each.path)
 
 
 def find_drift(task: Task[Any]) -> Drift:
