@@ -85,13 +85,13 @@ def plan_screen(result: Mapping[str, Any], width: int, *, everything: bool, pain
 
 _CHANGE_COLUMNS = (
     Column("change", "CHANGE"),
-    Column("kind", "KIND"),
+    Column("kind", "KIND", drop=1),
     Column("name", "NAME", least=14),
     Column("namespace", "NAMESPACE", least=9, optional=True),
     Column("pods", "PODS", numeric=True, optional=True),
     Column("gpus", "GPUS", numeric=True, optional=True),
     Column("lost", "LOST", numeric=True, optional=True),
-    Column("runs", "RUNS", drop=1, optional=True),
+    Column("runs", "RUNS", optional=True),
 )
 _POOL_COLUMNS = (
     Column("pool", "POOL", least=12),
@@ -111,7 +111,8 @@ _TEAM_COLUMNS = (
 def _change_lines(rows: Sequence[Row], width: int, most: int | None, paint: Paint) -> list[str]:
     if not rows:
         return []
-    lines = table_lines([_cells(row) for row in rows[:most]], _CHANGE_COLUMNS, width, paint)
+    cells = [{**_cells(row), "pods": _narrow(row, "pods"), "gpus": _narrow(row, "gpus")} for row in rows[:most]]
+    lines = table_lines(cells, _CHANGE_COLUMNS, width, paint)
     return lines + _more(len(rows), most, "change")
 
 
@@ -188,6 +189,11 @@ def _costs(result: Row) -> list[str]:
     if totals["gpus_freed"] or totals["gpus_taken"]:
         lines.append(f"GPUs that become free: {totals['gpus_freed']}. GPUs that are taken: {totals['gpus_taken']}.")
     return lines
+
+
+def _narrow(row: Row, key: str) -> str | None:
+    text = _cells(row)[key]
+    return str(text).replace(" ", "") if text else None
 
 
 def _hours(hours: float) -> str:
