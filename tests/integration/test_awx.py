@@ -194,9 +194,9 @@ def test_plan_and_drift_show_what_apply_then_does(
         folder.mkdir()
         return launch(folder, name, answers, ansible.environment, project=project, handed_on=handed_on)
 
-    drift = run("GPU drift")
+    drift = run("GPU drift", gpuctl_fail_on="error")
     assert drift.status == "failed"
-    assert "Drift detected: 2 objects" in drift.output
+    assert f"Deployment/{namespace}/web (compute {namespace}/web)" in drift.output
     plan = run("GPU plan")
     assert plan.status == "successful", plan.output
     assert re.match(r"[23] changes: [23] to create", plan.artifacts["gpuctl_plan_summary"])  # perhaps PriorityClasses
@@ -205,7 +205,7 @@ def test_plan_and_drift_show_what_apply_then_does(
     assert run("GPU apply", plan.artifacts, gpuctl_recreate="yes").status == "successful"
     assert api.get("deployment", "web", namespace)
     assert field.pool_of(field.nodes[0]) == field.pool("p")
-    assert run("GPU drift").status == "successful"
+    assert run("GPU drift", gpuctl_fail_on="error").status == "successful"
     stale = run("GPU apply", plan.artifacts, gpuctl_recreate="yes")
     assert stale.status == "failed"
     assert "is out of date. Nothing was changed." in stale.output

@@ -151,9 +151,8 @@ def test_what_nobody_launches_runs_regularly(configured: Configured):
         for schedule in awx.objects["schedules"].values()
         for template in [awx.objects["job_templates"][schedule["unified_job_template"]]]
     }
-    assert set(templates) == {"provision.yml", "doctor.yml", "record_history.yml", "idle.yml"}
-    drift = templates["provision.yml"]
-    assert (drift["job_type"], json.loads(drift["extra_vars"])["gpuctl_dir"]) == ("check", "cluster")
+    assert set(templates) == {"drift.yml", "doctor.yml", "record_history.yml", "idle.yml"}
+    assert json.loads(templates["drift.yml"]["extra_vars"]) == {"gpuctl_dir": "cluster"}
 
 
 def test_a_second_run_changes_nothing_and_a_third_what_somebody_changed(configured: Configured):

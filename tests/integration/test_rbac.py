@@ -20,7 +20,6 @@ from .namespaces import remove_namespaces
 from .pools import LEASE, Field
 from .recorder import Permission, Recorder
 
-DECLARED = ROOT / "examples" / "manifests"
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
 RBAC, WORKSPACE = "runwhere.gpuctl.gpuctl_rbac", "runwhere.gpuctl.gpuctl_workspace"
 
@@ -417,8 +416,14 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
         {"runwhere.gpuctl.gpuctl_fit_info": {"definition": claimed(), "namespace": namespace}},
         {"runwhere.gpuctl.gpuctl_monitoring_info": {}},
-        {"runwhere.gpuctl.gpuctl_plan_info": {"src": [str(DECLARED)], "namespace": namespace}},
-        {"runwhere.gpuctl.gpuctl_drift_info": {"src": [str(DECLARED)], "namespace": namespace, "fail_on": "never"}},
+        {
+            "runwhere.gpuctl.gpuctl_drift_info": {
+                "src": [str(ROOT / "examples" / "manifests")],
+                "namespace": namespace,
+                "fail_on": "never",
+            }
+        },
+        {"runwhere.gpuctl.gpuctl_plan_info": {"src": [str(ROOT / "examples" / "manifests")], "namespace": namespace}},
     ]
 
 

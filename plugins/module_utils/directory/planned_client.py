@@ -109,9 +109,15 @@ class PlannedClient(Client):
         return [*(each for part in found for each in part), *new]
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
-        return after_steps(
-            self._planned.get((resource.kind, namespace or "", name), ()), super().get(resource, namespace, name)
+        live = (
+            self._get_by_list(resource, namespace, name) if self._reads_only else super().get(resource, namespace, name)
         )
+        return after_steps(self._planned.get((resource.kind, namespace or "", name), ()), live)
+
+    def _get_by_list(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
+        """Accounts that read may list what they may not get."""
+        found = super().list_objects(resource, namespace, fields=f"{_BY_NAME}{name}")
+        return found[0] if found else None
 
     def apply(
         self,
