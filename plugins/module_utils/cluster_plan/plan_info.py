@@ -25,6 +25,7 @@ from ..drift.undeclared import (
 )
 from ..engine.plan import Action
 from ..engine.results import diffs_of
+from ..jobs.ledger import RERUN
 from ..kube.client import Client
 from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import CONFIG_MAP, NAMESPACE, NODE, RESOURCE_QUOTA
@@ -51,7 +52,7 @@ class PlanOptions(ConcurrencyOptions, NamespaceOptions):
     namespace: str | None = option("str")
     force: bool = option("bool", default=False)
     drain: bool = option("bool", default=False)
-    rerun: str = option("str", choices=["on_change", "on_failure", "always", "never"], default="on_change")
+    rerun: str = option("str", choices=list(RERUN), default="on_change")
     upgrade: bool = option("bool", default=False)
     on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
     recreate: bool = option("bool", default=False)
