@@ -79,7 +79,9 @@ def rules_in(options: PolicyOptions) -> PolicyRules | None:
 def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
     """The steps to what the rules say; without rules, to none of the policy's objects."""
     client = task.client()
-    namespaces = {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE)} if rules else {}
+    namespaces = (
+        {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE, metadata_only=True)} if rules else {}
+    )
     here = [each for each, obj in namespaces.items() if not is_terminating(obj)]
 
     def read(resource: Resource) -> list[Object]:

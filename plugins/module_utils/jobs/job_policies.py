@@ -10,9 +10,8 @@ from ..cluster.declared import read_declared
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
 from ..policies.guards import broken_rules
-from ..policies.policy_rules import PolicyRules, rules_of
 from ..task import Task
-from .select import SelectedJob, policy_file
+from .select import SelectedJob
 
 if TYPE_CHECKING:
     from .job import JobOptions
@@ -26,24 +25,16 @@ def policy_blockers(task: Task[JobOptions], starting: Iterable[tuple[SelectedJob
     starting = list(starting)
     if not starting:
         return []
+    rules = [(policy, *each) for policy in read_declared(task.client(), task.warn).policies for each in starting]
+    rules += [(job.host_policy, job, plan) for job, plan in starting if job.host_policy]
     blockers = []
-    for policy in _policies(task):
+    for policy, job, plan in rules:
         if policy.action == "audit":
             continue
-        for job, plan in starting:
-            for place, sentence in broken_rules(policy, job.namespace, job.objects):
-                text = f"{job.place(place)}: {sentence}"
-                if policy.action == "deny":
-                    blockers.append((plan, text))
-                else:
-                    task.warn(text)
+        for place, sentence in broken_rules(policy, job.namespace, job.objects):
+            text = f"{job.place(place)}: {sentence}"
+            if policy.action == "deny":
+                blockers.append((plan, text))
+            else:
+                task.warn(text)
     return blockers
-
-
-def _policies(task: Task[JobOptions]) -> list[PolicyRules]:
-    policies = list(read_declared(task.client(), task.warn).policies)
-    if file := policy_file(task):
-        from ..manifest.load import load_policy
-
-        policies.append(rules_of(load_policy(file)))
-    return policies
