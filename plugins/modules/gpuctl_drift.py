@@ -25,6 +25,8 @@ options:
     required: true
 seealso:
   - module: runwhere.gpuctl.gpuctl_drift_info
+  - ref: ansible_collections.runwhere.gpuctl.docsite.guide_drift
+    description: A guide to drift.
 extends_documentation_fragment:
   - runwhere.gpuctl.drift
   - runwhere.gpuctl.connection

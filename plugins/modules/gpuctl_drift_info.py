@@ -36,6 +36,8 @@ seealso:
     description: Gives single fields the declared values again.
   - module: runwhere.gpuctl.gpuctl_show
     description: Prints the result, and writes it as a page or as data.
+  - ref: ansible_collections.runwhere.gpuctl.docsite.guide_drift
+    description: A guide to drift.
 extends_documentation_fragment:
   - runwhere.gpuctl.drift
   - runwhere.gpuctl.connection

@@ -33,7 +33,8 @@ options:
   output:
     description:
       - File on the controller to also write the result to, for the results of M(runwhere.gpuctl.gpuctl_usage_info) and
-        M(runwhere.gpuctl.gpuctl_job_history_info), and for what the playbook C(describe) shows, as a page.
+        M(runwhere.gpuctl.gpuctl_job_history_info), and for what the playbook C(describe) shows, as a page. Those of
+        M(runwhere.gpuctl.gpuctl_drift_info) are written as a page, or as data to a name that ends with C(.json).
       - A name that ends with C(.csv) is a table for spreadsheets, in UTF-8. Cells that a spreadsheet would take for a formula begin
         with a quote. One that ends with C(.html) is a page that loads nothing, for screens of any size.
       - The file is replaced if its content differs. Its directory must exist.

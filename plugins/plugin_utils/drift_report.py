@@ -145,9 +145,9 @@ def moment(time: str) -> str:
     return f"{time[:10]} {time[11:16]} UTC"
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, longest: int = _LONGEST_VALUE) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return cut(" ".join(text.split()), _LONGEST_VALUE) or '""'
+    return cut(" ".join(text.split()), longest) or '""'
 
 
 def _whole_objects(rows: Iterable[Row], change: str, title: str, width: int) -> list[str]:
@@ -174,15 +174,14 @@ def _problem_lines(problems: Sequence[Row], width: int) -> list[str]:
 
 
 _COLUMNS = (
-    PageColumn("object", "Object"),
     PageColumn("field", "Field"),
     PageColumn("change", "Change"),
     PageColumn("declared", "Declared"),
     PageColumn("live", "Live"),
     PageColumn("by", "By"),
     PageColumn("time", "When", "UTC"),
-    PageColumn("last_run", "Last run of gpuctl", "UTC"),
 )
+_OBJECT_COLUMNS = (PageColumn("object", "Object"), PageColumn("manifest", "Of"), *_COLUMNS[1:2], PageColumn("by", "By"))
 
 
 def drift_page(result: Mapping[str, Any]) -> str:
@@ -197,11 +196,14 @@ def drift_page(result: Mapping[str, Any]) -> str:
     if result["problems"]:
         told = (f"{each['manifest'] or each['kind']}: {each['problem']}" for each in result["problems"])
         blocks.append(section("Cannot be applied as it is declared", items(told)))
-    by_manifest: dict[str, list[Row]] = defaultdict(list)
-    for row in counted:
-        by_manifest[row["manifest"]].append(row)
-    for manifest, own in by_manifest.items():
-        blocks.append(section(manifest, page_table(f"Differences of {manifest}", _COLUMNS, map(_cells, own))))
+    whole = [row for row in counted if row["field"] is None]
+    if whole:
+        blocks.append(
+            section("Whole objects", page_table("Missing, or not declared", _OBJECT_COLUMNS, map(_cells, whole)))
+        )
+    tables = [_object_table(own) for own in _by_object(row for row in counted if row["field"] is not None).values()]
+    if tables:
+        blocks.append(section("Fields", *tables))
     fields = [row["id"] for row in counted if row["field"]]
     if fields:
         command = f"ansible-playbook runwhere.gpuctl.drift … -e 'gpuctl_take_back={fields[0]}'"
@@ -211,23 +213,29 @@ def drift_page(result: Mapping[str, Any]) -> str:
         )
     left = [row for row in rows if row["level"] == "info"]
     if left:
-        table = page_table("Set by controllers, or submitted by others", _COLUMNS, map(_cells, left))
+        columns = (*_OBJECT_COLUMNS[:2], *_COLUMNS)
+        table = page_table("Set by controllers, or submitted by others", columns, map(_cells, left))
         blocks.append(section("No drift", table))
     lead = f"{result['msg']} Compared: {', '.join(result['src'])}."
     return html_page("Drift", blocks, lead=lead, footer="Made by runwhere.gpuctl.drift.")
+
+
+def _object_table(rows: Sequence[Row]) -> Markup:
+    caption = f"{_place(rows[0])} ({rows[0]['manifest']}){_last_run(rows[0])}"
+    return page_table(caption, _COLUMNS, map(_cells, rows))
 
 
 def _cells(row: Row) -> dict[str, Any]:
     is_field = row["field"] is not None
     return {
         "object": _place(row),
+        "manifest": row["manifest"],
         "field": row["field"] or "",
         "change": badge(_CHANGES[row["change"]], _LEVELS[row["level"]]),
-        "declared": _value(row["declared"]) if is_field and row["change"] not in ("added", "undeclared") else "",
-        "live": _value(row["live"]) if is_field and row["change"] != "removed" else "",
+        "declared": _value(row["declared"], 80) if is_field and row["change"] not in ("added", "undeclared") else "",
+        "live": _value(row["live"], 80) if is_field and row["change"] != "removed" else "",
         "by": _by(row),
         "time": moment(row["time"]).removesuffix(" UTC") if row["time"] else "",
-        "last_run": moment(row["last_run"]).removesuffix(" UTC") if row["last_run"] else "",
     }
 
 

@@ -19,6 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quot
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
 
 from .accounts import account
+from .ansible import Ansible, Run
 from .api import PATHS, Api, eventually
 from .manifests import compute, inference, notebook, training
 from .namespaces import remove_namespaces, unused_namespace
@@ -473,3 +474,35 @@ def test_drift_of_all_kinds_is_in_one_report_with_who_did_it(world: World):
         ("job", "old"),
         ("pool", world.field.pool("old")),
     }
+
+
+def test_the_playbook_reports_takes_back_and_prunes(world: World, ansible: Ansible):
+    PLANTS["scale"].do(world)
+    PLANTS["label"].do(world)
+    PLANTS["remove a job from the directory"].do(world)
+    PLANTS["remove a pool from the directory"].do(world)
+    web = f"Deployment/{world.team}/web"
+    output = ansible.directory / "drift.json"
+
+    def run(*arguments: str, **variables: Any) -> Run:
+        given = json.dumps({f"gpuctl_{name}": value for name, value in variables.items()})
+        return ansible.run(
+            "ansible-playbook", "runwhere.gpuctl.drift", "-e", "gpuctl_dir=cluster", "-e", given, *arguments
+        )
+
+    found = run(output=str(output))
+    assert found.status != 0
+    assert "  spec.replicas: declared 2, live 3\n    by kubectl, " in found.output
+    assert f"(job {world.team}/old" in found.output
+    assert {row["id"] for row in json.loads(output.read_text())["results"]} >= {f"{web}:spec.replicas"}
+
+    predicted = run("--check", take_back=f"{web}:spec.replicas", prune=True)
+    assert predicted.status != 0
+    assert world.api.get("deployment", "old", world.team)
+
+    done = run(take_back=f"{web}:spec.replicas", prune="yes", fail_on="error")
+    assert world.api.get("deployment", "web", world.team)["spec"]["replicas"] == 2, done.output
+    assert world.api.get("deployment", "old", world.team) is None, done.output
+    assert world.api.get("configmap", f"pool-{world.field.pool('old')}", SYSTEM) is None
+    assert world.api.get("deployment", "web", world.team)["metadata"]["labels"]["owner"] == "me"
+    assert done.status == 0, done.output
