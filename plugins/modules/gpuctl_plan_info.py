@@ -51,7 +51,7 @@ options:
   rerun:
     description: When a training that has ended runs again, as for M(runwhere.gpuctl.gpuctl_job).
     type: str
-    choices: [on_change, on_failure, always, never]
+    choices: [never, on_change, on_failure, always]
     default: on_change
   upgrade:
     description: Whether jobs get what only this version of the collection builds otherwise.

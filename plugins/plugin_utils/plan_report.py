@@ -85,13 +85,13 @@ def plan_screen(result: Mapping[str, Any], width: int, *, everything: bool, pain
 
 _CHANGE_COLUMNS = (
     Column("change", "CHANGE"),
-    Column("kind", "KIND"),
+    Column("kind", "KIND", drop=1),
     Column("name", "NAME", least=14),
     Column("namespace", "NAMESPACE", least=9, optional=True),
     Column("pods", "PODS", numeric=True, optional=True),
     Column("gpus", "GPUS", numeric=True, optional=True),
     Column("lost", "LOST", numeric=True, optional=True),
-    Column("runs", "RUNS", drop=1, optional=True),
+    Column("runs", "RUNS", optional=True),
 )
 _POOL_COLUMNS = (
     Column("pool", "POOL", least=12),
@@ -111,7 +111,8 @@ _TEAM_COLUMNS = (
 def _change_lines(rows: Sequence[Row], width: int, most: int | None, paint: Paint) -> list[str]:
     if not rows:
         return []
-    lines = table_lines([_cells(row) for row in rows[:most]], _CHANGE_COLUMNS, width, paint)
+    cells = [{**_cells(row), "pods": _narrow(row, "pods"), "gpus": _narrow(row, "gpus")} for row in rows[:most]]
+    lines = table_lines(cells, _CHANGE_COLUMNS, width, paint)
     return lines + _more(len(rows), most, "change")
 
 
@@ -128,7 +129,7 @@ def _cells(row: Row) -> dict[str, Any]:
         "namespace": row["namespace"],
         "pods": _arrow(row["pods_before"], row["pods_after"]) if row["pods_before"] or row["pods_after"] else None,
         "gpus": _arrow(row["gpus_before"], row["gpus_after"]) if row["gpus_before"] or row["gpus_wanted"] else None,
-        "lost": f"{row['hours_lost']:.1f} h" if row["hours_lost"] else None,
+        "lost": _hours(row["hours_lost"]) if row["hours_lost"] else None,
         "runs": (row["verdict"] or "").replace("_", " ") or None,
     }
 
@@ -173,8 +174,6 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
     for row in rows:
         if row["problem"]:
             continue
-        if row["stops"]:
-            found.append(f"{_place(row)}: recreating it stops {row['stops']}.")
         parts = [row["reason"], row["hint"] if row["reason"] else None, row["note"]]
         if told := " ".join(filter(None, parts)):
             found.append(f"{_place(row)}: {told}")
@@ -185,11 +184,20 @@ def _costs(result: Row) -> list[str]:
     totals = result["totals"]
     lines = []
     if totals["pods_ending"]:
-        lost = f" Running work that is lost: {totals['hours_lost']:.1f} h, {totals['gpu_hours_lost']:.1f} GPU-hours."
+        lost = f" Running work that is lost: {_hours(totals['hours_lost'])}, {totals['gpu_hours_lost']:.1f} GPU-hours."
         lines.append(f"Pods that end: {totals['pods_ending']}.{lost if totals['hours_lost'] else ''}")
     if totals["gpus_freed"] or totals["gpus_taken"]:
         lines.append(f"GPUs that become free: {totals['gpus_freed']}. GPUs that are taken: {totals['gpus_taken']}.")
     return lines
+
+
+def _narrow(row: Row, key: str) -> str | None:
+    text = _cells(row)[key]
+    return str(text).replace(" ", "") if text else None
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.1f} h" if hours >= 1 or not hours else f"{max(1, round(hours * 60))} min"
 
 
 def _pool_cells(row: Row) -> dict[str, Any]:
@@ -270,13 +278,13 @@ def plan_page(result: Mapping[str, Any]) -> str:
     ]
     if warned:
         blocks.append(section("Look at this first", *warned))
-    blocks.append(tiles(_tiles(result, totals)))
+    blocks.append(section("In numbers", tiles(_tiles(result, totals))))
     blocks.append(section("What changes", *_change_blocks(rows, result)))
     if result["pools"]:
-        pools = page_table("Before and after", _PAGE_POOLS, [_pool_cells(row) for row in result["pools"]])
+        pools = page_table("Before and after", _PAGE_POOLS, _with_arrows(map(_pool_cells, result["pools"])))
         blocks.append(section("Pools", pools, *_pictures(result), *_move_blocks(result)))
     if teams := _teams(result):
-        blocks.append(section("Teams", page_table("Where something changes", _PAGE_TEAMS, teams)))
+        blocks.append(section("Teams", page_table("Where something changes", _PAGE_TEAMS, _with_arrows(teams))))
     if result["not_declared"]:
         left = items(f"{row['kind']} {_place(row)}" for row in result["not_declared"])
         blocks.append(section("Not declared any more", paragraph("The plan leaves this as it is."), left))
@@ -316,7 +324,7 @@ def _tiles(result: Row, totals: Row) -> list[tuple[str, Any, str]]:
         ("Changes", changes, f"{result['unchanged']} manifests stay as they are"),
         ("Refused", len(result["problems"]), "the plan cannot be applied" if result["problems"] else ""),
         ("Restarts", totals["restarts"], f"pods that end: {totals['pods_ending']}" if totals["pods_ending"] else ""),
-        ("Work lost", f"{totals['hours_lost']:.1f} h", lost),
+        ("Work lost", _hours(totals["hours_lost"]), lost),
         ("GPUs", f"{totals['gpus_taken'] - totals['gpus_freed']:+d}", "in use"),
         ("Nodes moved", totals["nodes_moved"], ""),
     ]
@@ -337,7 +345,20 @@ def _change_blocks(rows: Sequence[Row], result: Row) -> list[Markup]:
                 "fields": disclosure(number_of(len(fields), "field"), items(fields)) if fields else None,
             }
         )
-    return [page_table(f"{number_of(len(rows), 'manifest')}", _PAGE_CHANGES, cells)]
+    return [page_table(f"{number_of(len(rows), 'manifest')}", _PAGE_CHANGES, _with_arrows(cells))]
+
+
+def _with_arrows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A terminal may lack the character; a page does not."""
+    return [
+        {
+            key: text.replace(" -> ", " \N{RIGHTWARDS ARROW} ")
+            if isinstance(text, str) and not isinstance(text, Markup)
+            else text
+            for key, text in row.items()
+        }
+        for row in rows
+    ]
 
 
 def _move_blocks(result: Row) -> list[Markup]:

@@ -107,9 +107,12 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
     if fit.get("quotas") or fit.get("verdict") == AFTER_QUOTA:  # The quota refuses the new pods.
         wanted = min(wanted, len(holding) - len(ending))
     starting = wanted - (len(holding) - len(ending))
-    runs = fit.get("verdict") in (None, NOW, AFTER_PREEMPTION, UNKNOWN)
-    placed = {one["node"]: one["pods"] * each for one in fit.get("nodes") or ()} if runs else {}
-    taken = starting * each if runs else 0
+    room = {one["node"]: one["pods"] for one in fit.get("nodes") or ()}
+    if fit.get("verdict") not in (None, NOW, AFTER_PREEMPTION, UNKNOWN):  # Some of its pods may find room all the same.
+        starting = min(starting, max(0, sum(room.values()) - (len(holding) - len(ending))))
+    taken = max(0, starting) * each
+    # Those that stay have their nodes.
+    placed = {node: number * each for node, number in room.items()} if len(ending) == len(holding) and taken else {}
     stays = sum(amount for uid, amount in held.items() if uid not in ending)
     return PlanEffect(
         manifest,
@@ -139,7 +142,7 @@ def deletion_effect(manifest: PlannedManifest, pods: Iterable[Object], now: floa
     return replace(effect, stops=interruption(step.live, pods, datetime.fromtimestamp(now, timezone.utc)))
 
 
-def changed_jobs(manifests: Iterable[PlannedManifest]) -> list[JobId]:
+def jobs_with_pods(manifests: Iterable[PlannedManifest]) -> list[JobId]:
     """The jobs whose workloads exist, and whose pods matter."""
     return [
         (each.namespace, each.name) for each in manifests if (step := _workload_step(each)) is not None and step.live

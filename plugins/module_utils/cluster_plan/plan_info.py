@@ -25,6 +25,7 @@ from ..drift.undeclared import (
 )
 from ..engine.plan import Action
 from ..engine.results import diffs_of
+from ..jobs.ledger import RERUN
 from ..kube.client import Client
 from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import CONFIG_MAP, NAMESPACE, NODE, RESOURCE_QUOTA
@@ -35,7 +36,7 @@ from ..namespaces import NamespaceOptions, allowed_namespaces
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
-from .plan_effects import PlanEffect, changed_jobs, plan_effect
+from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
 from .saved_plan import FORMAT, differences, manifests_digest, problem_of, step_digests
 
 _CLUSTER = "kube-system"  # its uid is the only name that a cluster has
@@ -51,7 +52,7 @@ class PlanOptions(ConcurrencyOptions, NamespaceOptions):
     namespace: str | None = option("str")
     force: bool = option("bool", default=False)
     drain: bool = option("bool", default=False)
-    rerun: str = option("str", choices=["on_change", "on_failure", "always", "never"], default="on_change")
+    rerun: str = option("str", choices=list(RERUN), default="on_change")
     upgrade: bool = option("bool", default=False)
     on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
     recreate: bool = option("bool", default=False)
@@ -158,7 +159,7 @@ def _cluster(task: Task[Any]) -> str:
 
 
 def _effects(task: Task[Any], found: DirectoryPlan, now: datetime) -> list[PlanEffect]:
-    jobs = changed_jobs(found.manifests)
+    jobs = jobs_with_pods(found.manifests)
     pods = if_allowed(lambda: read_pods(task.client(), jobs), None) if jobs else {}
     if pods is None:
         found.warnings.append("the account may not list pods, so it is not known which of them end.")

@@ -262,6 +262,14 @@ def starts_pods(plan: Plan) -> bool:
     )
 
 
+def adds_replicas(plan: Plan) -> bool:
+    """Whether the plan adds pods to those of a live service."""
+    if not plan.steps or plan.steps[0].action is not Action.UPDATE:
+        return False
+    values = ((change.before, change.after) for change in plan.steps[0].changes if change.path == ("spec", "replicas"))
+    return any(isinstance(after, int) and isinstance(before, int) and after > before for before, after in values)
+
+
 def recreated(plan: Plan) -> Plan:
     """The plan with the live workload recreated, whatever differs."""
     workload, *dependents = plan.steps

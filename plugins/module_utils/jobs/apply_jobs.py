@@ -12,7 +12,7 @@ from ..cluster.endpoints import has_node_port
 from ..cluster.read import JobId, node_address, read_reasons
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
-from ..engine.plan import WORKLOAD_KINDS, Action, describe, starts_pods
+from ..engine.plan import WORKLOAD_KINDS, Action, adds_replicas, describe, starts_pods
 from ..engine.results import action_summary, diffs_of, full_reason, result_of
 from ..kube.errors import KubeError
 from ..task import Task, TaskFailed
@@ -118,7 +118,7 @@ def fits_of(
     starting = []
     for plan in (result.plan for result in applied):
         objects = tuple(step.desired for step in plan.steps if step.desired)
-        if starts_pods(plan) and objects:
+        if (starts_pods(plan) or adds_replicas(plan)) and objects:
             needed = next((step.desired for step in plan.prerequisites if step.kind == "PriorityClass"), None)
             starting.append(replace(models[plan.namespace, plan.name], objects=objects, priority_class=needed))
     if not starting:

@@ -71,7 +71,9 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "a list of blanks is empty": (
         "provision",
         {"gpuctl_dir": " , "},
-        ["Missing variable: gpuctl_dir or gpuctl_node_labels. Add -e gpuctl_dir=cluster/."],
+        [
+            "Missing variable: gpuctl_dir or gpuctl_node_labels or gpuctl_plan. Add -e gpuctl_dir=cluster/ or -e gpuctl_plan=plan.json."
+        ],
     ),
     "required with a value": (
         "job_state",
@@ -164,5 +166,5 @@ def test_a_job_of_awx_is_told_the_question_of_the_survey() -> None:
         'Missing variable: gpuctl_name. Answer "Name" in the survey, or set the extra variable.'
     ]
     assert value_problems(described_playbooks()["provision"], {}, in_awx=True) == [
-        "Missing variable: gpuctl_dir or gpuctl_node_labels. Set the extra variable."
+        "Missing variable: gpuctl_dir or gpuctl_node_labels or gpuctl_plan. Set the extra variable."
     ]

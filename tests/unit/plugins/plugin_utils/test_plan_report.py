@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A plan as a screen of 80 columns, as a page and as data. GPUCTL_UPDATE_SCREENS=1 writes the screen anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import (
+    is_plan,
+    plan_json,
+    plan_page,
+    plan_screen,
+)
+
+SCREEN = Path(__file__).with_name("screens") / "plan.txt"
+RESULT = Path(__file__).parents[2] / "fixtures" / "plan.json"
+NOTHING: dict[str, Any] = {
+    "results": [], "problems": [], "notes": [], "pools": [], "nodes": [], "teams": [], "quotas": [], "not_declared": [],
+    "unchanged": 3, "msg": "Nothing to change.", "plan": {}, "src": ["cluster"], "made_at": "2026-01-01T00:00:00Z",
+    "totals": dict.fromkeys(
+        ("restarts", "pods_ending", "hours_lost", "gpu_hours_lost", "gpus_freed", "gpus_taken", "nodes_moved"), 0
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def result() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(RESULT.read_text(encoding="utf-8"))
+    return found
+
+
+def lines(result: dict[str, Any], *, everything: bool = False) -> list[str]:
+    return plan_screen(result, 80, everything=everything, paint=lambda key, cell: cell)
+
+
+def test_the_screen_is_as_it_was(result: dict[str, Any]) -> None:
+    screen = "\n".join([*lines(result), ""])
+    if os.environ.get("GPUCTL_UPDATE_SCREENS"):
+        SCREEN.write_text(screen, encoding="utf-8")
+    assert screen == SCREEN.read_text(encoding="utf-8")
+    assert max(map(len, screen.splitlines())) <= 80
+
+
+def test_what_is_wrong_comes_first(result: dict[str, Any]) -> None:
+    screen = "\n".join(lines(result))
+    assert screen.index("Refused: ") < screen.index("Warning: ") < screen.index("CHANGE ") < screen.index("POOL ")
+    page = plan_page(result)
+    assert page.index("Refused: ") < page.index("What changes") < page.index("Before and after")
+
+
+def test_many_changes_are_cut_unless_all_are_asked_for(result: dict[str, Any]) -> None:
+    (row,) = [row for row in result["results"] if row["name"] == "clip"]
+    result["results"] = [{**row, "name": f"clip-{number}"} for number in range(40)]
+    assert sum("clip-" in line for line in lines(result)) == 12
+    assert "… and 28 more changes. Add -e gpuctl_all=true to list all." in lines(result)
+    assert sum("clip-" in line for line in lines(result, everything=True)) == 40
+
+
+def test_nothing_to_change() -> None:
+    assert lines(NOTHING) == ["Plan of cluster: Nothing to change."]
+    assert "Everything is as declared." in plan_page(NOTHING)
+
+
+def test_the_data_can_be_applied_again(result: dict[str, Any]) -> None:
+    assert is_plan(result)
+    assert json.loads(plan_json({**result, "changed": False, "diff": [1], "failed": False})) == result
+
+
+def test_names_do_not_become_html(result: dict[str, Any]) -> None:
+    result["nodes"][0]["node"] = result["results"][0]["name"] = result["pools"][0]["pool"] = "<b>x</b>"
+    assert "<b>" not in plan_page(result)
