@@ -76,9 +76,11 @@ class Drift:
 
     def add(self, step: Step, found: Iterable[Addition], declaring: Declaring) -> None:
         """Report what others have added to an object."""
+        _live, paths = self.added.setdefault(object_place(step.live), (step.live, []))
         for each in found:
-            self.rows.append(addition_row(step, each, declaring))
-            self.added.setdefault(object_place(step.live), (step.live, []))[1].append(each.path)
+            if each.path not in paths:  # Two manifests may be about one namespace.
+                self.rows.append(addition_row(step, each, declaring))
+                paths.append(each.path)
 
 
 def find_drift(task: Task[Any]) -> Drift:
@@ -168,7 +170,7 @@ def _find_undeclared(task: Task[Any], drift: Drift, config_maps: list[Object]) -
     """Only in kinds that the directory declares: another directory may have the others."""
     client, found, allowed = task.client(), drift.undeclared, allowed_namespaces(task)
     declared = drift.directory.declared
-    names = {kind: {name for _namespace, name in places} for kind, places in declared.items()}
+    names = {kind: {name for _namespace, name in places} for kind, places in declared.items() if places}
     if "pool" in names:
         for name, obj in undeclared_pools(config_maps, names["pool"]):
             found.add("pool", "", name, [obj])
