@@ -412,6 +412,11 @@ def test_what_cannot_be_planned_hides_nothing(world: World):
     assert {row["cause"] for row in own(world, world.drift()) if row["field"] == f"{MAIN}.image"} == {"gpuctl"}
 
 
+def test_a_directory_without_jobs_says_nothing_about_jobs(world: World):
+    (world.directory / "jobs.yaml").unlink()
+    assert own(world, world.drift()) == []
+
+
 def test_an_annotation_of_the_cluster_names_the_user(world: World):
     body = {"metadata": {"annotations": {"audit.example.com/user": "mallory"}}}
     world.patch("kubectl-edit", "deployment", "web", {**container(image="nginx:mine"), **body}, world.team)
