@@ -24,6 +24,7 @@ from kubesim import LAB_USER_TOKEN, VERSION, Cluster
 from .accounts import account, make_priority_classes
 from .ansible import Ansible
 from .api import Api
+from .prometheus_double import prometheus_double, vector
 from .recorder import Recorder
 
 Row = dict[str, Any]
@@ -360,6 +361,17 @@ def test_a_defect(cluster: Cluster, defect: str) -> None:
     assert result.get("failed", False) == (level == "error")
     assert examine(cluster, fail_on="warning")["failed"]
     assert not examine(cluster, fail_on="never").get("failed")
+
+
+def test_a_prometheus_that_the_environment_names(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked, whether or not one is in the cluster."""
+    with prometheus_double(lambda asked: vector(({}, "1"))) as server:
+        monkeypatch.setenv("GPUCTL_PROMETHEUS_URL", server.url)
+        delete("Service", "prometheus-operated", "kube-system")(cluster)
+        assert findings(examine(cluster)) == []
+    ((check, level, text),) = findings(examine(cluster))
+    assert (check, level) == ("prometheus", "warning")
+    assert text.startswith(f"GPUCTL_PROMETHEUS_URL or _SERVICE: cannot reach Prometheus at {server.url}")
 
 
 def test_an_old_api_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -383,9 +383,17 @@ def _autoscalers(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _prometheus(snapshot: Snapshot) -> Iterator[Finding]:
+    if snapshot.prometheus is not None:
+        if snapshot.prometheus:
+            what, _dot, remedy = snapshot.prometheus.partition(". ")
+            yield Finding(WARNING, "GPUCTL_PROMETHEUS_URL or _SERVICE", what.rstrip("."), remedy or "Check it.")
+        return
     names = (obj["metadata"]["name"] for obj in snapshot.services)
     if "monitoring.coreos.com" not in snapshot.groups and not any(map(names_prometheus, names)):
-        remedy = "Install Prometheus for metrics of GPUs over time. Ignore this if it runs outside of the cluster."
+        remedy = (
+            "Install Prometheus for metrics of GPUs over time. If it runs outside of the cluster, set the environment "
+            "variable GPUCTL_PROMETHEUS_URL."
+        )
         yield Finding(WARNING, "cluster", "no Prometheus found", remedy)
 
 
