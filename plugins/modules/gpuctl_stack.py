@@ -86,7 +86,7 @@ msg:
   description: A summary, or the error.
   returned: always
   type: str
-  sample: "stack nvidia: 6 of 6 objects changed, 0 nodes labelled"
+  sample: "stack nvidia: 6 objects created"
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module

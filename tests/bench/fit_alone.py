@@ -44,7 +44,7 @@ def main() -> None:
         limit_ranges={"team": []},
     )
     read = time.process_time() - started
-    fits = fit_jobs(snapshot.cluster(jobs, {}), [snapshot.job_of([job]) for job in jobs])
+    fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job]) for job in jobs])
     seconds = time.process_time() - started
     print(f"{number} nodes, {len(pods)} pods, {len(jobs)} jobs: {', '.join(fit.verdict for fit in fits)}")
     print(f"of it to reduce the lists: {read:.3f}")

@@ -241,9 +241,9 @@ def test_a_time_that_somebody_has_written_is_no_reason_to_pause(world: World) ->
     ("options", "text"),
     [
         ({"idle_for": "1m"}, "too short"),
-        ({"idle_for": "long"}, "is no duration"),
+        ({"idle_for": "long"}, "not a duration"),
         ({"below": 5}, "is no ratio"),
-        ({"grace": "x"}, "is no duration"),
+        ({"grace": "x"}, "not a duration"),
         ({"exempt_names": ["A B"]}, "is no name of jobs"),
     ],
 )

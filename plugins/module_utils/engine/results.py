@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -141,7 +142,42 @@ def _yaml(tree: Mapping[str, Any]) -> str:
 
     if not tree:
         return ""
+    if isinstance(files := tree.get("data"), Mapping):
+        tree = {**tree, "data": fold_numbered(files)}
     return str(yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1000))
+
+
+_NUMBERED = re.compile(r"(\D*)([1-9]\d*)(\D*)")
+_FEWEST_ALIKE = 3
+
+
+def fold_numbered(files: Mapping[str, Any]) -> dict[str, Any]:
+    """The files of a ConfigMap, those once that only differ by the number that is also in their names.
+
+    ``{"slices-2": "replicas: 2", … "slices-9": "replicas: 9"}`` becomes ``{"slices-N (N from 2 to 9)": "replicas: N"}``.
+    """
+    alike: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    shown: dict[str, tuple[str, str]] = {}
+    for name, text in files.items():
+        if isinstance(text, str) and (found := _NUMBERED.fullmatch(name)):
+            before, number, after = found.groups()
+            shown[name] = f"{before}N{after}", re.sub(rf"\b{number}\b", "N", text)
+            alike[shown[name]].append((int(number), name))
+    folded: dict[str, Any] = {}
+    for name, text in files.items():
+        own = sorted(alike[shown[name]]) if name in shown else []
+        if len(own) < _FEWEST_ALIKE:
+            folded[name] = text
+        elif own[0][1] == name:
+            pattern, common = shown[name]
+            folded[f"{pattern} (N {_numbers([number for number, _name in own])})"] = common
+    return folded
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    if len(numbers) == numbers[-1] - numbers[0] + 1:
+        return f"from {numbers[0]} to {numbers[-1]}"
+    return f"in {', '.join(map(str, numbers))}"
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,7 @@ from ..cluster.declared import know_accelerators, read_declared
 from ..cluster.read import WORKLOADS, JobId
 from ..cluster.related import own_pods
 from ..cluster.status import is_terminating, status_of
+from ..given_times import InvalidTime, duration
 from ..jobs.apply_jobs import apply_jobs
 from ..jobs.job import JobOptions
 from ..jobs.job_plans import plan_transition
@@ -29,7 +30,6 @@ from ..kube.resources import POD
 from ..kube.times import now_as_text, time_as_text
 from ..labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED, job_name_of
 from ..manifest.problems import number_of
-from ..metrics.metrics_range import RangeProblem, duration
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import ConcurrencyOptions, option
 from ..policies.policy_rules import IdleLimit, strictest_limits
@@ -136,7 +136,7 @@ def idle_policy(options: IdleOptions) -> IdlePolicy:
     try:
         idle_for = duration("idle_for", options.idle_for or _IDLE_FOR)
         grace = duration("grace", options.grace)
-    except RangeProblem as problem:
+    except InvalidTime as problem:
         raise TaskFailed(str(problem)) from None
     if idle_for < _SHORTEST:
         raise TaskFailed(f"O(idle_for): {options.idle_for} is too short. Give 5m or more.")

@@ -103,6 +103,8 @@ def _end_row(name: JobId, end: JobEnd | None) -> dict[str, Any]:
 def _reason(
     fit: Fit, nodes: Sequence[Node], ends: Mapping[JobId, JobEnd], now: datetime, endless: frozenset[JobId]
 ) -> str:
+    if fit.verdict == NOW and not fit.job.number:
+        return "It starts no pods: its number of replicas is 0."
     if fit.verdict == NOW:
         return f"It runs now: {_where(fit)}."
     if fit.verdict == AFTER_PREEMPTION:

@@ -30,7 +30,8 @@ def judge_jobs(client: Client, jobs: Sequence[SelectedJob], declared: Declared) 
     if not jobs:
         return []
     classes = {job.priority_class["metadata"]["name"]: job.priority_class for job in jobs if job.priority_class}
-    snapshot = read_fit_snapshot(client, [job.objects for job in jobs], classes)
+    may_claim = any(pool.hardware.device_class for pool in declared.pools.values()) or bool(declared.found_classes)
+    snapshot = read_fit_snapshot(client, [job.objects for job in jobs], classes, may_claim=may_claim)
     now = datetime.now(timezone.utc)
     ends = _read_ends(client, snapshot, now)
     return rows_of(snapshot, jobs, declared, ends, now)
@@ -48,7 +49,7 @@ def rows_of(
     judged = [snapshot.job_of(job.objects) for job in jobs]
     selected = {job.id: job for job in jobs}
     seconds = {name: (end.at - now).total_seconds() for name, end in ends.items()}
-    cluster = snapshot.cluster((obj for job in jobs for obj in job.objects), seconds)
+    cluster = snapshot.cluster(seconds)
 
     def variants(job: FitJob) -> Iterator[tuple[FitChange, FitJob]]:
         for change, other in changed_jobs(selected[job.namespace, job.name], declared, nodes):

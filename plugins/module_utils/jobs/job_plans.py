@@ -308,7 +308,7 @@ def plan_transition(
                     f"{task.options.state}"
                 )
             try:
-                plan = transition(found, task.options)
+                plan = replace(transition(found, task.options), pods=found.pods if reads_pods else None)
                 blockers += _of_somebody_else(plan, found.objects, ownership) if plan.changed else ()
             except TransitionRefused as problem:
                 blockers.append((plan, str(problem)))

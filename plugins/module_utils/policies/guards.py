@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from ..accelerators import catalog, names_registry
+from ..device_selectors import cel_literal
 from ..labels import DEFAULT_POOL, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, priority_class_name
 from ..manifest.host_paths import NOT_SYSTEM_PATHS, SYSTEM_PATHS, SYSTEM_SOCKETS, HostPaths
 from ..manifest.problems import enumerated
@@ -219,14 +220,11 @@ def type_labels() -> list[str]:
 
 def text(value: Any) -> str:
     """A value as a literal of CEL: texts, numbers, and lists and maps of them."""
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return "'" + "".join(f"\\u{ord(char):04x}" if ord(char) < 32 else char for char in escaped) + "'"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{text(key)}: {text(each)}' for key, each in value.items())}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(text, value))}]"
-    return str(value).lower()
+    return cel_literal(value)
 
 
 def variables() -> dict[str, str]:

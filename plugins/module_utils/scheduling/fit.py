@@ -229,6 +229,7 @@ class _Trial:
         self._hostile = hostile
         self._cluster = cluster
         self._world = cluster.world
+        self._targeted = {state.name for state in self._world.suitable(target)[0]} if target else set()
         self._chance = chance
         self._seed = seed
         self._attempts: list[_Attempt] = []
@@ -270,8 +271,7 @@ class _Trial:
         return not (job.pod.minds_its_own or self._world.has_rules)
 
     def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
-        unjudged = [*job.pod.unjudged, *job.unjudged]
-        unjudged += [text for check in self._world.checks for text in check.unjudged(job.pod)]
+        unjudged = self._unjudged(job)
         states = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(job.pod)]
         lacks = [lack for state in states for lack in state.lacks(job.charges, job.number)]
         refused = list(job.pod.refusals)
@@ -296,7 +296,7 @@ class _Trial:
             ever = any(lack.ever for lack in lacks) or fit.verdict == NEVER
             fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=tuple(lacks))
         if unjudged and fit.verdict != NEVER:
-            fit = replace(fit, verdict=UNKNOWN, otherwise=fit.verdict, unjudged=tuple(dict.fromkeys(unjudged)))
+            fit = replace(fit, verdict=UNKNOWN, otherwise=fit.verdict, unjudged=tuple(unjudged))
         if variants and (fit.places or fit.verdict not in (NOW, UNKNOWN)):
             for state in states:
                 state.charge(job.charges, -let_in)
@@ -309,6 +309,10 @@ class _Trial:
             for state in states:
                 state.charge(job.charges, let_in)
         return fit
+
+    def _unjudged(self, job: FitJob) -> list[str]:
+        found = (text for check in self._world.checks for text in check.unjudged(job.pod))
+        return list(dict.fromkeys([*job.pod.unjudged, *job.unjudged, *found]))
 
     def _start(self, number: int, attempts: Sequence[_Attempt]) -> str:
         """Where the first pod goes for the following jobs: where the job fits, if there is such a place."""
@@ -333,6 +337,8 @@ class _Trial:
             nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
             places = _places(self._world, job.pod, nodes, rules) if job.pod.near else {}
             attempt = self._attempt(job, number, start, nodes, places.get(start, nodes), rules)
+            if len(attempt.nodes) < number and not self._seed:
+                attempt.refusals = self._refusals(job.pod, rules)
         if attempt.log:
             self._moves += 1
         self._attempts.append(attempt)
@@ -349,8 +355,6 @@ class _Trial:
     ) -> _Attempt:
         attempt = _Attempt(self._world, start=start)
         self._fill(attempt, job.pod, number, nodes, starts, rules)
-        if len(attempt.nodes) < number:
-            attempt.refusals += self._world.suitable(job.pod)[1]
         return attempt
 
     def _ordered(self, nodes: list[NodeState], pod: WantedPod) -> list[NodeState]:
@@ -367,7 +371,7 @@ class _Trial:
 
     def _harm(self, target: WantedPod, state: NodeState, pod: WantedPod, rules: PodRules) -> tuple[int, int]:
         """How many copies of the target fit less on a node once the pod is there; and how many fit at all."""
-        if unsuitable(target, state.node):
+        if state.name not in self._targeted:
             return 0, 0
         if target.minds_its_own or target.ports:  # Who else is there may matter as much as how much is left.
             return int(self._world.refuse(target, state, rules) is None), 0
@@ -386,7 +390,7 @@ class _Trial:
     ) -> None:
         """Put as many copies on nodes as find room, the first on one of ``starts``; then make room for the others."""
         is_spread = self._seed % 2 == 0
-        if number and not any(self._take(attempt, pod, state, rules) for state in starts):
+        if number and not self._take_any(attempt, pod, starts, rules):
             self._make_room(attempt, pod, starts, rules)
         open_nodes = list(nodes)
         if is_spread and attempt.nodes:
@@ -405,10 +409,19 @@ class _Trial:
                 open_nodes = list(nodes)
             else:
                 break
-        if len(attempt.nodes) < number:
-            refusals = (self._world.refuse(pod, state, rules) for state in nodes)
-            for refusal in filter(None, refusals):
-                attempt.refusals[", ".join(refusal.resources) or refusal.reason] += 1
+
+    def _refusals(self, pod: WantedPod, rules: PodRules) -> Counter[str]:
+        """Why how many nodes do not take one more."""
+        nodes, found = self._world.suitable(pod)
+        found = Counter(found)
+        for refusal in filter(None, (self._world.refuse(pod, state, rules) for state in nodes)):
+            found[", ".join(refusal.resources) or refusal.reason] += 1
+        return found
+
+    def _take_any(self, attempt: _Attempt, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> bool:
+        if not self._world.may_take(pod, nodes):
+            return False
+        return any(self._take(attempt, pod, state, rules) for state in nodes)
 
     def _take(self, attempt: _Attempt, pod: WantedPod, state: NodeState, rules: PodRules) -> bool:
         if self._world.refuse(pod, state, rules) is not None:
@@ -461,29 +474,44 @@ class _Trial:
 
     def _possible(self, job: FitJob) -> int:
         suitable, _refused = self._world.suitable(job.pod)
-        if len(suitable) > 200:
-            suitable = suitable[:200]
+        suitable = suitable[:200]
+        if not self._world.may_take(job.pod, suitable):
+            return 0
         with self._world.rules_of(job.pod) as rules:
             return sum(self._world.refuse(job.pod, state, rules) is None for state in suitable)
 
     def _waiting(self, fit: Fit, job: FitJob) -> Fit:
         """What has to end, or to come back, before the job runs."""
-        groups = self._groups(job)
-        ordered = sorted(groups, key=self._end)
-        everything = [pod for name in ordered for pod in groups[name]]
-        if not self._fits(job, everything, everywhere=False):
-            healed = replace(job, pod=_healthy(job.pod))
-            if not self._fits(healed, everything, everywhere=False):
+        if not self._ever_fits(job, everywhere=False):
+            if not self._ever_fits(replace(job, pod=_healthy(job.pod)), everywhere=False):
                 return replace(fit, verdict=NEVER)
             away = [one.name for one in self._away(job)]
             return replace(fit, verdict=AFTER_NODES, away=tuple(away))
-        if not self._fits(job, everything):
+        if not self._ever_fits(job):
             text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
             return replace(fit, verdict=UNKNOWN, unjudged=(text,))
-        with self._world.rules_of(job.pod) as rules:
-            counts = self._world.only_amounts(job.pod) and not rules.matter
-        needed = self._needed_by_amounts(job, groups, ordered) if counts else self._needed(job, groups, ordered)
+        groups = self._groups(job)
+        ordered = sorted(groups, key=self._end)
+        needed = (self._needed_by_amounts if self._only_counts(job.pod) else self._needed)(job, groups, ordered)
         return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
+
+    def _only_counts(self, pod: WantedPod) -> bool:
+        """Whether nodes have room for so many copies each, whichever takes the first."""
+        with self._world.rules_of(pod) as rules:
+            return self._world.only_amounts(pod) and not rules.matter
+
+    def _ever_fits(self, job: FitJob, *, everywhere: bool = True) -> bool:
+        """Whether it runs once all other jobs have ended."""
+        suitable, _refused = self._world.suitable(job.pod)
+        if not self._only_counts(job.pod):
+            everything = [pod for pods in self._groups(job).values() for pod in pods]
+            return self._fits(job, everything, everywhere=everywhere)
+        wanted = job.number
+        for state in suitable:
+            wanted -= _room(job.pod, state, [pod for pod in state.pods.values() if pod.owner not in _ENDLESS])
+            if wanted <= 0:
+                return True
+        return False
 
     def _needed(
         self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
@@ -562,9 +590,8 @@ class _Trial:
 
     def _fits(self, job: FitJob, gone: Iterable[PlacedPod], *, everywhere: bool = True) -> bool:
         """Whether it runs without some pods, wherever its first pod goes; or else where that is at its best."""
-        calm = replace(job, pod=replace(job.pod, preempts=False))
         with self._world.without(gone):
-            found = (attempt.kind(job.number) == NOW for attempt in self._explore(calm, job.number))
+            found = (attempt.kind(job.number) == NOW for attempt in self._explore(_calm(job), job.number))
             return all(found) if everywhere else any(found)
 
     def _away(self, job: FitJob) -> Iterator[NodeState]:
@@ -579,25 +606,33 @@ class _Trial:
         found: set[tuple[str, ...]] = set()
         for change, other in self._let_in(job, variants):
             if change.of not in found:
-                kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
+                tried = other if AFTER_PREEMPTION in better else _calm(other)
+                kinds = {attempt.kind(other.number) for attempt in self._explore(tried, other.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=kinds.pop())
 
     def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
         """The first change that makes the job run once others have ended."""
-        everything = [pod for pod in self._world.pods() if pod.owner not in _ENDLESS]
         for change, other in self._let_in(job, variants):
-            if self._fits(other, everything):
+            if self._ever_fits(other):
                 yield replace(change, verdict=AFTER_JOBS)
                 return
 
     def _let_in(self, job: FitJob, variants: Variants) -> Iterator[tuple[FitChange, FitJob]]:
-        """The changed jobs that the quotas let in."""
+        """The changed jobs that the quotas and limits let in, of those that can be judged as far as the job itself."""
+        unjudged = set(self._unjudged(job))
         for change, other in variants(job):
+            if other.pod.refusals or not unjudged.issuperset(self._unjudged(other)):
+                continue
             quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
             if all(one.most(other.charges, other.number) >= other.number for one in quotas):
                 yield change, other
+
+
+def _calm(job: FitJob) -> FitJob:
+    """The job if it preempted nothing."""
+    return replace(job, pod=replace(job.pod, preempts=False))
 
 
 def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> dict[str, list[NodeState]]:
@@ -611,11 +646,15 @@ def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: Pod
     return found or {"": list(nodes)}
 
 
-def _room(pod: WantedPod, state: NodeState) -> int:
-    """How many copies a node has room for."""
+def _room(pod: WantedPod, state: NodeState, gone: Sequence[PlacedPod] = ()) -> int:
+    """How many copies a node has room for, once some of its pods are gone."""
+    free = {name: state.free.get(name, 0) for name in pod.requests}
     waiting = [one for one in state.nominated if one.priority >= pod.priority]
-    free = {name: state.free.get(name, 0) - sum(one.requests.get(name, 0) for one in waiting) for name in pod.requests}
-    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting))
+    for others, sign in ((waiting, -1), (gone, 1)):
+        for other in others:
+            for name in free:
+                free[name] += sign * other.requests.get(name, 0)
+    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting) + len(gone))
     return min(places, _copies(pod, free)) if pod.requests else places
 
 

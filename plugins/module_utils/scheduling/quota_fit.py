@@ -82,7 +82,7 @@ class QuotaState:
         return sorted(found)
 
     def lacks(self, charges: Charges, number: int) -> Iterator[QuotaLack]:
-        for name, amount in charges.items():
+        for name, amount in charges.items() if number else ():
             if name in self.hard and amount and amount * number + self.used.get(name, 0) > self.hard[name]:
                 yield QuotaLack(self.name, name, amount * number, self.used.get(name, Fraction(0)), self.hard[name])
 

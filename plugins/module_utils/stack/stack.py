@@ -7,6 +7,7 @@ A stack owns what has its label: that is what a second task changes or deletes, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,7 @@ from ..kube.resources import (
     Resource,
 )
 from ..labels import DNS_LABEL, FIELD_MANAGER, MANAGED, MANAGED_BY, STACK
+from ..manifest.problems import number_of
 from ..options import Options, option
 from ..task import ModuleSpec, Task, TaskFailed
 
@@ -268,6 +270,16 @@ def _result(task: Task[StackOptions], applied: ApplyResult, labelled: Iterable[L
     }
 
 
+_DONE = {Action.CREATE: "created", Action.UPDATE: "updated", Action.RECREATE: "recreated", Action.DELETE: "deleted"}
+
+
 def _summary(name: str, plan: Plan, written: WriteResult) -> str:
-    changed = sum(step.action is not Action.UNCHANGED for step in plan.steps)
-    return f"stack {name}: {changed} of {len(plan.steps)} objects changed, {len(written.done)} nodes labelled"
+    """``stack nvidia: 1 object updated, 2 deleted, 7 unchanged, 3 nodes labelled``"""
+    counts = Counter(_DONE.get(step.action, "unchanged") for step in plan.steps)
+    words = [f"{counts[done]} {done}" for done in (*_DONE.values(), "unchanged") if counts[done]]
+    if words:
+        number, _space, done = words[0].partition(" ")
+        words[0] = f"{number_of(int(number), 'object')} {done}"
+    if written.done:
+        words.append(f"{number_of(len(written.done), 'node')} labelled")
+    return f"stack {name}: {', '.join(words) or 'nothing to do'}"

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import plan_job
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.results import diffs_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.results import diffs_of, fold_numbered
 
 from .objects import live, wanted
 
@@ -62,3 +63,31 @@ def test_a_text_of_several_lines_is_shown_line_by_line() -> None:
     (diff,) = diffs_of(plan_job("train", "ml", "training", [obj], []))
     assert '\n    {\n      "stage": 2\n    }\n' in diff["after"]
     assert yaml.safe_load(diff["after"]) == obj
+
+
+SLICES = {f"slices-{number}": f"replicas: {number}\n" for number in range(2, 12)}
+
+
+@pytest.mark.parametrize(
+    ("files", "shown"),
+    [
+        (SLICES, {"slices-N (N from 2 to 11)": "replicas: N\n"}),
+        ({"a": "1", **SLICES, "b": "2"}, {"a": "1", "slices-N (N from 2 to 11)": "replicas: N\n", "b": "2"}),
+        (
+            {"slices-2": "replicas: 2", "slices-4": "replicas: 4", "slices-8": "replicas: 8"},
+            {"slices-N (N in 2, 4, 8)": "replicas: N"},
+        ),
+        (
+            {**SLICES, "slices-3": "replicas: 4\n"},
+            {"slices-N (N in 2, 4, 5, 6, 7, 8, 9, 10, 11)": "replicas: N\n", "slices-3": "replicas: 4\n"},
+        ),
+        # Two are not worth a riddle, and a number within another one is not that number.
+        ({"slices-2": "2", "slices-3": "3"}, {"slices-2": "2", "slices-3": "3"}),
+        ({"s-1": "11", "s-2": "12", "s-3": "13"}, {"s-1": "11", "s-2": "12", "s-3": "13"}),
+    ],
+)
+def test_files_that_differ_by_their_number_are_shown_once(files: dict[str, str], shown: dict[str, str]) -> None:
+    assert fold_numbered(files) == shown
+    config_map = {**wanted("ConfigMap"), "data": files}
+    (diff,) = diffs_of(plan_job("stack", "ml", "stack", [config_map], []))
+    assert yaml.safe_load(diff["after"])["data"] == shown

@@ -215,7 +215,7 @@ def test_a_config_map_that_somebody_has_edited_is_not_read(data: Object) -> None
     ("value", "expected"),
     [
         ("it's", r"'it\'s'"),
-        ("a\nb", r"'a\u000ab'"),
+        ("a\nb", r"'a\nb'"),
         ("\\", r"'\\'"),
         ([], "[]"),
         ({"a": ["b"]}, "{'a': ['b']}"),

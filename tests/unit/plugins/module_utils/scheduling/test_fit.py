@@ -59,8 +59,7 @@ def job(name: str = "new", number: int = 1, gpus: int = 1, *, requests: Object |
 def judged(nodes: list[Object], pods: list[Object], *jobs: Object, **lists: Any) -> list[Fit]:
     lists = {"priority_classes": CLASSES, **lists}
     snapshot = FitSnapshot([roomy_node(one) for one in nodes], [placed_pod(one) for one in pods], **lists)
-    templates = lists.pop("templates", [])
-    return fit_jobs(snapshot.cluster([*jobs, *templates], {}), [snapshot.job_of([one]) for one in jobs])
+    return fit_jobs(snapshot.cluster({}), [snapshot.job_of([one]) for one in jobs])
 
 
 def verdict(nodes: list[Object], pods: list[Object], one: Object, **lists: Any) -> str:
@@ -253,7 +252,7 @@ class TestWaiting:
     def test_for_those_that_end_first(self) -> None:
         pods = [pod("p", "a", 8), pod("q", "b", 8)]
         snapshot = FitSnapshot([roomy_node(node("a")), roomy_node(node("b"))], [placed_pod(one) for one in pods])
-        cluster = snapshot.cluster([], {("team", "p"): 900.0, ("team", "q"): 60.0})
+        cluster = snapshot.cluster({("team", "p"): 900.0, ("team", "q"): 60.0})
         assert fit_jobs(cluster, [snapshot.job_of([job(gpus=8)])])[0].after == (("team", "q"),)
 
     def test_never_for_what_comes_back_at_once(self) -> None:
@@ -368,7 +367,7 @@ class TestDevices:
         inventory = inventory_of([one], [], [{"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}}])
         wanted = job(number=number, gpus=0, resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}])
         snapshot = FitSnapshot([roomy_node(node("a")), roomy_node(node("b"))], [], devices=inventory)
-        fits = fit_jobs(snapshot.cluster([wanted, template], {}), [snapshot.job_of([wanted, template])])
+        fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([wanted, template])])
         return fits[0].verdict
 
     @pytest.mark.parametrize(
@@ -406,7 +405,7 @@ class TestBatch:
 
     def test_nothing_of_it_stays(self) -> None:
         snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(pod("p", "a", 4))])
-        cluster = snapshot.cluster([], {})
+        cluster = snapshot.cluster({})
         wanted = [snapshot.job_of([job("one", gpus=4)]), snapshot.job_of([job("two", gpus=8)])]
         assert fit_jobs(cluster, wanted) == fit_jobs(cluster, wanted)
         assert cluster.world.nodes["a"].free[GPU] == 4
@@ -421,14 +420,14 @@ def test_the_first_change_of_each_field_that_helps() -> None:
             tried.append(gpus)
             yield FitChange((("gpu", "8", str(gpus)),)), snapshot.job_of([job(gpus=gpus)])
 
-    found = fit_jobs(snapshot.cluster([], {}), [snapshot.job_of([job(gpus=8)])], variants)[0]
+    found = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job(gpus=8)])], variants)[0]
     assert [change.fields for change in found.changes] == [(("gpu", "8", "3"),)]
     assert tried == [7, 3, 2]
 
 
 def test_what_may_not_be_read_is_not_known() -> None:
     snapshot = FitSnapshot([roomy_node(node("a"))], None)
-    fits = fit_jobs(snapshot.cluster([], {}), [snapshot.job_of([job()]), snapshot.job_of([job("big", gpus=9)])])
+    fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job()]), snapshot.job_of([job("big", gpus=9)])])
     assert [fit.verdict for fit in fits] == ["unknown", "never"]
     assert fits[0].unjudged == ("the account may not list the pods of all namespaces, which use the nodes",)
 
