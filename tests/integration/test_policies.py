@@ -20,7 +20,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import
 from .accounts import account, make_priority_classes
 from .ansible import Ansible
 from .api import Api, eventually
-from .manifests import training
+from .manifests import compute, training
 from .pools import SYSTEM
 from .recorder import Recorder
 
@@ -197,6 +197,33 @@ def test_jobs_within_the_policy_run(place: Place):
         wide = training("wide", resources={"gpu": 1, "node_count": 3})
         refused = place.ansible.job(definition=wide, namespace=place.namespace)
         assert "3 GPUs in a job, more than team vision may use. Use at most 2." in refused.message
+
+
+def test_what_is_forbidden_is_told_before_anything_is_sent(place: Place):
+    """By gpuctl_fit_info and in check mode: what the policy and the Pod Security level forbid, where, and why."""
+    network = {"namespaces": ["monitoring"]}
+    place.apply(pools=["training-pool"], pod_security="baseline", network=network)
+    mounts = training("mounts", resources={"pool": "training-pool"}, storage={"workdirs": [{"path": "/data"}]})
+    jobs = [training("elsewhere", resources={"pool": "default"}), mounts, compute("web", service={"type": "NodePort"})]
+    with account(place.api, SUBMIT, [place.namespace]) as own:
+        place.recorder.identity = own
+        told = place.ansible.module("gpuctl_fit_info", definition=jobs, namespace=place.namespace).result
+        rows = {row["name"]: row for row in told["results"]}
+        (by_policy,) = rows["elsewhere"]["forbidden"]
+        assert "resources.pool: policy " in by_policy
+        assert "team vision may not use pool default. Use pool training-pool." in by_policy
+        (by_level,) = rows["mounts"]["forbidden"]
+        assert "storage.workdirs[0]: the namespace enforces the Pod Security level baseline" in by_level
+        assert (rows["mounts"]["verdict"], rows["web"]["forbidden"]) == ("never", [])
+        assert rows["mounts"]["reason"] == f"The server refuses it: {by_level}"
+
+        checked = place.ansible.job(definition=jobs, namespace=place.namespace, check=True)
+        assert by_policy in checked.message
+        assert by_level in checked.message
+        place.recorder.clear()
+        warned = place.ansible.job(definition=jobs[2:], namespace=place.namespace, check=True)
+        assert not warned.failed, warned.message
+        assert "nobody else reaches this Service of type NodePort." in " ".join(warned.screen.split())
 
 
 def test_what_an_account_may_do(place: Place):
