@@ -127,7 +127,7 @@ def _counted(task: Task[PolicyOptions], rules: PolicyRules) -> tuple[PolicyRules
         if error.status != 404:
             raise
         classes = []  # before Kubernetes 1.34
-    return replace(rules, counted=counted_names(chain.from_iterable(listed), classes)), hardware
+    return replace(rules, counted=counted_names(chain.from_iterable(listed), classes, hardware.values())), hardware
 
 
 def _in_order(objects: Iterable[Object]) -> list[Object]:

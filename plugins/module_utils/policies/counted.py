@@ -21,12 +21,14 @@ def is_limited(policy: PolicyRules) -> bool:
     return any(each.max_gpus is not None or each.max_gpus_in_pools is not None for each in rules)
 
 
-def counted_names(listed: Iterable[str], classes: Iterable[str]) -> tuple[str, ...]:
-    """All that can be asked for: whole devices, the partitions that nodes list, and DeviceClasses in both ways."""
-    partition = re.compile(partition_pattern())
-    partitions = {name for name in listed if partition.fullmatch(name)}
+def counted_names(listed: Iterable[str], classes: Iterable[str], pools: Iterable[PoolHardware] = ()) -> tuple[str, ...]:
+    """What can be asked for in the cluster: devices and partitions that its nodes list, those of its pools, which may
+    have no nodes yet, and DeviceClasses in both ways."""
+    whole, partition = set(whole_resources()), re.compile(partition_pattern())
+    on_nodes = {name for name in listed if name in whole or partition.fullmatch(name)}
+    in_pools = {name for each in (PoolHardware(), *pools) for name in _asked_in(each)}
     names = {name for each in classes for name in (each, CLASS_RESOURCE + each)}
-    return tuple(sorted({*whole_resources(), *partitions, *names}))
+    return tuple(sorted({*on_nodes, *in_pools, *names}))
 
 
 def quota_key(name: str) -> str:

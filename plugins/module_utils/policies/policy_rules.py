@@ -59,6 +59,10 @@ class NamespaceRules:
     network: Network | None = None
     notebooks: IdleLimit | None = None
 
+    def most_in(self, pool: str) -> int | None:
+        """The number of accelerators of a pool that all jobs may have together."""
+        return self.max_gpus if self.max_gpus_in_pools is None else self.max_gpus_in_pools.get(pool, 0)
+
 
 @dataclass(frozen=True)
 class PolicyRules:

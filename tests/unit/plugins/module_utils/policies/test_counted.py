@@ -36,10 +36,15 @@ def in_pools(**most: int) -> PolicyRules:
 
 
 def test_all_that_can_be_asked_for_is_counted() -> None:
-    names = counted_names(["cpu", "nvidia.com/mig-1g.10gb", "example.com/other"], ["gpu.example.com"])
-    assert {"nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "gpu.example.com"} <= set(names)
-    assert "deviceclass.resource.kubernetes.io/gpu.example.com" in names
-    assert not {"cpu", "example.com/other"} & set(names)
+    listed = ["cpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "example.com/other"]
+    assert counted_names(listed, ["gpu.example.com"], [HARDWARE["npu"]]) == (
+        "amd.com/gpu",
+        "deviceclass.resource.kubernetes.io/gpu.example.com",
+        "gpu.example.com",
+        "huawei.com/Ascend910",
+        "nvidia.com/gpu",
+        "nvidia.com/mig-1g.10gb",
+    )
 
 
 @pytest.mark.parametrize(
