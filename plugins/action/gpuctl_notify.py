@@ -20,6 +20,8 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification 
     NOTIFY_SECRETS,
     Mailbox,
     NotSent,
+    is_readable_underway,
+    listed_answers,
     send_mail,
     send_post,
 )
@@ -53,14 +55,23 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if service != EMAIL and not options["url"]:
             text = f"O(url) is missing. Set it, or the environment variable {NOTIFY_SECRETS['url']}."
             raise AnsibleActionFail(self._worded(text, task_vars))
-        result = {"changed": True, "service": service, "title": told.title}
+        result: dict[str, Any] = {"changed": True, "service": service, "title": told.title}
+        if service != EMAIL and is_readable_underway(options["url"]):
+            text = (
+                "O(url) begins with http://, so the message is not encrypted, nor is the URL, which is often a secret. "
+                "Use https://."
+            )
+            result["warnings"] = [self._worded(text, task_vars)]
         if self._task.check_mode:
             return result
         try:
             if service == EMAIL:
                 names = ("host", "port", "security", "username", "password", "from", "to")
                 mailbox = Mailbox(*(options[f"mail_{name}"] for name in names))
-                send_mail(mailbox, told, options)
+                refused = send_mail(mailbox, told, options)
+                if refused:
+                    text = f"the mail server took the mail, but not for {listed_answers(refused)}. Correct O(mail_to)."
+                    result |= {"refused": refused, "warnings": [redact(self._worded(text, task_vars), secrets)]}
             else:
                 send_post(service, options["url"], options["secret"], told, options)
         except NotSent as problem:

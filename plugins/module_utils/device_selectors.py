@@ -36,14 +36,14 @@ class Condition:
     def cel(self) -> str:
         place = f"['{self.domain}'].{self.name}"
         if self.kind == DRIVER:
-            return f"device.driver == {_literal(self.value)}"
+            return f"device.driver == {cel_literal(self.value)}"
         if self.kind == EQUALS:
-            return f"device.attributes{place} == {_literal(self.value)}"
+            return f"device.attributes{place} == {cel_literal(self.value)}"
         if self.kind == PRODUCT:
-            return f"device.attributes{place}.lowerAscii().replace(' ', '-') == {_literal(_product(self.value))}"
+            return f"device.attributes{place}.lowerAscii().replace(' ', '-') == {cel_literal(_product(self.value))}"
         if self.kind == AT_LEAST:
-            return f"device.capacity{place}.compareTo(quantity({_literal(self.value)})) >= 0"
-        return f"device.capacity{place}.isGreaterThan(quantity({_literal(self.value)}))"
+            return f"device.capacity{place}.compareTo(quantity({cel_literal(self.value)})) >= 0"
+        return f"device.capacity{place}.isGreaterThan(quantity({cel_literal(self.value)}))"
 
     def is_met(self, driver: str, attributes: Values, capacity: Mapping[str, str]) -> bool:
         """Whether a device has it; attributes and capacity by ``domain/name``."""
@@ -87,7 +87,7 @@ def _product(value: object) -> str:
     return str(value).lower().replace(" ", "-")
 
 
-def _literal(value: str | int | bool) -> str:
+def cel_literal(value: str | int | bool) -> str:
     if isinstance(value, str):
         return "'" + json.dumps(value, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("'", "\\'") + "'"
     return str(value).lower()

@@ -28,6 +28,7 @@ options:
   url:
     description:
       - URL to post to. That of Slack, DingTalk, Feishu and WeCom is a secret.
+      - The task warns of one that begins with C(http://), unless it is of this host.
       - If unset, E(GPUCTL_NOTIFY_URL) is used.
     type: str
   secret:
@@ -143,6 +144,12 @@ title:
   returned: always
   type: str
   sample: job.failed llm
+refused:
+  description: What the mail server said of recipients that it refused, by recipient, while it took the mail for others.
+  returned: O(service=email), when some were refused
+  type: dict
+  sample:
+    gone@example.com: 550 no such user
 msg:
   description: Why the message was not taken.
   returned: failure

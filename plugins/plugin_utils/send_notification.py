@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from http.client import HTTPException
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from ansible.module_utils.urls import open_url
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import one_line
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.notifications import (
     SERVICES,
     WEBHOOK,
@@ -111,13 +113,26 @@ def _cause(error: Any) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) -> None:
-    """Raises NotSent."""
+def is_readable_underway(url: str) -> bool:
+    """Whether the URL, and the token that it may be, pass over a network without encryption."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        is_here = ip_address(host).is_loopback
+    except ValueError:
+        is_here = host == "localhost"
+    return parts.scheme == "http" and not is_here
+
+
+def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) -> dict[str, str]:
+    """The recipients that the server refused while it took others, and why. Raises NotSent."""
     mail = email_for(mailbox.sender, mailbox.recipients, told, datetime.now(timezone.utc))
     context = ssl.create_default_context(cafile=options["ca_cert"])
     if not options["validate_certs"]:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+
+    refused: dict[str, str] = {}
 
     def send() -> None:
         try:
@@ -126,17 +141,32 @@ def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) 
                     server.starttls(context=context)
                 if mailbox.username:
                     server.login(mailbox.username, mailbox.password or "")
-                server.send_message(mail)
+                refused.update(_answers(server.send_message(mail)))
         except smtplib.SMTPResponseException as error:
-            said = error.smtp_error
-            text = f"{error.smtp_code} {said if isinstance(said, str) else said.decode(errors='replace')}"
+            text = _answer(error.smtp_code, error.smtp_error)
             raise NotSent(text, 1.0 if 400 <= error.smtp_code < 500 else None) from None
         except smtplib.SMTPRecipientsRefused as error:
-            raise NotSent(f"recipients refused: {', '.join(error.recipients)}") from None
+            answers = _answers(error.recipients)
+            may_pass = any(text.startswith("4") for text in answers.values())
+            raise NotSent(f"recipients refused: {listed_answers(answers)}", 1.0 if may_pass else None) from None
         except (smtplib.SMTPException, OSError) as error:
             raise NotSent(_cause(error), 1.0 if isinstance(error, OSError) else None) from None
 
     _with_retries(options["retries"], send)
+    return refused
+
+
+def listed_answers(refused: Mapping[str, str]) -> str:
+    """``a@example.com (550 no such user), …``"""
+    return ", ".join(f"{recipient} ({answer})" for recipient, answer in refused.items())
+
+
+def _answers(refused: Mapping[str, tuple[int, bytes | str]]) -> dict[str, str]:
+    return {recipient: _answer(code, said) for recipient, (code, said) in refused.items()}
+
+
+def _answer(code: int, said: bytes | str) -> str:
+    return one_line(f"{code} {said if isinstance(said, str) else said.decode(errors='replace')}")
 
 
 def _connected(mailbox: Mailbox, context: ssl.SSLContext, timeout: int) -> smtplib.SMTP:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node, with_use
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_changes import changed_jobs
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import (
     AFTER_JOBS,
@@ -14,11 +17,14 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit imp
     AFTER_QUOTA,
     UNKNOWN,
     Fit,
+    FitChange,
+    FitJob,
     fit_jobs,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import NOW as RUNS_NOW
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit_snapshot import read_fit_snapshot
 
+from .manifests import DECLARED, alone, pods_of
 from .observed import NOW, PREEMPTS, QUOTA, STUCK, VOLUMES, Stage
 from .worlds import Job, RandomWorld, random_world
 
@@ -29,7 +35,9 @@ class Tally:
 
     pairs: int = 0
     waits: int = 0  # jobs that were tried again after those that they were said to wait for
+    changes: int = 0  # jobs of manifests that were tried again with the change that was said to help
     verdicts: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
@@ -39,6 +47,8 @@ class Tally:
             f"{self.pairs} pairs: {told} predicted, {len(self.wrong)} of them wrong, {self.pairs - told} not known"
         ]
         lines.append(f"{self.waits} tried again without the jobs that they were said to wait for")
+        lines.append(f"{self.changes} tried again with the change that was said to help")
+        lines.append(", ".join(f"{number} {kind}" for kind, number in self.kinds.most_common()))
         lines.append(", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.most_common()))
         lines += [f"  not known ({number}): {reason}" for reason, number in self.unknown.most_common()]
         return "\n".join(lines)
@@ -56,34 +66,62 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
             observed, pods = stage.try_job(job)
             _count(tally, world, number, job, fit, observed, pods)
         stage.clean()
-        if len(batch) == 1 and fits[0].verdict == AFTER_JOBS:
+        if len(batch) == 1 and fits[0].after and fits[0].verdict in (AFTER_JOBS, AFTER_QUOTA):
             _check_what_it_waits_for(stage, batch[0], fits[0], tally, f"seed {seed}, batch {number}")
+        if len(batch) == 1 and fits[0].changes:
+            _check_change(stage, batch[0], fits[0].changes[0], tally, f"seed {seed}, batch {number}")
 
 
 def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, where: str) -> None:
-    """Without the jobs that are said to be in the way, it runs."""
+    """Without the jobs that are said to be in the way, it runs; or its quota lets it in at least."""
     stage.end_jobs(fit.after)
     observed, pods = stage.try_job(job)
     stage.clean()
     tally.waits += 1
-    if observed != NOW:
+    if observed == QUOTA or (observed != NOW and fit.verdict == AFTER_JOBS):
         found = f"does not run after {fit.after}: {observed} {_messages(pods)}"
         tally.wrong.append(f"{where}, {job.name}: {found}\n  {job.template['spec']}")
 
 
+def _check_change(stage: Stage, job: Job, change: FitChange, tally: Tally, where: str) -> None:
+    """With other values in its manifest, it comes out as said."""
+    assert job.selected is not None
+    nodes = [slim_node(node) for node in stage.api.list("node")]
+    other = next(other for one, other in changed_jobs(job.selected, DECLARED, nodes) if one.fields == change.fields)
+    changed = Job(job.name, job.namespace, other.objects[0]["spec"]["template"], pods_of(other), selected=alone(other))
+    observed, pods = stage.try_job(changed)
+    stage.clean()
+    tally.changes += 1
+    if observed != {RUNS_NOW: NOW, AFTER_PREEMPTION: PREEMPTS, AFTER_JOBS: STUCK}[change.verdict]:
+        found = f"with {change.fields}, predicted {change.verdict}, observed {observed} {_messages(pods)}"
+        tally.wrong.append(f"{where}, {job.name}: {found}\n  {changed.template['spec']} x{changed.number}")
+
+
 def predict(client: Client, batch: list[Job]) -> list[Fit]:
-    snapshot = read_fit_snapshot(client, [job.objects for job in batch])
-    objects = [obj for job in batch for obj in job.objects]
-    return fit_jobs(snapshot.cluster(objects, {}), [snapshot.job_of(job.objects) for job in batch])
+    """The answers; for one job of a manifest with the changes that would make it run."""
+    made = [job.selected for job in batch if job.selected]
+    classes = {one.priority_class["metadata"]["name"]: one.priority_class for one in made if one.priority_class}
+    snapshot = read_fit_snapshot(client, [job.objects for job in batch], classes, may_claim=True)
+    nodes = with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
+
+    def variants(job: FitJob) -> Iterator[tuple[FitChange, FitJob]]:
+        for change, other in changed_jobs(made[0], DECLARED, nodes):
+            yield change, snapshot.job_of(other.objects)
+
+    fitted = [snapshot.job_of(job.objects) for job in batch]
+    return fit_jobs(snapshot.cluster({}), fitted, variants if made and len(batch) == 1 else None)
 
 
 def _count(
     tally: Tally, world: RandomWorld, number: int, job: Job, fit: Fit, observed: str, pods: list[dict[str, object]]
 ) -> None:
     tally.pairs += 1
+    tally.kinds[(job.selected.kind if job.selected else None) or "pods"] += 1
     tally.verdicts[fit.verdict] += 1
     if fit.verdict == UNKNOWN:
-        tally.unknown["; ".join(fit.unjudged) or ("where the first pod goes" if fit.places else "the batch")] += 1
+        tally.unknown[
+            "; ".join(fit.unjudged) or ("where the first pod goes" if fit.depends_on_place else "the batch")
+        ] += 1
         return
     if expected(fit) != observed:
         nodes = [pod["spec"].get("nodeName") for pod in pods]  # type: ignore[attr-defined]

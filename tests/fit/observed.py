@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from integration.api import Api
+from integration.api import PATHS, Api
 
-from .worlds import CLASSES, DEVICE_CLASS, DRIVER, FREE, LIMITED, MARK, OTHER, Job, Object, RandomWorld
+from .worlds import CLASSES, DEVICE_CLASS, DRIVER, FREE, LIMITED, MARK, OTHER, RUNTIME_CLASS, Job, Object, RandomWorld
 
 NOW, PREEMPTS, STUCK, QUOTA = "now", "preempts", "stuck", "quota"
 _MERGE = "application/merge-patch+json"
+_SHORT = {"HorizontalPodAutoscaler": "hpa"}
 _TRIED = f"{MARK}=try"
 VOLUMES = {"data-rack": "rack-1", "data-any": None, "data-none": ""}  # rack, everywhere, no volume
 
@@ -25,6 +26,7 @@ class Stage:
         self.nodes = nodes
         self.real = real  # whether there are volumes and devices, and controllers for them
         self.world: RandomWorld | None = None
+        self._made: list[str] = []  # paths of the objects of manifests
         self._labels: dict[str, set[str]] = {name: set() for name in nodes}
         for name, (value, policy) in CLASSES.items():
             body: Object = {"metadata": {"name": name}, "value": value}
@@ -39,12 +41,15 @@ class Stage:
             "/apis/resource.k8s.io/v1/deviceclasses",
             {"metadata": {"name": DEVICE_CLASS}, "spec": {"selectors": [selector]}},
         )
+        overhead, selector = {"podFixed": {"cpu": "250m", "memory": "1Gi"}}, {"fit.test/generation": "3"}
+        runtime = {"handler": "fit", "overhead": overhead, "scheduling": {"nodeSelector": selector}}
+        self._post("/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": RUNTIME_CLASS}, **runtime})
         if real:
             self._make_volumes()
 
     def _post(self, path: str, body: Object) -> int:
         status, answer = self.api.call("POST", path, body)
-        assert status in (200, 201, 403, 409), answer
+        assert status in (200, 201, 403, 409, 422), answer
         return status
 
     def _make_volumes(self) -> None:
@@ -143,15 +148,18 @@ class Stage:
         assert self.world is not None
         live = {pod["metadata"]["name"] for pod in self._running()}
         missing = [pod for pod in self.world.pods if pod["metadata"]["name"] not in live]
-        quotas = f"/api/v1/namespaces/{LIMITED}/resourcequotas"
+        own = [(f"/api/v1/namespaces/{LIMITED}/resourcequotas", self.world.quota)]
+        own.append((f"/api/v1/namespaces/{LIMITED}/limitranges", self.world.limits))
         if any(pod["metadata"]["namespace"] == LIMITED for pod in missing):
-            self._delete_all(quotas)  # It may be smaller than what uses it.
-            self._until(lambda: not self._items(quotas))
+            for path, _body in own:  # What is there may use more, or be larger.
+                self._delete_all(path)
+            self._until(lambda: not any(self._items(path) for path, _body in own))
         for pod in missing:
             status = self._post(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
             assert status == 201, pod
-        if self.world.quota and not self._items(quotas):
-            self._post(quotas, self.world.quota)
+        for path, body in own:
+            if body and not self._items(path):
+                self._post(path, body)
 
     def clear(self) -> None:
         self.clean()
@@ -159,6 +167,7 @@ class Stage:
         for namespace in (OTHER, FREE, LIMITED):
             self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run")
         self._delete_all(f"/api/v1/namespaces/{LIMITED}/resourcequotas")
+        self._delete_all(f"/api/v1/namespaces/{LIMITED}/limitranges")
         self._delete_all(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets")
         if self.real:
             self._delete_all("/apis/resource.k8s.io/v1/resourceslices")
@@ -172,13 +181,8 @@ class Stage:
 
     def try_job(self, job: Job) -> tuple[str, list[Object]]:
         """What becomes of a job: a word, and its pods."""
-        if job.claim:
-            path = f"/apis/resource.k8s.io/v1/namespaces/{job.namespace}/resourceclaimtemplates"
-            self._post(path, job.claim)
         before = self._undisturbed()
-        path = f"/api/v1/namespaces/{job.namespace}/pods"
-        created = [self._post(path, job.pod(index)) for index in range(job.number)]
-        wanted = sum(status == 201 for status in created)
+        wanted = self._create(job)
         self._until(lambda: len(self._judged(job)) == wanted, quick=True)
         pods = self._judged(job)
         if wanted < job.number:
@@ -188,9 +192,39 @@ class Stage:
             return (PREEMPTS if settled else STUCK), self._judged(job)
         return (NOW if all(pod["spec"].get("nodeName") for pod in pods) else STUCK), pods
 
+    def _create(self, job: Job) -> int:
+        """How many of its pods the server lets in."""
+        if job.claim:
+            path = f"/apis/resource.k8s.io/v1/namespaces/{job.namespace}/resourceclaimtemplates"
+            self._post(path, job.claim)
+        if job.selected is None:
+            path = f"/api/v1/namespaces/{job.namespace}/pods"
+            created = [self._post(path, job.pod(index)) for index in range(job.number)]
+            return sum(status == 201 for status in created)
+        if job.selected.priority_class:
+            self._post(PATHS["priorityclass"], {**job.selected.priority_class})
+        for obj in job.objects:
+            path = PATHS[_SHORT.get(obj["kind"], obj["kind"].lower())].format(job.namespace)
+            assert self._post(path, obj) == 201, obj
+            self._made.append(f"{path}/{obj['metadata']['name']}")
+        self._until(lambda: len(self._pods_of(job)) >= job.number or self._is_refused(job))
+        if len(self._pods_of(job)) < job.number:
+            time.sleep(0.5)  # The controllers create what they can in steps, and stop at the first that is refused.
+        return len(self._pods_of(job))
+
+    def _is_refused(self, job: Job) -> bool:
+        """Whether a controller could not create a pod of it; names of jobs are used once."""
+        events = self._items(f"/api/v1/namespaces/{job.namespace}/events")
+        return any(
+            event["reason"] == "FailedCreate" and event["involvedObject"]["name"].startswith(job.name)
+            for event in events
+        )
+
+    def _pods_of(self, job: Job) -> list[Object]:
+        return self._items(f"/api/v1/namespaces/{job.namespace}/pods", f"app={job.name}")
+
     def _judged(self, job: Job) -> list[Object]:
-        found = self._items(f"/api/v1/namespaces/{job.namespace}/pods", f"app={job.name}")
-        return [pod for pod in found if pod["spec"].get("nodeName") or _condition(pod)]
+        return [pod for pod in self._pods_of(job) if pod["spec"].get("nodeName") or _condition(pod)]
 
     def _undisturbed(self) -> set[str]:
         """The pods of the world that nothing has preempted, nor the earlier jobs of the batch."""
@@ -215,15 +249,25 @@ class Stage:
 
     def clean(self) -> None:
         """Remove the jobs that were tried, and put back what they have preempted."""
+        for path in self._made:
+            self.api.call("DELETE", path, {"propagationPolicy": "Background"})
+        self._made.clear()
         for namespace in (LIMITED, FREE):
-            self._delete_all(f"/api/v1/namespaces/{namespace}/pods", _TRIED)
             self._delete_all(f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates", _TRIED)
-        self._until(lambda: not self._tried())
+        self._until(self._remove_tried)
         self._until(lambda: not self._items("/apis/resource.k8s.io/v1/resourceclaims"))
         if self.world:
             self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
             self.restore()
             self._until(self._is_quota_right)
+
+    def _remove_tried(self) -> bool:
+        """Controllers that still are there create pods again."""
+        left = self._tried()
+        for namespace in {pod["metadata"]["namespace"] for pod in left}:
+            self._delete_all(f"/apis/apps/v1/namespaces/{namespace}/replicasets", _TRIED)
+            self._delete_all(f"/api/v1/namespaces/{namespace}/pods", _TRIED)
+        return not left
 
     def _tried(self) -> list[Object]:
         return self._items("/api/v1/pods", _TRIED)

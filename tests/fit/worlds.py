@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .manifests import manifest_job, pods_of
+
+if TYPE_CHECKING:
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob
 
 Object = dict[str, Any]
 
@@ -16,18 +21,22 @@ MARK = "fit.test/world"  # a label of what belongs to a world
 HOST, RACK, ZONE = "kubernetes.io/hostname", "fit.test/rack", "topology.kubernetes.io/zone"
 POOL, TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
 IMAGE = "registry.local/busybox:1"
-DRIVER, DEVICE_CLASS = "fit.test", "fit-gpu"
+DRIVER = DEVICE_CLASS = "gpu.nvidia.com"  # as the pools of manifests with claimed devices expect them
+RUNTIME_CLASS = "fit-runtime"
+RDMA, CLIQUE, MEMORY = "rdma/fit", "nvidia.com/gpu.clique", "nvidia.com/gpu.memory"
 
 
 @dataclass
 class Job:
-    """Pods of one template, as a controller would create them."""
+    """Pods of one template, as a controller would create them; or the job of a manifest (manifests.py), whose
+    objects controllers make pods of."""
 
     name: str
     namespace: str
     template: Object
     number: int
     claim: Object | None = None
+    selected: SelectedJob | None = None
 
     @property
     def workload(self) -> Object:
@@ -40,6 +49,8 @@ class Job:
 
     @property
     def objects(self) -> list[Object]:
+        if self.selected is not None:
+            return list(self.selected.objects)
         return [self.workload, *([self.claim] if self.claim else [])]
 
     def pod(self, index: int) -> Object:
@@ -55,6 +66,7 @@ class RandomWorld:
     nodes: list[Object] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
     quota: Object | None = None
+    limits: Object | None = None
     budgets: list[Object] = field(default_factory=list)
     slices: list[Object] = field(default_factory=list)
     batches: list[list[Job]] = field(default_factory=list)
@@ -68,19 +80,36 @@ def random_world(seed: int, names: list[str], batches: int, *, volumes: list[str
     world.pods = list(_running(chance, world.nodes, seed))
     if chance.random() < 0.7:
         world.quota = _quota(chance)
+    if chance.random() < 0.25:
+        world.limits = _limits(chance)
     if chance.random() < 0.3:
         world.budgets = [_budget()]
     if chance.random() < 0.4:
         world.slices = [_slice(chance, node) for node in world.nodes if chance.random() < 0.6]
     for number in range(batches):
-        size = 1 if chance.random() < 0.85 else chance.choice([2, 2, 3])
-        jobs = [_job(chance, f"try-{number}-{index}", world, volumes or []) for index in range(size)]
+        size = 1 if chance.random() < 0.85 else chance.choice([2, 2, 3, 4])
+        names_of_jobs = [f"try-{seed}-{number}-{index}" for index in range(size)]
+        makers = [_manifest if chance.random() < 0.5 else _job for each in names_of_jobs]
+        jobs = [make(chance, name, world, volumes or []) for make, name in zip(makers, names_of_jobs, strict=True)]
         world.batches.append(sorted(jobs, key=lambda job: -_value(job)))
     return world
 
 
+def _manifest(chance: random.Random, name: str, world: RandomWorld, volumes: list[str]) -> Job:
+    namespace = _namespace(chance, world)
+    job = manifest_job(chance, name, namespace, volumes, has_devices=bool(world.slices))
+    template = job.objects[0]["spec"]["template"]
+    return Job(name, namespace, template, pods_of(job), selected=job)
+
+
+def _namespace(chance: random.Random, world: RandomWorld) -> str:
+    return LIMITED if (world.quota or world.limits) and chance.random() < 0.3 else FREE
+
+
 def _value(job: Job) -> int:
-    return CLASSES.get(job.template["spec"].get("priorityClassName", ""), (0, None))[0]
+    """Of the classes of manifests (gpuctl-high), too."""
+    priority = job.template["spec"].get("priorityClassName", "").partition("-")[2]
+    return CLASSES.get(f"fit-{priority}", (0, None))[0]
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------
@@ -93,9 +122,13 @@ def _node(chance: random.Random, name: str, index: int) -> Object:
     labels = {
         HOST: name,
         ZONE: f"zone-{index % 2}",
-        POOL: chance.choice(["a", "b"]),
         TYPE: chance.choice(["A100", "H100"]),
+        MEMORY: chance.choice(["40960", "81920"]),
     }
+    if pool := chance.choice(["a", "a", "b", "b", "c", ""]):
+        labels[POOL] = pool
+    if chance.random() < 0.4:
+        labels[CLIQUE] = chance.choice(["x.1", "x.2"])
     if chance.random() < 0.8:
         labels[RACK] = f"rack-{index % 3}"
     if chance.random() < 0.5:
@@ -106,6 +139,8 @@ def _node(chance: random.Random, name: str, index: int) -> Object:
         amounts |= {GPU: chance.choice(["0", "2"]), MIG: "7"}
     elif kind == "shares":
         amounts[SHARE] = "160"
+    if chance.random() < 0.4:
+        amounts[RDMA] = "2"
     taints = []
     if kind != "cpu" and chance.random() < 0.4:
         taints.append({"key": GPU, "value": "present", "effect": "NoSchedule"})
@@ -125,7 +160,7 @@ def _running(chance: random.Random, nodes: list[Object], seed: int) -> list[Obje
             continue
         left = {key: _number(amount) for key, amount in node["amounts"].items()}
         left["pods"] -= 1
-        for _ in range(chance.choice([0, 0, 1, 2, 3, 4])):
+        for _ in range(chance.choice([0, 1, 2, 4, 6, 8])):
             wanted = _some(chance, left)
             if left["pods"] < 1 or any(_number(amount) > left.get(key, 0) for key, amount in wanted.items()):
                 continue
@@ -204,6 +239,19 @@ def _quota(chance: random.Random) -> Object:
     }
 
 
+def _limits(chance: random.Random) -> Object:
+    """Defaults for containers that name nothing, and bounds for those that do."""
+    item: Object = {"type": "Container", "defaultRequest": {"cpu": "500m", "memory": "1Gi"}}
+    if chance.random() < 0.5:
+        item["max"] = {"cpu": "8"}
+        item["default"] = {"cpu": "2"}
+    if chance.random() < 0.3:
+        item["min"] = {"memory": "2Gi"}
+        item["defaultRequest"]["memory"] = "2Gi"
+    metadata = {"name": "fit", "namespace": LIMITED}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [item]}}
+
+
 def _budget() -> Object:
     return {
         "apiVersion": "policy/v1",
@@ -217,7 +265,12 @@ def _slice(chance: random.Random, node: Object) -> Object:
     devices = [
         {
             "name": f"gpu-{index}",
-            "attributes": {"model": {"string": chance.choice(["A100", "H100"])}, "group": {"int": index // 2}},
+            "attributes": {
+                "type": {"string": "gpu"},
+                "productName": {"string": chance.choice(["NVIDIA A100", "NVIDIA H100"])},
+                "model": {"string": chance.choice(["A100", "H100"])},
+                "group": {"int": index // 2},
+            },
             "capacity": {"memory": {"value": chance.choice(["40Gi", "80Gi"])}},
             **({"taints": [{"key": "sick", "effect": "NoSchedule"}]} if chance.random() < 0.1 else {}),
         }
@@ -240,22 +293,24 @@ def _slice(chance: random.Random, node: Object) -> Object:
 
 
 def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str]) -> Job:
-    namespace = LIMITED if world.quota and chance.random() < 0.3 else FREE
-    number = chance.choices([1, 2, 3, 4, 6], [6, 3, 1, 1, 1])[0]
+    namespace = _namespace(chance, world)
+    number = chance.choices([1, 2, 3, 4, 6], [8, 4, 1, 1, 1])[0]
     wanted = {
-        "cpu": chance.choice(["1", "4", "8", "16", "40"]),
+        "cpu": chance.choice(["1", "4", "8", "16", "24"]),
         "memory": chance.choice(["1Gi", "16Gi", "64Gi", "200Gi"]),
     }
     if chance.random() < 0.9:
         wanted["cpu"] = chance.choice(["1", "2", "4"])
         wanted["memory"] = chance.choice(["1Gi", "4Gi", "16Gi"])
-    devices = chance.choices([GPU, MIG, SHARE, ""], [8, 2, 1, 1])[0]
+    devices = chance.choices([GPU, MIG, SHARE, ""], [9, 1, 1, 1])[0]
     if devices == GPU:
-        wanted[GPU] = str(chance.choice([1, 1, 1, 2, 2, 4, 8, 16]))
+        wanted[GPU] = str(chance.choice([1, 1, 1, 2, 2, 4, 4, 8, 8, 16]))
     elif devices == MIG:
         wanted[MIG] = str(chance.choice([1, 1, 2, 4, 7, 8]))
     elif devices == SHARE:
         wanted[SHARE] = str(chance.choice([20, 80, 160, 200]))
+    if chance.random() < 0.06:
+        del wanted["cpu"]
     claim = None
     spec: Object = {
         "terminationGracePeriodSeconds": 0,
@@ -290,6 +345,11 @@ def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str
         more = {"cpu": chance.choice(["2", "20"]), "memory": "2Gi"}
         kind = chance.choice([{}, {"restartPolicy": "Always"}])
         spec["initContainers"] = [{"name": "first", "image": IMAGE, "resources": {"requests": more}, **kind}]
+    if chance.random() < 0.05:
+        spec["runtimeClassName"] = RUNTIME_CLASS
+    if chance.random() < 0.05 and "initContainers" not in spec:  # The server refuses less than its containers request.
+        cpu, memory = int(wanted.get("cpu", "1")) + chance.choice([1, 8]), int(wanted["memory"][:-2]) + 8
+        spec["resources"] = {"requests": {"cpu": str(cpu), "memory": f"{memory}Gi"}}
     if chance.random() < 0.005:
         spec["schedulingGates"] = [{"name": "fit.test/gate"}]
     if volumes and chance.random() < 0.08 and namespace == FREE:
@@ -311,8 +371,16 @@ def _claim_template(chance: random.Random, name: str, namespace: str) -> Object:
         expression = f"device.capacity['{DRIVER}'].memory.compareTo(quantity('80Gi')) >= 0"
         exactly["selectors"] = [{"cel": {"expression": expression}}]
     devices: Object = {"requests": [{"name": "device", "exactly": exactly}]}
+    if chance.random() < 0.2:
+        plain = {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount"}
+        wishes = [{"name": "many", "count": 4, **plain}, {"name": "few", "count": 1, **plain}]
+        return _template(name, namespace, {"requests": [{"name": "device", "firstAvailable": wishes}]})
     if exactly["count"] == 2 and chance.random() < 0.5:
         devices["constraints"] = [{"requests": ["device"], "matchAttribute": f"{DRIVER}/group"}]
+    return _template(name, namespace, devices)
+
+
+def _template(name: str, namespace: str, devices: Object) -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -361,11 +429,13 @@ def _required(terms: list[Object]) -> Object:
 
 
 def _spread(chance: random.Random, name: str) -> Object:
+    by_key = chance.random() < 0.3
     return {
         "maxSkew": 1,
         "topologyKey": chance.choice([HOST, ZONE, RACK]),
         "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": name}},
+        "labelSelector": {"matchLabels": {"group": "try"} if by_key else {"app": name}},
+        **({"matchLabelKeys": ["app"]} if by_key else {}),
         **({"nodeTaintsPolicy": "Honor"} if chance.random() < 0.5 else {}),
         **({"minDomains": 2} if chance.random() < 0.2 else {}),
     }

@@ -66,6 +66,8 @@ def http_receiver() -> Iterator[Receiver]:
 class Mails:
     port: int = 0
     texts: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    """What is said of a recipient, by a part of its address."""
 
 
 @contextmanager
@@ -82,7 +84,8 @@ def mail_receiver() -> Iterator[Mails]:
                     self._say("354 go on")
                     lines = iter(lambda: self.rfile.readline().decode().rstrip("\r\n"), ".")
                     mails.texts.append("\n".join(lines))
-                self._say("221 bye" if verb == "QUIT" else "250 ok")
+                refusals = (said for name, said in mails.refused.items() if verb == "RCPT" and name in line)
+                self._say("221 bye" if verb == "QUIT" else next(refusals, "250 ok"))
                 if verb == "QUIT":
                     return
 

@@ -11,12 +11,13 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
 
-from .ansible import Ansible
+from .ansible import Ansible, TaskResult
 from .manifests import compute
 from .receivers import Received, Receiver, http_receiver, mail_receiver
 from .test_playbooks import recap, run
@@ -194,6 +195,36 @@ def test_a_mail(offline: Ansible) -> None:
     assert "To: ml@example.com, ops@example.com" in head
     assert "\nBcc:" not in head
     assert text.splitlines() == TEXT.splitlines()
+
+
+def mail(offline: Ansible, port: int, *recipients: str, **options: Any) -> TaskResult:
+    return offline.module(
+        "gpuctl_notify",
+        service="email", mail_host="127.0.0.1", mail_port=port, mail_security="none", retries=0,
+        mail_from="gpu@example.com", mail_to=list(recipients), event=EVENT, **options,
+    )  # fmt: skip
+
+
+def test_recipients_that_the_server_refuses_are_said(offline: Ansible) -> None:
+    with mail_receiver() as mails:
+        mails.refused = {"gone@": "550 no such user", "full@": "452 mailbox full"}
+        done = mail(offline, mails.port, "ml@example.com", "gone@example.com", "full@example.com")
+        assert len(mails.texts) == 1
+        refused = {"gone@example.com": "550 no such user", "full@example.com": "452 mailbox full"}
+        assert done.result["refused"] == refused
+        text = "not for gone@example.com (550 no such user), full@example.com (452 mailbox full). Correct mail_to."
+        assert text in " ".join(done.screen.split())
+        done = mail(offline, mails.port, "gone@example.com")
+    assert done.failed
+    assert done.message.endswith("recipients refused: gone@example.com (550 no such user)")
+
+
+def test_a_url_that_anybody_can_read_underway_is_warned_of(offline: Ansible, receiver: Receiver) -> None:
+    done = offline.module("gpuctl_notify", url="http://hooks.example.com/t0ken", event=EVENT, check=True)
+    assert "url begins with http://, so the message is not encrypted" in " ".join(done.screen.split())
+    assert "t0ken" not in done.screen
+    for url in (receiver.url, "http://localhost/x", "http://[::1]/x", "https://hooks.example.com/t0ken"):
+        assert "http://," not in offline.module("gpuctl_notify", url=url, event=EVENT, check=True).screen
 
 
 def test_the_examples_run(offline: Ansible, receiver: Receiver) -> None:

@@ -24,6 +24,7 @@ from kubesim.http import Server
 from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
 from kubesim.metrics import history
 from kubesim.metrics.exporters import Exporters
+from kubesim.metrics.served import ADDONS, ServedMetrics, Value, api_service
 from kubesim.nodes import fake_node
 from kubesim.registry import Registry
 from kubesim.request_log import RequestLog
@@ -88,6 +89,8 @@ class Cluster:
         self.programs: dict[tuple[str, str, str, str], str] = {}
         self.controllers: dict[str, Any] = {}
         self.exporters = Exporters(self.registry)
+        #: What autoscalers can ask an adapter for, with the addons custom-metrics and external-metrics.
+        self.served = ServedMetrics(self.registry)
         self.addons = addons
         self.exec_root = exec_root
         self.exec_protocols = (V5, V4)  # servers before Kubernetes 1.30: V4 alone
@@ -98,7 +101,7 @@ class Cluster:
         self._options: dict[str, dict[str, Any]] = {
             "kubelet": {"start_seconds": pod_start_seconds},
             "garbage-collector-controller": {"collect_seconds": collect_seconds},
-            "horizontal-pod-autoscaler": {"metrics": metrics},
+            "horizontal-pod-autoscaler": {"metrics": metrics, "served": self.served},
             "kube-scheduler": {"ignored": mixed.EXTENDER_RESOURCES if mixed_nodes else ()},
         }
         self._tls, self._with_controllers = tls, controllers
@@ -163,6 +166,9 @@ class Cluster:
         ):
             self.registry.create(kind, obj)
         self.registry.create("Service", copy.deepcopy(KUBERNETES_SERVICE))
+        for group in (group for group, addon in ADDONS.items() if addon in self.addons):
+            moment = rfc3339(self.clock.now())
+            self.store.put(_complete(api_service(group, moment), moment))
         for number in range(1, self._nodes + 1):
             self.registry.create("Node", fake_node(f"node-{number}", self.clock.now()))
         for obj in mixed.mixed_objects(self.clock.now()) if self._mixed_nodes else ():
@@ -211,6 +217,10 @@ class Cluster:
     def release(self, number: int | None = None) -> None:
         """Take one rule of drive() back, or all."""
         self.call(lambda: self.exporters.profiles.remove(number))
+
+    def serve_metric(self, name: str, value: Value = None) -> None:
+        """Let an adapter serve a metric of pods: a number, what gives one for a pod, or its utilization in percent."""
+        self.served.of_pods[name] = self.exporters.utilization if value is None else value
 
     def remember(self, pods: Iterable[tuple[Object, float | None]]) -> None:
         """Pods that have been (past_pod), each with when it was deleted; those of None are there, and are stored."""

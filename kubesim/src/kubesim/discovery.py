@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from kubesim import errors, openapi, resources
+from kubesim.metrics.served import ADDONS as METRICS_ADDONS
 from kubesim.resources import Resource, Subresource
 from kubesim.store import encode
 
@@ -53,6 +54,9 @@ def answer(cluster: Cluster, path: str, accept: str) -> web.Response:
         kind = f"{JSON};{_AGGREGATED}"
         return _json(_aggregated("" if path == "/api" else None, served), kind)
     found = _document(path.rstrip("/") if path != "/" else path, cluster.url, served)
+    group = path.split("/")[2:3]
+    if found is not None and found.get("kind") == "APIResourceList" and group and group[0] in METRICS_ADDONS:
+        found["resources"] = cluster.served.resources(group[0])
     return _json(found) if found is not None else page_not_found()
 
 

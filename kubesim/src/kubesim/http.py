@@ -20,9 +20,11 @@ from kubesim.controllers.kubelet_logs import FollowedLog
 from kubesim.faults import ConnectionBroken
 from kubesim.field import go_quote
 from kubesim.media import Form
+from kubesim.metrics.served import ADDONS as METRICS_ADDONS
 from kubesim.options import Query
 from kubesim.request_info import RequestInfo, parse_request
 from kubesim.request_log import Entry
+from kubesim.store import encode
 from kubesim.watch import Watch, error_line
 
 if TYPE_CHECKING:
@@ -95,6 +97,8 @@ class Server:
     ) -> web.StreamResponse:
         if not info.is_resource:
             return discovery.answer(self.cluster, info.path, request.headers.get("Accept", ""))
+        if METRICS_ADDONS.get(info.group) in self.cluster.addons:
+            return _json(200, encode(self.cluster.served.answer(info, query.text("labelSelector"))), {})
         resource = resources.find(info.group, info.version, info.plural)
         if resource is None or (resource.addon and resource.addon not in self.cluster.addons):
             if any(group == info.group for group, _ in resources.GROUP_VERSIONS):

@@ -162,6 +162,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("batch", "v1", "jobs", "Job", categories=_ALL, subresources=(STATUS,),
              field_labels={"status.successful": "status.succeeded"}),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True),
+    Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", False, subresources=(STATUS,)),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
     Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", short_names=("netpol",)),
     Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
@@ -206,7 +207,7 @@ ADDED: tuple[Resource, ...] = (
              addon="prometheus-operator"),
     Resource("grafana.integreatly.org", "v1beta1", "grafanadashboards", "GrafanaDashboard", addon="grafana-operator"),
     Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", addon="keda"),
-    # Only in discovery, as above.
+    # metrics/served.py
     Resource("custom.metrics.k8s.io", "v1beta2", "pods", "MetricValueList", verbs=("get",), addon="custom-metrics"),
     Resource("external.metrics.k8s.io", "v1beta1", "metrics", "ExternalMetricValueList", verbs=("get",),
              addon="external-metrics"),

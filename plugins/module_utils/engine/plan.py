@@ -144,7 +144,8 @@ class Plan:
     manifest's; None if a job is deleted by name and does not exist. ``blocker`` says why the plan cannot be applied; it
     then has no steps. ``held_gpus`` is the number of GPUs that the job's pods hold (for a pause). ``manifest`` is the
     digest by which the ledger knows a training. ``kept`` says why a running training keeps an outdated spec, ``stops``
-    what a recreation stops (see jobs/interruption.py), and ``missing`` that there is no job of that name.
+    what a recreation stops (see jobs/interruption.py), and ``missing`` that there is no job of that name. ``pods`` are
+    the job's, where planning has read them.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Plan:
     kept: str = ""
     stops: str = ""
     missing: str = ""
+    pods: tuple[Mapping[str, Any], ...] | None = None
 
     @property
     def action(self) -> Action:

@@ -31,7 +31,8 @@ def idle_options(options: Any) -> IdleOptions:
 
 
 class IdleWatch(Thread):
-    """``report`` gets the rows of gpuctl_idle, in this thread. A Prometheus that does not answer is a warning."""
+    """``report`` gets the rows of gpuctl_idle, in this thread. Whatever goes wrong, such as a Prometheus that does not
+    answer, is a warning."""
 
     def __init__(self, task: Task[Any], report: Callable[[Rows], None], warn: Callable[[str], None]) -> None:
         super().__init__(name="idle devices", daemon=True)
@@ -51,8 +52,10 @@ class IdleWatch(Thread):
             try:
                 self._report(find_idle(self._task)["results"])
                 problem = ""
-            except (KubeError, TaskFailed) as error:
-                if str(error) != problem and not self._stopped.is_set():
-                    problem = str(error)
+            except Exception as error:  # A thread that ended would report nothing any more, and say nothing of it.
+                is_expected = isinstance(error, (KubeError, TaskFailed))
+                text = str(error) if is_expected else f"{type(error).__name__}: {error}"
+                if text != problem and not self._stopped.is_set():
+                    problem = text
                     self._warn(f"gpu.idle is not reported: {problem}")
             self._stopped.wait(_INTERVAL)

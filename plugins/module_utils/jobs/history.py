@@ -198,11 +198,11 @@ def exit_code_of(pods: Iterable[Object]) -> int | None:
     return failed[-1] if failed else (0 if codes else None)
 
 
-def written_in_parts(keys: Mapping[str, str]) -> list[Keys]:
-    """The keys in writes of at most LARGEST_WRITE."""
-    parts: list[Keys] = [{}]
+def written_in_parts(keys: Mapping[str, str | None]) -> list[dict[str, str | None]]:
+    """The keys in writes of at most LARGEST_WRITE, those to remove before those to add."""
+    parts: list[dict[str, str | None]] = [{}]
     size = 0
-    for key, text in keys.items():
+    for key, text in sorted(keys.items(), key=lambda each: each[1] is not None):
         if parts[-1] and size + size_of({key: text}) > LARGEST_WRITE:
             parts.append({})
             size = 0

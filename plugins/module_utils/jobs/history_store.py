@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Read and write the histories (see history.py): the newest ConfigMap of a namespace, and older ones that are full.
 
-A write is a merge patch of a few keys, so that concurrent runs keep each other's. A full ConfigMap hands its older half
-on: that half is created elsewhere before it is removed, so a run that is killed in between leaves it twice, never
-nowhere, and what another run has written meanwhile stays where it is.
+A write is a patch of a few keys, so that concurrent runs keep each other's, and it tests whose the ConfigMap is. A full
+ConfigMap hands its older half on: that half is created elsewhere before it is removed, so a run that is killed in
+between leaves it twice, never nowhere, and what another run has written meanwhile stays where it is.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..kube.client import Client
-from ..kube.errors import ApiError
+from ..kube.errors import ApiError, KubeError
 from ..kube.resources import CONFIG_MAP
-from ..labels import FIELD_MANAGER, HISTORY, HISTORY_LIMITS, HISTORY_OF, MANAGED, MANAGED_BY
+from ..labels import FIELD_MANAGER, HISTORY, HISTORY_LIMITS, HISTORY_OF, MANAGED, MANAGED_BY, is_managed
 from .history import (
     ROLL_AT,
     HistoryLimits,
     Keys,
+    PastRun,
     oldest_half,
-    read_history,
     read_limits,
     size_of,
     written_in_parts,
@@ -36,6 +36,11 @@ HISTORIES = f"{MANAGED},{HISTORY_OF}"
 
 _ATTEMPTS = 10  # Each conflict is a write of another run.
 _TIME = "%Y%m%d%H%M%S"
+_LARGEST = 1024 * 1024  # bytes, as size_of counts them: more than the API server does
+
+
+class NotTheHistory(KubeError):
+    """Somebody else's ConfigMap has the name of the history; nothing was written to it."""
 
 
 def read_histories(client: Client, namespaces: Sequence[str] | None) -> dict[str, list[dict[str, Any]]]:
@@ -49,12 +54,10 @@ def read_histories(client: Client, namespaces: Sequence[str] | None) -> dict[str
 
 def write_history(client: Client, namespace: str, keys: Mapping[str, str | None]) -> None:
     """Add to the history of a namespace; None removes a key of the newest ConfigMap. Raises KubeError."""
-    removed = {key: None for key, text in keys.items() if text is None}
-    parts = written_in_parts({key: text for key, text in keys.items() if text is not None}) or [{}]
-    for number, part in enumerate(parts):
-        written = _write(client, namespace, {**part, **(removed if not number else {})})
+    for part in written_in_parts(keys):
+        written = _write(client, namespace, part)
         if size_of(written.get("data") or {}) > ROLL_AT:
-            _roll(client, namespace)
+            _roll(client, namespace, _head(client, namespace))
 
 
 def set_limits(client: Client, namespace: str, limits: HistoryLimits) -> None:
@@ -83,44 +86,77 @@ def prune(client: Client, namespace: str, config_maps: Iterable[Object], limits:
 
 
 def outdated_keys(
-    config_maps: Iterable[Object], limits: HistoryLimits, now: datetime, live: Collection[str] = ()
+    config_maps: Iterable[Object],
+    runs: Mapping[str, PastRun],
+    limits: HistoryLimits,
+    now: datetime,
+    live: Collection[str] = (),
 ) -> dict[str, None]:
-    """The keys of the newest ConfigMap whose runs ended too long ago. ``live`` are the uids of workloads that are still
-    there, of which everything would be written again."""
+    """The keys of the newest ConfigMap whose runs ended too long ago.
+
+    ``runs`` are what the ConfigMaps have, ``live`` the uids of workloads that are still there, of which everything
+    would be written again.
+    """
     cutoff = (now - timedelta(days=limits.days)).timestamp()
-    newest = [each for each in config_maps if each["metadata"]["name"] == HISTORY]
-    old = {
-        uid
-        for uid, run in read_history(newest).items()
-        if run.has_ended and uid not in live and run.last_known < cutoff
-    }
-    keys = (key for config_map in newest for key in config_map.get("data") or {})
+    newest = (each.get("data") or {} for each in config_maps if each["metadata"]["name"] == HISTORY)
+    old = {uid for uid, run in runs.items() if run.has_ended and uid not in live and run.last_known < cutoff}
+    keys = (key for data in newest for key in data)
     return {key: None for key in keys if key.partition(".")[0] in old}
 
 
 def _write(client: Client, namespace: str, keys: Mapping[str, str | None]) -> dict[str, Any]:
-    metadata = {"name": HISTORY, "namespace": namespace}
+    had_room = False
     for attempt in range(_ATTEMPTS):
         try:
-            return client.merge_patch(CONFIG_MAP, metadata, {"data": keys})
+            return client.json_patch(CONFIG_MAP, namespace, HISTORY, _operations(keys))
         except ApiError as error:
             if error.status == 404 and error.reason == "NotFound" and not error.is_missing_namespace:
                 data = {key: text for key, text in keys.items() if text is not None}
                 if (created := client.create(_new(HISTORY, namespace, data))) is not None:
                     return created
-            elif error.status in (413, 422) and attempt < _ATTEMPTS - 1:  # Others have filled it meanwhile.
-                if not _roll(client, namespace):
+                continue
+            if error.status not in (413, 422) or attempt == _ATTEMPTS - 1:
+                raise
+            head = _head(client, namespace)
+            if head and not is_managed(head):
+                raise NotTheHistory(
+                    f"a ConfigMap {HISTORY} is there that is not the collection's (it lacks the label {MANAGED}). "
+                    f"Rename or delete it."
+                ) from None
+            if head and not head.get("data"):
+                return client.merge_patch(CONFIG_MAP, {"name": HISTORY, "namespace": namespace}, {"data": keys})
+            has_room = size_of({**head.get("data", {}), **keys}) <= _LARGEST
+            if has_room:
+                if had_room:  # So that is not why.
                     raise
-            else:
+                had_room = True  # Perhaps another run has just made it.
+            elif not _roll(client, namespace, head):
                 raise
     raise AssertionError("unreachable")  # pragma: no cover
 
 
-def _roll(client: Client, namespace: str) -> bool:
+def _operations(keys: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """A JSON patch that fails for a ConfigMap that is not ours. Keys that are not there cannot be removed, so they are
+    added before."""
+    label = MANAGED_BY.replace("/", "~1")
+    operations: list[dict[str, Any]] = [{"op": "test", "path": f"/metadata/labels/{label}", "value": FIELD_MANAGER}]
+    for key, text in keys.items():
+        operations.append({"op": "add", "path": f"/data/{key}", "value": text or ""})
+        if text is None:
+            operations.append({"op": "remove", "path": f"/data/{key}"})
+    return operations
+
+
+def _head(client: Client, namespace: str) -> dict[str, Any]:
+    """The newest ConfigMap; empty if there is none, or none that is like one."""
+    head = client.get(CONFIG_MAP, namespace, HISTORY)
+    return head if head and client.is_readable(CONFIG_MAP, head) else {}
+
+
+def _roll(client: Client, namespace: str, head: dict[str, Any]) -> bool:
     """Hand the older half of the newest ConfigMap on to one of its own. False: there is nothing to hand on."""
     now = datetime.now(timezone.utc)
-    head = client.get(CONFIG_MAP, namespace, HISTORY) or {}
-    moved = oldest_half(head.get("data") or {}) if client.is_readable(CONFIG_MAP, head) else {}
+    moved = oldest_half(head.get("data") or {})
     if not moved:
         return False
     client.create(_new(f"{HISTORY}-{now.strftime(_TIME)}-{secrets.token_hex(3)}", namespace, moved))

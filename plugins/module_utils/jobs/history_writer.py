@@ -43,17 +43,21 @@ class HistoryWriter:
     def __init__(self, task: Task[JobOptions], jobs: Sequence[SelectedJob]) -> None:
         self._task = task
         self._jobs = {job.id: job for job in jobs}
-        self._pods: dict[JobId, list[dict[str, Any]]] = {}
+        self._pods: dict[JobId, Sequence[Object]] = {}
         self._written: dict[str, Keys] = defaultdict(dict)
         self._inaccessible: set[str] = set()
 
     def look(self, plans: Iterable[Plan]) -> None:
-        """Read the pods that the plans are about to stop: afterwards nothing says any more how long they ran."""
+        """Read the pods that the plans are about to stop: afterwards nothing says any more how long they ran.
+
+        Where planning has read them, those are taken.
+        """
         if self._task.check_mode:
             return
-        stopped = [(plan.namespace, plan.name) for plan in plans if _stops_pods(plan)]
-        new = [job for job in stopped if job not in self._pods]
-        self._read_pods(new)
+        stopped = [plan for plan in plans if _stops_pods(plan)]
+        self._pods |= {(plan.namespace, plan.name): plan.pods for plan in stopped if plan.pods is not None}
+        jobs = [(plan.namespace, plan.name) for plan in stopped]
+        self._read_pods([job for job in jobs if job not in self._pods])
 
     def record(
         self, results: Iterable[ApplyResult], ended: Iterable[JobId], logs: Mapping[JobId, Sequence[str]] | None = None
@@ -111,7 +115,7 @@ class HistoryWriter:
 
     def _read_pods(self, jobs: Sequence[JobId]) -> None:
         try:
-            self._pods |= read_pods(self._task.client(), jobs) if jobs else {}
+            self._pods.update(read_pods(self._task.client(), jobs) if jobs else {})
         except KubeError:  # The history is no reason not to do what the task is for.
             self._pods |= {job: [] for job in jobs}
 

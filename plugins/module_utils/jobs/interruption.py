@@ -24,7 +24,8 @@ Object = Mapping[str, Any]
 
 
 def with_interruptions(plans: list[Plan], client: Client) -> list[Plan]:
-    """The plans; those that recreate a job that has run and has not ended say in ``stops`` what that stops.
+    """The plans; those that recreate a job that has run and has not ended say in ``stops`` what that stops, and have
+    its pods.
 
     One list of pods for each namespace with such a job.
     """
@@ -33,8 +34,15 @@ def with_interruptions(plans: list[Plan], client: Client) -> list[Plan]:
         return plans
     pods = if_allowed(lambda: read_pods(client, hit), None)
     now = datetime.now(timezone.utc)
-    stops = {job: interruption(workload, None if pods is None else pods[job], now) for job, workload in hit.items()}
-    return [replace(plan, stops=stops.get((plan.namespace, plan.name), "")) for plan in plans]
+
+    def interrupted(plan: Plan) -> Plan:
+        job = plan.namespace, plan.name
+        if job not in hit:
+            return plan
+        own = None if pods is None else tuple(pods[job])
+        return replace(plan, stops=interruption(hit[job], own, now), pods=own)
+
+    return [interrupted(plan) for plan in plans]
 
 
 def interruption(workload: Object, pods: Iterable[Object] | None, now: datetime) -> str:

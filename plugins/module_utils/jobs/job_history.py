@@ -83,7 +83,7 @@ def run(task: HistoryTask) -> dict[str, Any]:
             unread -= len(logs)
             keys |= {key: text for log in logs for key, text in log.items()}
         new = {key: text for key, text in keys.items() if not _is_known(known, namespace, key, text)}
-        outdated = outdated_keys(known.histories.get(namespace, ()), limits, now, live)
+        outdated = outdated_keys(known.histories.get(namespace, ()), runs, limits, now, live)
         began = sum(key.endswith(".was") and key.partition(".")[0] not in runs for key in new)
         rows.append(
             {

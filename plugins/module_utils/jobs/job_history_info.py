@@ -12,13 +12,14 @@ from ..accelerators import DEVICES, PARTITIONS, SHARES, catalog
 from ..cluster.declared import know_accelerators
 from ..cluster.pod_times import Hold, hold_of
 from ..cluster.status import status_of
+from ..given_times import InvalidTime
 from ..kube.times import read_time, time_as_text
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
 from .history import ENDED, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry, submitter_of, user_of
 from .past_runs import KnownRuns, read_known_runs
-from .run_times import InvalidRange, time_ago
+from .run_times import time_ago
 from .select import JOB_KINDS
 
 UNFINISHED_RUN = "Running"
@@ -47,7 +48,7 @@ def run(task: InfoTask) -> dict[str, Any]:
     task.require_non_negative("limit")
     try:
         since = time_ago(options.since, now) if options.since else None
-    except InvalidRange as problem:
+    except InvalidTime as problem:
         raise TaskFailed(str(problem)) from None
     known = read_known_runs(task.client(), listed_namespaces(task, options.namespaces or None))
     know_accelerators(task.client(), task.warn, ())

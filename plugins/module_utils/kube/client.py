@@ -42,6 +42,7 @@ PAGE_SIZE = 500
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _MERGE_PATCH = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
 _LOG_SILENCE = 120.0  # seconds without a line, after which a log is asked for again; one request for each pod
 
 T = TypeVar("T")
@@ -212,6 +213,24 @@ class Client:
         found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()
         return frozenset(str(one.get("kind")) for one in found)
 
+    def served_names(self, api_version: str) -> frozenset[str]:
+        """The names of what a group in a version has, such as ``pods/DCGM_FI_DEV_GPU_UTIL`` of custom metrics."""
+        found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()
+        return frozenset(str(one.get("name")) for one in found)
+
+    def metric_of_pods(self, api_version: str, namespace: str, metric: str, labels: str) -> list[dict[str, Any]]:
+        """The values of a custom metric, of the pods that have these labels."""
+        path = f"/apis/{api_version}/namespaces/{namespace}/pods/*/{metric}"
+        return list(
+            self._transport.request("GET", path, Expected("MetricValueList"), {"labelSelector": labels})["items"]
+        )
+
+    def external_metric(self, api_version: str, namespace: str, metric: str, labels: str) -> list[dict[str, Any]]:
+        """The values of an external metric that has these labels."""
+        path = f"/apis/{api_version}/namespaces/{namespace}/{metric}"
+        query = {"labelSelector": labels}
+        return list(self._transport.request("GET", path, Expected("ExternalMetricValueList"), query)["items"])
+
     def group_versions(self) -> frozenset[str]:
         """All API groups of the server, in all their versions."""
         groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
@@ -375,6 +394,19 @@ class Client:
         expected = Expected("PartialObjectMetadata" if metadata_only else resource.kind, metadata["name"])
         return self._transport.request(
             "PATCH", path, expected, _write_query(dry_run), body, content_type=_MERGE_PATCH, accept=accept
+        )
+
+    def json_patch(
+        self, resource: Resource, namespace: str | None, name: str, operations: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Apply a JSON patch, which can test what it is applied to. The operations must allow to be carried out twice.
+
+        Raises ApiError 422 if one of them cannot be carried out: the server does not say which.
+        """
+        path = resource.path(namespace, name)
+        expected = Expected(resource.kind, name)
+        return self._transport.request(
+            "PATCH", path, expected, _write_query(False), operations, content_type=_JSON_PATCH
         )
 
     def create(self, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any] | None:

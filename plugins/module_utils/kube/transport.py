@@ -94,7 +94,7 @@ class Transport:
         path: str,
         expected: Expected,
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | list[dict[str, Any]] | None = None,
         *,
         content_type: str = JSON,
         accept: str = JSON,
@@ -157,7 +157,7 @@ class Transport:
         path: str,
         consume: Callable[[Any], T],
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | bytes | None = None,
+        body: Mapping[str, Any] | list[dict[str, Any]] | bytes | None = None,
         *,
         content_type: str = JSON,
         accept: str = JSON,
@@ -168,10 +168,10 @@ class Transport:
     ) -> T:
         """The result of ``consume`` for the response (urllib3's) to a request.
 
-        ``body``: an object, or the bytes of a request that writes nothing. ``stream``: the answer may be that large, is
-        not compressed, and if the connection breaks while it is read, ``consume`` is called again. ``read_timeout`` is
-        in seconds without data, by default what is left of the connection's ``request_timeout``. ``any_status``: it is
-        ``consume`` that rejects an answer.
+        ``body``: an object, the operations of a JSON patch, or the bytes of a request that writes nothing. ``stream``:
+        the answer may be that large, is not compressed, and if the connection breaks while it is read, ``consume`` is
+        called again. ``read_timeout`` is in seconds without data, by default what is left of the connection's
+        ``request_timeout``. ``any_status``: it is ``consume`` that rejects an answer.
         """
         from urllib3 import Timeout
         from urllib3.exceptions import HTTPError
@@ -179,7 +179,7 @@ class Transport:
         parameters = urlencode({name: value for name, value in (query or {}).items() if value})
         url = self._url_prefix + quote(path) + (f"?{parameters}" if parameters else "")
         sent = body if isinstance(body, Mapping) else {}
-        payload = _encoded(body) if isinstance(body, Mapping) else body
+        payload = body if body is None or isinstance(body, bytes) else _encoded(body)
         only_reads = method == "GET" or isinstance(body, bytes)
         writes = not only_reads and not (query or {}).get("dryRun") and not sent.get("dryRun")
         # An apply that names a version would fail again.
@@ -358,7 +358,7 @@ class Transport:
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\ufffe\uffff]")
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def _encoded(body: Mapping[str, Any] | list[dict[str, Any]]) -> bytes:
     """UTF-8: the server's parser for apply patches rejects the surrogate pairs by which JSON escapes emoji."""
     text = json.dumps(body, ensure_ascii=False)
     if not text.isprintable():

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from ..given_times import seconds_of
+
 ALL = -1
 """As a number of lines: all (as in ``kubectl logs --tail``)."""
 
@@ -31,7 +33,7 @@ def since_query(since: str | None) -> dict[str, str]:
     text = (since or "").strip()
     if not text:
         return {}
-    seconds = _seconds(text)
+    seconds = seconds_of(text)
     if seconds is not None:
         if seconds < 1:  # validation.ValidatePodLogOptions
             raise ValueError(f"O(since): {text!r} is too short. Give one second or more.")
@@ -45,19 +47,10 @@ def since_query(since: str | None) -> dict[str, str]:
     return {"sinceTime": f"{time['date']}T{time['time']}{time['fraction'] or ''}{time['zone'].upper()}"}
 
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
-_UNITS = (86_400, 3_600, 60, 1)
 # YAML turns an unquoted time into a datetime, which reaches the module with a space or a T before the time of day.
 _TIME = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>\.\d{1,9})?(?P<zone>[Zz]|[+-]\d\d:\d\d)"
 )
-
-
-def _seconds(text: str) -> int | None:
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        return None
-    return sum(int(number or 0) * unit for number, unit in zip(match.groups(), _UNITS, strict=True))
 
 
 def _is_real(moment: str) -> bool:

@@ -12,6 +12,7 @@ from ..accelerators import catalog
 from ..cluster.declared import know_accelerators
 from ..cluster.lookup import job_of_pod
 from ..cluster.status import status_of
+from ..given_times import InvalidTime
 from ..labels import DEFAULT_NAMESPACE
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import option
@@ -23,7 +24,7 @@ from ..task import ModuleSpec, Task, TaskFailed
 from .measured_job import MeasuredJob, read_measured_job
 from .metric_questions import AGGREGATES, METRICS, NETWORK, THROUGHPUT, UTILIZATION, Question, questions
 from .metrics_absence import absence_of, missing_metrics
-from .metrics_range import Life, MetricsRange, RangeProblem, as_text, metrics_range
+from .metrics_range import Life, MetricsRange, as_text, metrics_range
 from .metrics_source import ALLOW_LIST, find_source
 
 _FINE_POINTS = 1_000  # of which averages and peaks are taken
@@ -69,7 +70,7 @@ MODULE = ModuleSpec(JobMetricsOptions, run)
 def _span(options: JobMetricsOptions, life: Life | None) -> MetricsRange:
     try:
         return metrics_range(options.start, options.end, options.step, life, time.time())
-    except RangeProblem as problem:
+    except InvalidTime as problem:
         raise TaskFailed(str(problem)) from None
 
 

@@ -4,26 +4,17 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from ..kube.times import read_time, time_as_text
+from ..given_times import InvalidTime, duration, moment
+from ..kube.times import time_as_text
 
 MOST_STEPS = 11_000
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _POINTS = 120  # as many as a screen shows
 _DEFAULT_LENGTH = 86_400.0
 _LONGEST = 366 * 86_400.0
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s?)?")
-_UNITS = (86_400, 3_600, 60, 1)
-# YAML turns an unquoted time into a datetime, which reaches the module with a space in it.
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_BLANK = re.compile(r"(?<=\d) (?=\d)")
-
-
-class RangeProblem(ValueError):
-    """The options are no range, or none within the life of the job; the text is for the user."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +50,12 @@ class MetricsRange:
 def metrics_range(start: str | None, end: str | None, step: str | None, life: Life | None, now: float) -> MetricsRange:
     """The range of the options. Without a start, it is the last day of it, or what the job has lived of that.
 
-    Raises RangeProblem.
+    Raises InvalidTime.
     """
     last = moment("end", end, now) if end else now
     first = moment("start", start, now) if start else None
     if first is not None and first >= last:
-        raise RangeProblem(f"O(start) is not before O(end): {as_text(first)}, {as_text(last)}. Correct one of them.")
+        raise InvalidTime(f"O(start) is not before O(end): {as_text(first)}, {as_text(last)}. Correct one of them.")
     if last > now:
         last = max(now, first or now)
     if life is not None:
@@ -73,35 +64,8 @@ def metrics_range(start: str | None, end: str | None, step: str | None, life: Li
         first = last - _DEFAULT_LENGTH
         first = max(first, life.created) if life else first
     if last - first > _LONGEST:
-        raise RangeProblem("the range is longer than a year. Choose a later O(start) or an earlier O(end).")
+        raise InvalidTime("the range is longer than a year. Choose a later O(start) or an earlier O(end).")
     return MetricsRange(first, last, _step(step, last - first))
-
-
-def duration(name: str, text: str) -> float:
-    """The seconds of ``90``, ``10m``, ``1h30m`` or ``2d``. Raises RangeProblem."""
-    found = _DURATION.fullmatch(text.strip())
-    seconds = sum(int(number or 0) * unit for number, unit in zip(found.groups(), _UNITS, strict=True)) if found else 0
-    if not seconds:
-        raise RangeProblem(f"O({name}): {text!r} is no duration. Give one such as 90s, 10m, 1h30m or 2d.")
-    return float(seconds)
-
-
-def moment(name: str, text: str, now: float) -> float:
-    """The time of ``-2h``, ``now`` or an RFC 3339 time. Raises RangeProblem."""
-    given = text.strip()
-    if given == "now":
-        return now
-    if given.startswith("-"):
-        return now - duration(name, given[1:])
-    try:
-        if _DATE.fullmatch(given):
-            given += "T00:00:00Z"
-        return read_time(_BLANK.sub("T", given).upper()).timestamp()
-    except (ValueError, OverflowError):
-        raise RangeProblem(
-            f"O({name}): {text!r} is no time. Give a date, a time with its zone, such as 2026-01-31T08:00:00Z, or one "
-            f"before now, such as -2h."
-        ) from None
 
 
 def as_text(time: float) -> str:
@@ -111,12 +75,12 @@ def as_text(time: float) -> str:
 def _within(life: Life, first: float | None, last: float, now: float) -> tuple[float, float | None]:
     ended = life.ended if life.ended is not None else now
     if last < life.created:
-        raise RangeProblem(
+        raise InvalidTime(
             f"the range ends before the job was created: {as_text(last)}, {as_text(life.created)}. Choose a later "
             f"O(end)."
         )
     if first is not None and first > ended:
-        raise RangeProblem(
+        raise InvalidTime(
             f"the range starts after the job has ended: {as_text(first)}, {as_text(ended)}. Choose an earlier O(start)."
         )
     return min(last, max(ended, life.created)), None if first is None else max(first, life.created)
@@ -127,5 +91,5 @@ def _step(text: str | None, seconds: float) -> float:
         return float(next((step for step in _STEPS if seconds / step <= _POINTS), _STEPS[-1]))
     step = duration("step", text)
     if seconds / step > MOST_STEPS * 10:
-        raise RangeProblem(f"O(step): {text} makes too many points of this range. Choose a longer one, or V(auto).")
+        raise InvalidTime(f"O(step): {text} makes too many points of this range. Choose a longer one, or V(auto).")
     return step

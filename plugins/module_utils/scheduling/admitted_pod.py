@@ -31,8 +31,8 @@ class Admission:
 
 @dataclass(frozen=True)
 class WantedPod:
-    """A pod of a job that does not exist yet. ``unjudged`` says what of it cannot be judged, and ``refusals`` why the
-    server would not create it."""
+    """A pod of a job that does not exist yet. ``templates`` are what its ResourceClaimTemplates claim, by name.
+    ``unjudged`` says what of it cannot be judged, and ``refusals`` why the server would not create it."""
 
     namespace: str
     job: str
@@ -43,6 +43,7 @@ class WantedPod:
     priority: int
     preempts: bool
     claims: tuple[str, ...]
+    templates: Mapping[str, Object] = field(default_factory=dict)
     unjudged: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
 
@@ -106,8 +107,8 @@ def admitted(template: Object, namespace: str, job: str, admission: Admission) -
         priority,
         preempts,
         claim_names(spec),
-        tuple(unjudged),
-        tuple(refusals),
+        unjudged=tuple(unjudged),
+        refusals=tuple(refusals),
     )
 
 
@@ -146,6 +147,12 @@ def _out_of_range(spec: Object, limits: Object) -> Iterator[str]:
         for container in _all_containers(spec):
             resources = container.get("resources") or {}
             requests, most = resources.get("requests") or {}, resources.get("limits") or {}
+            for resource in (item.get("default") or {}).keys() & requests.keys() & most.keys():
+                if parse(requests[resource]).value > parse(most[resource]).value:
+                    yield (
+                        f"LimitRange {name} limits {resource} of a container that names no limit to {most[resource]}, "
+                        f"below its request of {requests[resource]}"
+                    )
             for resource, bound in (item.get("min") or {}).items():
                 asked = requests.get(resource)
                 if asked is None or parse(asked).value < parse(bound).value:

@@ -45,10 +45,9 @@ class _Claim:
 
 @dataclass
 class DeviceCheck:
-    """The claims of pods, by the devices that are left. ``templates`` are ResourceClaimTemplates' specs by name."""
+    """The claims of pods, by the devices that are left."""
 
     inventory: Inventory
-    templates: Mapping[tuple[str, str], Object]
     extended: Mapping[str, str] = field(default_factory=dict)  # resource -> class
 
     def __post_init__(self) -> None:
@@ -71,7 +70,10 @@ class DeviceCheck:
 
     def unjudged(self, pod: WantedPod) -> list[str]:
         """What of its claims cannot be judged."""
-        return self._claims_of(pod)[1]
+        claims, unjudged = self._claims_of(pod)
+        if claims and not self.inventory.is_usage_known:
+            return [*unjudged, "the account may not list the ResourceClaims of other namespaces, which have devices"]
+        return unjudged
 
     def refuse(self, pod: WantedPod, state: NodeState) -> Refusal | None:
         claims, _unjudged = self._claims_of(pod)
@@ -127,9 +129,9 @@ class DeviceCheck:
                 unjudged.append(f"ResourceClaim {name} has devices already, on the nodes that reach them")
             return claim.spec if claim and not claim.is_allocated else None
         name = one.get("resourceClaimTemplateName") or ""
-        if (pod.namespace, name) not in self.templates:
+        if name not in pod.templates:
             unjudged.append(f"ResourceClaimTemplate {name} is not there, or may not be read")
-        return self.templates.get((pod.namespace, name))
+        return pod.templates.get(name)
 
     def _claim(self, spec: Object, unjudged: list[str]) -> _Claim:
         devices = spec.get("devices") or {}

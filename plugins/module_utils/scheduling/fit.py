@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from .admitted_pod import WantedPod
@@ -89,7 +90,8 @@ class Fit:
 
     ``nodes`` are those that take its pods, as far as they find some, ``possible`` the number of nodes that would take
     one now. ``evicted`` are the jobs that are preempted, ``after`` those that have to end first. ``refusals`` say why
-    how many nodes do not take the next pod. ``lacks`` is what quotas lack.
+    how many nodes do not take the next pod. ``lacks`` is what quotas lack. ``places`` are those of the topology where
+    its first pod may go, and for how many there is room from there.
     """
 
     job: FitJob
@@ -104,8 +106,10 @@ class Fit:
     away: tuple[str, ...] = ()  # nodes that do not accept pods at the moment, and would help
     unjudged: tuple[str, ...] = ()
     otherwise: str = ""  # the verdict but for what is not judged
-    places: tuple[tuple[str, int], ...] = ()  # where the first pod may go, and how many find room from there
+    places: tuple[tuple[str, int], ...] = ()
+    depends_on_place: bool = False
     depends_on_batch: bool = False
+    is_one_of_several: bool = False
     changes: tuple[FitChange, ...] = ()
 
 
@@ -114,12 +118,14 @@ Variants = Callable[[FitJob], Iterable[tuple[FitChange, FitJob]]]
 
 @dataclass
 class Cluster:
-    """What jobs are judged against. ``ends``: when jobs end, as far as that is known, as seconds from now."""
+    """What jobs are judged against. ``ends``: when jobs end, as far as that is known, as seconds from now. ``users``:
+    what jobs use of quotas, by namespace."""
 
     world: World
     quotas: Mapping[str, Sequence[QuotaState]] = field(default_factory=dict)  # by namespace
     budgets: Sequence[Object] = ()
     ends: Mapping[JobName, float] = field(default_factory=dict)
+    users: Mapping[str, Mapping[JobName, Charges]] = field(default_factory=dict)
     endless: frozenset[JobName] = frozenset()  # services and notebooks, which end when a person says so
 
 
@@ -181,6 +187,7 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
         verdicts = {fit.otherwise or fit.verdict, *(one[place].otherwise or one[place].verdict for one in others)}
         rough = {STUCK if verdict not in (NOW, AFTER_PREEMPTION, UNKNOWN) else verdict for verdict in verdicts}
         differs = len(rough) > 1 and fit.verdict != UNKNOWN
+        fit = replace(fit, is_one_of_several=len(jobs) > 1)
         fits.append(replace(fit, verdict=UNKNOWN, depends_on_batch=True) if differs else fit)
     answers: dict[int, Fit] = dict(zip(order, fits, strict=True))
     return [answers[index] for index in range(len(jobs))]
@@ -229,6 +236,7 @@ class _Trial:
         self._hostile = hostile
         self._cluster = cluster
         self._world = cluster.world
+        self._targeted = {state.name for state in self._world.suitable(target)[0]} if target else set()
         self._chance = chance
         self._seed = seed
         self._attempts: list[_Attempt] = []
@@ -270,8 +278,7 @@ class _Trial:
         return not (job.pod.minds_its_own or self._world.has_rules)
 
     def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
-        unjudged = [*job.pod.unjudged, *job.unjudged]
-        unjudged += [text for check in self._world.checks for text in check.unjudged(job.pod)]
+        unjudged = self._unjudged(job)
         states = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(job.pod)]
         lacks = [lack for state in states for lack in state.lacks(job.charges, job.number)]
         refused = list(job.pod.refusals)
@@ -295,9 +302,12 @@ class _Trial:
         elif lacks:
             ever = any(lack.ever for lack in lacks) or fit.verdict == NEVER
             fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=tuple(lacks))
+            if not ever:
+                after = (*self._needed_for_quotas(job, states, lacks), *fit.after)
+                fit = replace(fit, after=tuple(dict.fromkeys(after)))
         if unjudged and fit.verdict != NEVER:
-            fit = replace(fit, verdict=UNKNOWN, otherwise=fit.verdict, unjudged=tuple(dict.fromkeys(unjudged)))
-        if variants and (fit.places or fit.verdict not in (NOW, UNKNOWN)):
+            fit = replace(fit, verdict=UNKNOWN, otherwise=fit.verdict, unjudged=tuple(unjudged))
+        if variants and (fit.depends_on_place or fit.verdict not in (NOW, UNKNOWN)):
             for state in states:
                 state.charge(job.charges, -let_in)
             better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
@@ -309,6 +319,31 @@ class _Trial:
             for state in states:
                 state.charge(job.charges, let_in)
         return fit
+
+    def _needed_for_quotas(
+        self, job: FitJob, states: Sequence[QuotaState], lacks: Sequence[QuotaLack]
+    ) -> list[JobName]:
+        """The first jobs of the namespace to end that leave it enough of its quotas; none where that cannot be told."""
+        missing: dict[str, Fraction] = {}
+        for lack in lacks:
+            missing[lack.resource] = max(missing.get(lack.resource, Fraction(0)), lack.missing)
+        users = {name: uses for name, uses in self._cluster.users.get(job.namespace, {}).items() if name[1] != job.name}
+        needed: list[JobName] = []
+        for name in sorted(users, key=self._end):
+            if any(amount > 0 and users[name].get(resource) for resource, amount in missing.items()):
+                needed.append(name)
+                missing = {resource: amount - users[name].get(resource, 0) for resource, amount in missing.items()}
+        if any(amount > 0 for amount in missing.values()) or any(state.scopes for state in states):
+            return []
+        for name in needed[:-1]:
+            without = {resource: amount + users[name].get(resource, 0) for resource, amount in missing.items()}
+            if all(amount <= 0 for amount in without.values()):
+                needed, missing = [one for one in needed if one != name], without
+        return needed
+
+    def _unjudged(self, job: FitJob) -> list[str]:
+        found = (text for check in self._world.checks for text in check.unjudged(job.pod))
+        return list(dict.fromkeys([*job.pod.unjudged, *job.unjudged, *found]))
 
     def _start(self, number: int, attempts: Sequence[_Attempt]) -> str:
         """Where the first pod goes for the following jobs: where the job fits, if there is such a place."""
@@ -333,6 +368,8 @@ class _Trial:
             nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
             places = _places(self._world, job.pod, nodes, rules) if job.pod.near else {}
             attempt = self._attempt(job, number, start, nodes, places.get(start, nodes), rules)
+            if len(attempt.nodes) < number and not self._seed:
+                attempt.refusals = self._refusals(job.pod, rules)
         if attempt.log:
             self._moves += 1
         self._attempts.append(attempt)
@@ -349,8 +386,6 @@ class _Trial:
     ) -> _Attempt:
         attempt = _Attempt(self._world, start=start)
         self._fill(attempt, job.pod, number, nodes, starts, rules)
-        if len(attempt.nodes) < number:
-            attempt.refusals += self._world.suitable(job.pod)[1]
         return attempt
 
     def _ordered(self, nodes: list[NodeState], pod: WantedPod) -> list[NodeState]:
@@ -367,7 +402,7 @@ class _Trial:
 
     def _harm(self, target: WantedPod, state: NodeState, pod: WantedPod, rules: PodRules) -> tuple[int, int]:
         """How many copies of the target fit less on a node once the pod is there; and how many fit at all."""
-        if unsuitable(target, state.node):
+        if state.name not in self._targeted:
             return 0, 0
         if target.minds_its_own or target.ports:  # Who else is there may matter as much as how much is left.
             return int(self._world.refuse(target, state, rules) is None), 0
@@ -386,9 +421,9 @@ class _Trial:
     ) -> None:
         """Put as many copies on nodes as find room, the first on one of ``starts``; then make room for the others."""
         is_spread = self._seed % 2 == 0
-        if number and not any(self._take(attempt, pod, state, rules) for state in starts):
+        if number and not self._take_any(attempt, pod, starts, rules):
             self._make_room(attempt, pod, starts, rules)
-        open_nodes = list(nodes)
+        open_nodes = rules.near_enough(nodes)
         if is_spread and attempt.nodes:
             open_nodes.sort(key=lambda state: state.name == attempt.nodes[0])
         while 0 < len(attempt.nodes) < number:
@@ -402,13 +437,22 @@ class _Trial:
                 # A copy that finds no room now finds none later, but for rules among copies.
                 open_nodes = open_nodes if pod.minds_its_own else taking
             elif self._make_room(attempt, pod, nodes, rules):
-                open_nodes = list(nodes)
+                open_nodes = rules.near_enough(nodes)
             else:
                 break
-        if len(attempt.nodes) < number:
-            refusals = (self._world.refuse(pod, state, rules) for state in nodes)
-            for refusal in filter(None, refusals):
-                attempt.refusals[", ".join(refusal.resources) or refusal.reason] += 1
+
+    def _refusals(self, pod: WantedPod, rules: PodRules) -> Counter[str]:
+        """Why how many nodes do not take one more."""
+        nodes, found = self._world.suitable(pod)
+        found = Counter(found)
+        for refusal in filter(None, (self._world.refuse(pod, state, rules) for state in nodes)):
+            found[", ".join(refusal.resources) or refusal.reason] += 1
+        return found
+
+    def _take_any(self, attempt: _Attempt, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> bool:
+        if not self._world.may_take(pod, nodes):
+            return False
+        return any(self._take(attempt, pod, state, rules) for state in nodes)
 
     def _take(self, attempt: _Attempt, pod: WantedPod, state: NodeState, rules: PodRules) -> bool:
         if self._world.refuse(pod, state, rules) is not None:
@@ -446,9 +490,9 @@ class _Trial:
             return fit
         if kinds == {AFTER_PREEMPTION}:
             return replace(fit, verdict=AFTER_PREEMPTION)
+        fit = replace(fit, places=tuple((one.start, len(one.nodes)) for one in attempts if one.start))
         if len(kinds) > 1:
-            places = tuple((one.start, len(one.nodes)) for one in attempts)
-            return replace(fit, verdict=UNKNOWN, places=places)
+            return replace(fit, verdict=UNKNOWN, depends_on_place=True)
         if self._seed:
             return replace(fit, verdict=STUCK)
         fit, key = replace(fit, evicted=()), (job.likeness, self._moves)
@@ -461,29 +505,42 @@ class _Trial:
 
     def _possible(self, job: FitJob) -> int:
         suitable, _refused = self._world.suitable(job.pod)
-        if len(suitable) > 200:
-            suitable = suitable[:200]
+        suitable = suitable[:200]
+        if not self._world.may_take(job.pod, suitable):
+            return 0
         with self._world.rules_of(job.pod) as rules:
             return sum(self._world.refuse(job.pod, state, rules) is None for state in suitable)
 
     def _waiting(self, fit: Fit, job: FitJob) -> Fit:
         """What has to end, or to come back, before the job runs."""
-        groups = self._groups(job)
-        ordered = sorted(groups, key=self._end)
-        everything = [pod for name in ordered for pod in groups[name]]
-        if not self._fits(job, everything, everywhere=False):
-            healed = replace(job, pod=_healthy(job.pod))
-            if not self._fits(healed, everything, everywhere=False):
+        if not self._ever_fits(job, everywhere=False):
+            if not self._ever_fits(replace(job, pod=_healthy(job.pod)), everywhere=False):
                 return replace(fit, verdict=NEVER)
             away = [one.name for one in self._away(job)]
             return replace(fit, verdict=AFTER_NODES, away=tuple(away))
-        if not self._fits(job, everything):
+        if not self._ever_fits(job):
             text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
             return replace(fit, verdict=UNKNOWN, unjudged=(text,))
-        with self._world.rules_of(job.pod) as rules:
-            counts = self._world.only_amounts(job.pod) and not rules.matter
-        needed = self._needed_by_amounts(job, groups, ordered) if counts else self._needed(job, groups, ordered)
+        groups = self._groups(job)
+        ordered = sorted(groups, key=self._end)
+        rooms = self._rooms(job)
+        needed = self._needed(job, groups, ordered) if rooms is None else _needed_for_room(rooms, groups, ordered)
         return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
+
+    def _rooms(self, job: FitJob, *, empty: bool = False) -> _Rooms | None:
+        """The room on the nodes, where it alone decides; once all other jobs have ended, if ``empty``."""
+        with self._world.rules_of(job.pod) as rules:
+            if rules.beyond_own_kind or not self._world.only_amounts(job.pod):
+                return None
+        return _Rooms(job, {state.name: state for state in self._world.suitable(job.pod)[0]}, empty=empty)
+
+    def _ever_fits(self, job: FitJob, *, everywhere: bool = True) -> bool:
+        """Whether it runs once all other jobs have ended."""
+        rooms = self._rooms(job, empty=True)
+        if rooms is None:
+            everything = [pod for pods in self._groups(job).values() for pod in pods]
+            return self._fits(job, everything, everywhere=everywhere)
+        return rooms.fit(everywhere=everywhere)
 
     def _needed(
         self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
@@ -503,50 +560,6 @@ class _Trial:
                 needed = fewer
         return needed
 
-    def _needed_by_amounts(
-        self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
-    ) -> list[JobName]:
-        """The same where only amounts count: each node has room for so many copies."""
-        suitable, _refused = self._world.suitable(job.pod)
-        nodes = {state.name: state for state in suitable}
-        room = {name: _room(job.pod, state) for name, state in nodes.items()}
-        total, gone = sum(room.values()), list[PlacedPod]()
-        needed: list[JobName] = []
-
-        def count(pods: Iterable[PlacedPod]) -> int:
-            changed = 0
-            for name in {str(pod.node) for pod in pods} & set(nodes):
-                changed -= room[name]
-                room[name] = _room(job.pod, nodes[name])
-                changed += room[name]
-            return changed
-
-        try:
-            for name in ordered:
-                if total >= job.number:
-                    break
-                for pod in groups[name]:
-                    self._world.remove(pod)
-                gone += groups[name]
-                needed.append(name)
-                total += count(groups[name])
-            for name in needed[:-1]:
-                for pod in groups[name]:
-                    self._world.put_back(pod)
-                lost = count(groups[name])
-                if total + lost >= job.number:
-                    total += lost
-                    gone = [pod for pod in gone if pod.job != name]
-                else:
-                    for pod in groups[name]:
-                        self._world.remove(pod)
-                    count(groups[name])
-        finally:
-            for pod in gone:
-                self._world.put_back(pod)
-        left = {pod.job for pod in gone}
-        return [name for name in needed if name in left]
-
     def _groups(self, job: FitJob) -> dict[JobName, list[PlacedPod]]:
         """The pods that may end, by job."""
         groups: dict[JobName, list[PlacedPod]] = {}
@@ -562,9 +575,8 @@ class _Trial:
 
     def _fits(self, job: FitJob, gone: Iterable[PlacedPod], *, everywhere: bool = True) -> bool:
         """Whether it runs without some pods, wherever its first pod goes; or else where that is at its best."""
-        calm = replace(job, pod=replace(job.pod, preempts=False))
         with self._world.without(gone):
-            found = (attempt.kind(job.number) == NOW for attempt in self._explore(calm, job.number))
+            found = (attempt.kind(job.number) == NOW for attempt in self._explore(_calm(job), job.number))
             return all(found) if everywhere else any(found)
 
     def _away(self, job: FitJob) -> Iterator[NodeState]:
@@ -579,25 +591,33 @@ class _Trial:
         found: set[tuple[str, ...]] = set()
         for change, other in self._let_in(job, variants):
             if change.of not in found:
-                kinds = {attempt.kind(other.number) for attempt in self._explore(other, other.number)}
+                tried = other if AFTER_PREEMPTION in better else _calm(other)
+                kinds = {attempt.kind(other.number) for attempt in self._explore(tried, other.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=kinds.pop())
 
     def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
         """The first change that makes the job run once others have ended."""
-        everything = [pod for pod in self._world.pods() if pod.owner not in _ENDLESS]
         for change, other in self._let_in(job, variants):
-            if self._fits(other, everything):
+            if self._ever_fits(other):
                 yield replace(change, verdict=AFTER_JOBS)
                 return
 
     def _let_in(self, job: FitJob, variants: Variants) -> Iterator[tuple[FitChange, FitJob]]:
-        """The changed jobs that the quotas let in."""
+        """The changed jobs that the quotas and limits let in, of those that can be judged as far as the job itself."""
+        unjudged = set(self._unjudged(job))
         for change, other in variants(job):
+            if other.pod.refusals or not unjudged.issuperset(self._unjudged(other)):
+                continue
             quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
             if all(one.most(other.charges, other.number) >= other.number for one in quotas):
                 yield change, other
+
+
+def _calm(job: FitJob) -> FitJob:
+    """The job if it preempted nothing."""
+    return replace(job, pod=replace(job.pod, preempts=False))
 
 
 def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> dict[str, list[NodeState]]:
@@ -611,11 +631,102 @@ def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: Pod
     return found or {"": list(nodes)}
 
 
-def _room(pod: WantedPod, state: NodeState) -> int:
-    """How many copies a node has room for."""
+class _Rooms:
+    """How many copies of a job's pod the nodes have room for, by the place of the topology that binds them together."""
+
+    def __init__(self, job: FitJob, nodes: Mapping[str, NodeState], *, empty: bool) -> None:
+        keys = [term["topologyKey"] for term in job.pod.near]
+        self._job = job
+        self._nodes = {name: state for name, state in nodes.items() if all(key in state.node.labels for key in keys)}
+        self._places = {name: tuple(state.node.labels[key] for key in keys) for name, state in self._nodes.items()}
+        self._gone = {
+            name: [pod for pod in state.pods.values() if empty and pod.owner not in _ENDLESS]
+            for name, state in self._nodes.items()
+        }
+        self._room = dict.fromkeys(self._nodes, 0)
+        self._sums: Counter[tuple[str, ...]] = Counter()
+        self._count(self._nodes)
+
+    def end(self, pods: Iterable[PlacedPod]) -> None:
+        for pod in (own := self._among(pods)):
+            self._gone[str(pod.node)].append(pod)
+        self._count({str(pod.node) for pod in own})
+
+    def start_again(self, pods: Iterable[PlacedPod]) -> None:
+        for pod in (own := self._among(pods)):
+            self._gone[str(pod.node)].remove(pod)
+        self._count({str(pod.node) for pod in own})
+
+    def _among(self, pods: Iterable[PlacedPod]) -> list[PlacedPod]:
+        return [pod for pod in pods if pod.node in self._nodes]
+
+    def _count(self, names: Iterable[str]) -> None:
+        for name in names:
+            room = _room(self._job.pod, self._nodes[name], self._gone[name])
+            self._sums[self._places[name]] += room - self._room[name]
+            self._room[name] = room
+
+    def by_place(
+        self, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+    ) -> Iterator[list[JobName]]:
+        """The jobs with pods in each place, where there are several."""
+        if len(self._sums) > 1:
+            found: dict[tuple[str, ...], list[JobName]] = {}
+            for name in ordered:
+                for place in {self._places[str(pod.node)] for pod in self._among(groups[name])}:
+                    found.setdefault(place, []).append(name)
+            yield from found.values()
+
+    def fit(self, *, everywhere: bool = True) -> bool:
+        """Whether all copies find room, wherever the first goes; or else where that is at its best."""
+        found = [room >= self._job.number for room in self._sums.values() if room]
+        return bool(found) and (all(found) if everywhere else any(found))
+
+
+def _needed_for_room(
+    rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+) -> list[JobName]:
+    """The first jobs to end that make room, without those that do not matter: in whichever place that is first."""
+    found = []
+    for names in (*rooms.by_place(groups, ordered), ordered):
+        ended: list[JobName] = []
+        for name in names:
+            if rooms.fit():
+                break
+            rooms.end(groups[name])
+            ended.append(name)
+        if rooms.fit():
+            ended = _without_others(rooms, groups, ended)
+            found.append(ended)
+        for name in ended:
+            rooms.start_again(groups[name])
+    place = {name: index for index, name in enumerate(ordered)}
+    return min(found, key=lambda names: (max(place[name] for name in names), len(names)))
+
+
+def _without_others(
+    rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ended: Sequence[JobName]
+) -> list[JobName]:
+    """Those of the jobs that have ended that matter; the others start again."""
+    left = list(ended)
+    for name in ended[:-1]:
+        rooms.start_again(groups[name])
+        if rooms.fit():
+            left.remove(name)
+        else:
+            rooms.end(groups[name])
+    return left
+
+
+def _room(pod: WantedPod, state: NodeState, gone: Sequence[PlacedPod] = ()) -> int:
+    """How many copies a node has room for, once some of its pods are gone."""
+    free = {name: state.free.get(name, 0) for name in pod.requests}
     waiting = [one for one in state.nominated if one.priority >= pod.priority]
-    free = {name: state.free.get(name, 0) - sum(one.requests.get(name, 0) for one in waiting) for name in pod.requests}
-    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting))
+    for others, sign in ((waiting, -1), (gone, 1)):
+        for other in others:
+            for name in free:
+                free[name] += sign * other.requests.get(name, 0)
+    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting) + len(gone))
     return min(places, _copies(pod, free)) if pod.requests else places
 
 

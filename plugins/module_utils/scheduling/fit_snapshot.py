@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from fractions import Fraction
+from functools import cached_property, partial
 from typing import Any
 
 from ..cluster.devices import Inventory
@@ -37,7 +38,7 @@ from .admitted_pod import Admission, WantedPod, admitted
 from .device_fit import DeviceCheck
 from .fit import Cluster, FitJob, JobName
 from .pod_facts import PlacedPod, RoomyNode, placed_pod, required_terms, roomy_node
-from .quota_fit import charges_of, quota_state
+from .quota_fit import Charges, charges_of, charges_of_placed, quota_state
 from .volume_fit import VolumeCheck
 from .world import NodeCheck, World
 
@@ -77,6 +78,18 @@ class FitSnapshot:
                 found[resource] = name
         return found
 
+    @cached_property
+    def _by_job(self) -> Mapping[JobName, list[PlacedPod]]:
+        found: dict[JobName, list[PlacedPod]] = {}
+        for pod in self.pods or ():
+            found.setdefault(pod.job, []).append(pod)
+        return found
+
+    @cached_property
+    def _is_kept_off_by_labels(self) -> bool:
+        """Whether a pod on a node keeps those of namespaces with certain labels off."""
+        return any(_selects_by_label(term) for pod in self.pods or () for term in pod.keeps_off)
+
     def admission(self, namespace: str) -> Admission:
         return Admission(self.priority_classes, self.limit_ranges.get(namespace, ()), self.runtime_classes)
 
@@ -85,11 +98,11 @@ class FitSnapshot:
         workload = objects[0]
         namespace, name = workload["metadata"]["namespace"], job_name_of(workload) or workload["metadata"]["name"]
         pod = admitted(workload["spec"]["template"], namespace, name, self.admission(namespace))
-        templates = self._templates(objects)
+        pod = replace(pod, templates=self._templates(objects))
         wanted = [one.get("resourceClaimTemplateName") for one in pod.spec.get("resourceClaims") or ()]
-        specs = [templates[namespace, one] for one in wanted if one and (namespace, one) in templates]
-        own = tuple(one for one in self.pods or () if one.job == (namespace, name))
-        number = max(1, pods_wanted({**workload, "status": {}}))
+        specs = [pod.templates[one] for one in wanted if one in pod.templates]
+        own = tuple(self._by_job.get((namespace, name), ()))
+        number = _number_of_pods(objects)
         return FitJob(namespace, name, pod, number, charges_of(pod, specs), own, tuple(self._unjudged(workload, pod)))
 
     def _unjudged(self, workload: Object, pod: WantedPod) -> Iterable[str]:
@@ -101,22 +114,21 @@ class FitSnapshot:
             yield "the account may not list the pods of all namespaces, which use the nodes"
         if self.quotas.get(pod.namespace, ()) is None:
             yield "the account may not list the quotas of the namespace"
-        existing = (term for other in self.pods or () for term in other.keeps_off)
-        if self.namespaces is None and any(map(_selects_by_label, (*pod.near, *pod.away, *existing))):
+        if self.namespaces is None and (
+            self._is_kept_off_by_labels or any(map(_selects_by_label, (*pod.near, *pod.away)))
+        ):
             yield "the account may not list namespaces, which affinity of pods selects"
         if self.devices is None and pod.spec.get("resourceClaims"):
             yield "the account may not list the devices that it claims, or the cluster has none"
 
     @staticmethod
-    def _templates(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
+    def _templates(objects: Iterable[Object]) -> dict[str, Object]:
         return {
-            (obj["metadata"]["namespace"], obj["metadata"]["name"]): obj["spec"]["spec"]
-            for obj in objects
-            if obj["kind"] == "ResourceClaimTemplate"
+            obj["metadata"]["name"]: obj["spec"]["spec"] for obj in objects if obj["kind"] == "ResourceClaimTemplate"
         }
 
-    def cluster(self, objects: Iterable[Object], ends: Mapping[JobName, float]) -> Cluster:
-        """What ``fit_jobs`` judges against; ``objects`` are those of all jobs."""
+    def cluster(self, ends: Mapping[JobName, float]) -> Cluster:
+        """What ``fit_jobs`` judges against."""
         pods = self.pods or ()
         checks: list[NodeCheck] = []
         claims = self._volume_check(pods)
@@ -124,7 +136,7 @@ class FitSnapshot:
             checks.append(claims)
         extended = self.extended
         if self.devices is not None:
-            checks.append(DeviceCheck(self.devices, self._templates(objects), extended))
+            checks.append(DeviceCheck(self.devices, extended))
         quotas = {
             namespace: [state for quota in found or () if (state := quota_state(quota))]
             for namespace, found in self.quotas.items()
@@ -132,7 +144,17 @@ class FitSnapshot:
         endless = frozenset(pod.job for pod in pods if pod.use.job_kind not in (None, _ENDS_BY_ITSELF))
         delegated = extended if self.devices is not None else {}
         world = World(self.nodes or (), pods, self.namespaces, checks, delegated)
-        return Cluster(world, quotas, self.budgets or (), ends, endless)
+        return Cluster(world, quotas, self.budgets or (), ends, self._users(), endless)
+
+    def _users(self) -> dict[str, dict[JobName, Charges]]:
+        """What the jobs of the namespaces with quotas use of these, pods without a node too."""
+        found: dict[str, dict[JobName, Charges]] = {name: {} for name, quotas in self.quotas.items() if quotas}
+        for pod in self.pods or ():
+            if pod.namespace in found:
+                uses = found[pod.namespace].setdefault(pod.job, {})
+                for resource, amount in charges_of_placed(pod).items():
+                    uses[resource] = uses.get(resource, Fraction(0)) + amount
+        return found
 
     def _volume_check(self, pods: Iterable[PlacedPod]) -> VolumeCheck | None:
         if not self.claims:
@@ -149,9 +171,16 @@ class FitSnapshot:
 
 
 def read_fit_snapshot(
-    client: Client, jobs: Sequence[Sequence[Object]], priority_classes: Mapping[str, Object] | None = None
+    client: Client,
+    jobs: Sequence[Sequence[Object]],
+    priority_classes: Mapping[str, Object] | None = None,
+    *,
+    may_claim: bool = False,
 ) -> FitSnapshot:
-    """What is needed to judge jobs, each given by its objects. ``priority_classes`` are those that are about to be."""
+    """What is needed to judge jobs, each given by its objects. ``priority_classes`` are those that are about to be.
+
+    ``may_claim``: in another pool, the jobs would claim devices.
+    """
     workloads = [objects[0] for objects in jobs]
     snapshot = FitSnapshot(**_read(client, _first_reads(client, workloads)))
     if snapshot.priority_classes is not None and priority_classes:
@@ -161,7 +190,10 @@ def read_fit_snapshot(
             ("runtime_classes", "namespaces", "volumes", "storage_classes", "device_classes")
         )
         return replace(snapshot, budgets=None, **nothing)
-    return replace(snapshot, **_read(client, _later_reads(client, workloads, snapshot)))
+    reads = _later_reads(client, workloads, snapshot)
+    if may_claim:
+        reads["devices", ""] = partial(read_devices, client, _namespaces(workloads))
+    return replace(snapshot, **_read(client, reads))
 
 
 _Reads = dict[tuple[str, str], Callable[[], Any]]  # by field, and by namespace where there is one for each
@@ -238,6 +270,12 @@ def _if_there(read: Callable[[], Any]) -> Any:
 
 def _by_name(objects: Objects) -> dict[str, Object]:
     return {obj["metadata"]["name"]: obj for obj in objects}
+
+
+def _number_of_pods(objects: Sequence[Object]) -> int:
+    """The pods that it starts with: an autoscaler sees to its least number of replicas at once."""
+    least = (obj["spec"].get("minReplicas", 1) for obj in objects if obj["kind"] == "HorizontalPodAutoscaler")
+    return max(least, default=pods_wanted({**objects[0], "status": {}}))
 
 
 def _selects_namespaces(spec: Object) -> bool:

@@ -41,9 +41,13 @@ class QuotaLack:
         return self.wanted > self.hard
 
     @property
+    def missing(self) -> Fraction:
+        return self.wanted + self.used - self.hard
+
+    @property
     def raised_by(self) -> str:
         """By how much more it would be enough, with what uses it now."""
-        return self._text(self.wanted + self.used - self.hard)
+        return self._text(self.missing)
 
     @property
     def raised_to(self) -> str:
@@ -82,7 +86,7 @@ class QuotaState:
         return sorted(found)
 
     def lacks(self, charges: Charges, number: int) -> Iterator[QuotaLack]:
-        for name, amount in charges.items():
+        for name, amount in charges.items() if number else ():
             if name in self.hard and amount and amount * number + self.used.get(name, 0) > self.hard[name]:
                 yield QuotaLack(self.name, name, amount * number, self.used.get(name, Fraction(0)), self.hard[name])
 

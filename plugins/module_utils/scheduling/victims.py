@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from ..cluster.label_selectors import selects
 from .admitted_pod import WantedPod
 from .pod_facts import PODS, PlacedPod
 from .pod_rules import PodRules
-from .world import NodeState, World
+from .world import LowerPods, NodeState, World
 
 Object = Mapping[str, Any]
 
@@ -28,7 +30,7 @@ class Eviction:
     pods: tuple[PlacedPod, ...]
     breaks: int = 0
 
-    @property
+    @cached_property
     def loss(self) -> tuple[int, int, int, int, str]:
         """The least is chosen; at last the node whose most important pod has run for the shortest time."""
         priorities = [pod.priority for pod in self.pods]
@@ -51,47 +53,58 @@ def best_eviction(
             continue
         key = id(pod), state.name, state.content
         if key not in world.evictions:  # The same pod looks at the same nodes again and again.
-            lower = [other for other in state.pods.values() if other.priority < pod.priority]
-            social = rules.matter and any(rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower)
+            lower = state.lower_than(pod.priority)
+            social = rules.matter and any(
+                rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower.pods
+            )
             world.evictions[key] = pod, social, None if social else _by_amounts(world, pod, state, lower, budgets)
         _pod, social, eviction = world.evictions[key]
         if social:
             found.append(_eviction(world, pod, state, rules, budgets))
         elif eviction and not (rules.matter and rules.refuse(state.node)):
             found.append(eviction)
-    return min(filter(None, found), key=lambda eviction: eviction.loss, default=None)
+    return min(filter(None, found), key=attrgetter("loss"), default=None)
 
 
 def _by_amounts(
-    world: World, pod: WantedPod, state: NodeState, lower: Sequence[PlacedPod], budgets: Sequence[Object]
+    world: World, pod: WantedPod, state: NodeState, lower: LowerPods, budgets: Sequence[Object]
 ) -> Eviction | None:
     """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
-    if not lower or not _is_enough(pod, state, lower):
+    places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower.pods) - 1
+    if not lower.pods or places < 0 or not _is_enough(pod, state, lower):
         return None
     refusal = world.lacks(pod, state)
     if refusal is None or refusal.lasts:
         return None
-    kept = [(name, state.free.get(name, 0) - amount) for name, amount in pod.requests.items()]
-    left = {name: amount + sum(other.requests.get(name, 0) for other in lower) for name, amount in kept}
-    places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower) - 1
-    important = sorted(lower, key=lambda other: (-other.priority, other.started_at))
-    protected = _protected(important, budgets) if budgets else set()
+    protected = _protected(lower.pods, budgets) if budgets else set()
+    important = sorted(lower.pods, key=lambda other: other.uid not in protected) if protected else lower.pods
+    free = state.free
+    left = {name: free.get(name, 0) - amount + lower.requests.get(name, 0) for name, amount in pod.requests.items()}
     victims = []
-    for other in sorted(important, key=lambda other: other.uid not in protected) if protected else important:
-        if places > 0 and all(amount >= other.requests.get(name, 0) for name, amount in left.items()):
+    for other in important:
+        requests = other.requests
+        stays = places > 0
+        if stays:
+            for name, amount in left.items():
+                if amount < requests.get(name, 0):
+                    stays = False
+                    break
+        if stays:
             places -= 1
-            left = {name: amount - other.requests.get(name, 0) for name, amount in left.items()}
+            for name in left:
+                left[name] -= requests.get(name, 0)
         else:
             victims.append(other)
-    breaks = sum(other.uid in protected for other in victims)
+    breaks = sum(other.uid in protected for other in victims) if protected else 0
     return Eviction(state, tuple(victims), breaks) if victims else None
 
 
 def _eviction(
     world: World, pod: WantedPod, state: NodeState, rules: PodRules, budgets: Sequence[Object]
 ) -> Eviction | None:
-    lower = [other for other in state.pods.values() if other.priority < pod.priority]
-    if not lower or not _is_enough(pod, state, lower):
+    found = state.lower_than(pod.priority)
+    lower = found.pods
+    if not lower or not _is_enough(pod, state, found):
         return None
     refusal = world.refuse(pod, state, rules)
     if refusal is None or refusal.lasts:
@@ -105,9 +118,8 @@ def _eviction(
             return None
         breaks = 0
         gone = []
-        important = sorted(lower, key=lambda other: (-other.priority, other.started_at))
-        protected = _protected(important, budgets)
-        for other in sorted(important, key=lambda other: other.uid not in protected):
+        protected = _protected(lower, budgets)
+        for other in sorted(lower, key=lambda other: other.uid not in protected):
             world.put_back(other)
             if world.refuse(pod, state, rules) is not None:
                 world.remove(other)
@@ -119,13 +131,10 @@ def _eviction(
     return Eviction(state, tuple(victims), breaks) if victims else None
 
 
-def _is_enough(pod: WantedPod, state: NodeState, lower: Sequence[PlacedPod]) -> bool:
+def _is_enough(pod: WantedPod, state: NodeState, lower: LowerPods) -> bool:
     """Whether there would be enough of each resource, which is quicker to see than to try."""
-    for resource, amount in pod.requests.items():
-        missing = amount - state.free.get(resource, 0)
-        if missing > 0 and missing > sum(other.requests.get(resource, 0) for other in lower):
-            return False
-    return True
+    free, freed = state.free, lower.requests
+    return all(amount <= free.get(name, 0) + freed.get(name, 0) for name, amount in pod.requests.items())
 
 
 def _protected(pods: Iterable[PlacedPod], budgets: Sequence[Object]) -> set[str]:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..cluster.node_affinity import selects_node
 from ..cluster.nodes import PodUse, Taint
@@ -44,6 +44,13 @@ class NodeCheck(Protocol):
     def put_back(self, pod: PlacedPod) -> None: ...
 
 
+class LowerPods(NamedTuple):
+    """Pods of lower priority on a node, the most important first, and what they request together."""
+
+    pods: Sequence[PlacedPod]
+    requests: Amounts
+
+
 @dataclass
 class NodeState:
     """A node and what pods leave of it."""
@@ -54,10 +61,11 @@ class NodeState:
     ports: Counter[HostPort] = field(default_factory=Counter)
     nominated: list[PlacedPod] = field(default_factory=list)
     content: int = 0  # the same whenever the same pods are there
+    _lower: dict[int, LowerPods] = field(default_factory=dict)  # by priority, of the pods that are there now
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        return self.node.name
+    def __post_init__(self) -> None:
+        self.name = self.node.name
 
     def add(self, pod: PlacedPod) -> None:
         self.pods[pod.uid] = pod
@@ -67,8 +75,21 @@ class NodeState:
         del self.pods[pod.uid]
         self._take(pod, -1)
 
+    def lower_than(self, priority: int) -> LowerPods:
+        """The pods that one of this priority may preempt."""
+        if priority not in self._lower:
+            lower = [other for other in self.pods.values() if other.priority < priority]
+            lower.sort(key=lambda other: (-other.priority, other.started_at))
+            requests: Amounts = {}
+            for other in lower:
+                for resource, amount in other.requests.items():
+                    requests[resource] = requests.get(resource, 0) + amount
+            self._lower[priority] = LowerPods(lower, requests)
+        return self._lower[priority]
+
     def _take(self, pod: PlacedPod, sign: int) -> None:
         free = self.free
+        self._lower.clear()
         self.content ^= hash(pod.use.uid)
         for resource, amount in pod.requests.items():
             free[resource] = free.get(resource, 0) - sign * amount
@@ -229,6 +250,12 @@ class World:
         """Whether, but for rules between pods, only amounts of resources and the number of pods decide."""
         claims = pod.claims or pod.spec.get("resourceClaims") or any(name in pod.requests for name in self.delegated)
         return not (claims or pod.ports)
+
+    def may_take(self, pod: WantedPod, nodes: Iterable[NodeState]) -> bool:
+        """False if none of the nodes has enough left of some resource, which is quicker to see than why."""
+        amounts = [(name, amount) for name, amount in pod.requests.items() if name not in self.delegated]
+        frees = [state.free for state in nodes]
+        return all(any(free.get(name, 0) >= amount for free in frees) for name, amount in reversed(amounts))
 
     def refuse(self, pod: WantedPod, state: NodeState, rules: PodRules) -> Refusal | None:
         """Why a suitable node does not take the pod now."""

@@ -18,9 +18,10 @@ from ..cluster.declared import know_accelerators
 from ..cluster.nodes import Node, slim_node
 from ..cluster.pod_times import Hold, hold_of
 from ..cluster.read import WORKLOADS
+from ..given_times import InvalidTime
 from ..jobs.history import PastRun, last_visit, read_history, user_of
 from ..jobs.history_store import read_histories
-from ..jobs.run_times import InvalidRange, usage_range
+from ..jobs.run_times import usage_range
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, as_sentence
 from ..kube.resources import NODE, POD
@@ -59,7 +60,7 @@ def run(task: UsageTask) -> dict[str, Any]:
     now = datetime.now(timezone.utc)
     try:
         since, until = usage_range(options.range, options.start, options.end, now)
-    except InvalidRange as problem:
+    except InvalidTime as problem:
         raise TaskFailed(str(problem)) from None
     if not 0 <= options.idle_below <= 1:
         raise TaskFailed(f"O(idle_below): {options.idle_below:g} is not a part. Use 0 to 1, such as 0.05 for 5 %.")

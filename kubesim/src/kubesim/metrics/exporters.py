@@ -78,6 +78,11 @@ class Exporters:
         ready = find_condition(obj, "Ready") if obj is not None else None
         return ready is None or ready["status"] != "Unknown"
 
+    def utilization(self, pod: Object) -> float | None:
+        """Of the devices of a pod, in percent; None for one that does not run."""
+        reading = self._measured().of_pods.get(pod["metadata"]["uid"])
+        return None if reading is None else reading.utilization(self._now())
+
     # --- how they are found ---
 
     def targets(self, exporter: str, host: str, scheme: str, options: Options) -> list[Target]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -14,9 +14,11 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history impor
     ROLL_AT,
     HistoryLimits,
     gone_keys,
+    read_history,
     size_of,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history_store import (
+    NotTheHistory,
     outdated_keys,
     prune,
     read_histories,
@@ -132,6 +134,47 @@ def test_a_namespace_that_is_missing_is_an_error(cluster: Cluster) -> None:
         write_history(client(cluster), "nowhere", run_of(1))
 
 
+def test_what_others_call_the_same_is_left_as_it_is(cluster: Cluster) -> None:
+    own = client(cluster)
+    theirs = {
+        "metadata": {"name": "gpuctl-history", "namespace": "default", "labels": {"app": "x"}},
+        "data": {"a": "b"},
+    }
+    created = own.create({"apiVersion": "v1", "kind": "ConfigMap", **theirs})
+    with pytest.raises(NotTheHistory, match=r"Rename or delete it\.$"):
+        write_history(own, "default", run_of(1))
+    assert own.get(history_store.CONFIG_MAP, "default", "gpuctl-history") == created
+
+
+def test_a_rejection_that_lasts_makes_no_config_maps(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = client(cluster)
+    write_history(own, "default", {key: text for n in range(100) for key, text in run_of(n).items()})
+
+    def reject(*_args: Any) -> Any:
+        raise ApiError("PATCH", "/", 422, {"reason": "Invalid", "message": "a webhook says no"})
+
+    monkeypatch.setattr(Client, "json_patch", reject)
+    with pytest.raises(ApiError, match="a webhook says no"):
+        write_history(own, "default", run_of(1000))
+    assert len(read_histories(own, None)["default"]) == 1
+
+
+def test_one_that_has_become_empty_is_written(cluster: Cluster) -> None:
+    own = client(cluster)
+    write_history(own, "default", run_of(0))
+    write_history(own, "default", dict.fromkeys(run_of(0)))
+    write_history(own, "default", run_of(1))
+    assert kept(read_histories(own, None)) == {"run-1.job"}
+
+
+def test_keys_that_another_one_has_removed_are_removed(cluster: Cluster) -> None:
+    own = client(cluster)
+    write_history(own, "default", {**run_of(0), **run_of(1)})
+    for _again in range(2):
+        write_history(own, "default", {**dict.fromkeys(run_of(0)), **run_of(2)})
+    assert kept(read_histories(own, None)) == {"run-1.job", "run-2.job"}
+
+
 def older(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default", "uid": name}}
 
@@ -166,6 +209,10 @@ def test_what_is_too_old_or_too_much_goes(limits: HistoryLimits, names: list[str
     assert fake.deleted == names
 
 
+def outdated(maps: list[dict[str, Any]], now: datetime, live: Collection[str] = ()) -> dict[str, None]:
+    return outdated_keys(maps, read_history(maps), HistoryLimits(), now, live)
+
+
 def test_old_runs_of_the_newest_one_are_named() -> None:
     def run(uid: str, finished: str | None) -> dict[str, str]:
         end = {f"{uid}.end": f'{{"result":"Failed","finished_at":"{finished}"}}'} if finished else {}
@@ -174,7 +221,23 @@ def test_old_runs_of_the_newest_one_are_named() -> None:
     data = {**run("old", "2026-01-02T00:00:00Z"), **run("new", "2026-07-30T00:00:00Z"), **run("live", None)}
     config_map = {"metadata": {"name": "gpuctl-history", "namespace": "a"}, "data": data}
     now = datetime(2026, 8, 1, tzinfo=timezone.utc)
-    assert set(outdated_keys([config_map], HistoryLimits(), now)) == {"old.job", "old.end", "old.log"}
+    assert set(outdated([config_map], now)) == {
+        "old.job",
+        "old.end",
+        "old.log",
+    }
+
+
+def test_what_older_ones_have_of_a_run_counts() -> None:
+    """Its first half was handed on; what has come since goes when the run is old."""
+    metadata = {"namespace": "a"}
+    older = {"old.job": '{"name":"t"}', "old.end": '{"result":"Failed","finished_at":"2026-01-02T00:00:00Z"}'}
+    maps = [
+        {"metadata": {**metadata, "name": "gpuctl-history"}, "data": {"old.log": '{"lines":["x"]}'}},
+        {"metadata": {**metadata, "name": "gpuctl-history-20260103000000-aaaaaa"}, "data": older},
+    ]
+    now = datetime(2026, 8, 1, tzinfo=timezone.utc)
+    assert set(outdated(maps, now)) == {"old.log"}
 
 
 def test_a_run_whose_workload_is_still_there_stays() -> None:
@@ -184,7 +247,7 @@ def test_a_run_whose_workload_is_still_there_stays() -> None:
     }
     config_map = {"metadata": {"name": "gpuctl-history", "namespace": "a"}, "data": data}
     now = datetime(2026, 8, 1, tzinfo=timezone.utc)
-    assert outdated_keys([config_map], HistoryLimits(), now, {"old"}) == {}
+    assert outdated([config_map], now, {"old"}) == {}
 
 
 @pytest.mark.parametrize(("after", "is_outdated"), [(timedelta(days=89), False), (timedelta(days=91), True)])
@@ -197,7 +260,7 @@ def test_a_long_run_that_nobody_saw_ending_is_kept_from_when_that_was_noticed(
         **gone_keys("old", RunResult("Deleted"), noticed),
     }
     config_map = {"metadata": {"name": "gpuctl-history", "namespace": "a"}, "data": data}
-    assert bool(outdated_keys([config_map], HistoryLimits(), noticed + after)) == is_outdated
+    assert bool(outdated([config_map], noticed + after)) == is_outdated
 
 
 def test_the_limits_are_kept_with_the_history(cluster: Cluster) -> None:

@@ -87,3 +87,27 @@ def test_amounts_that_the_server_rounds_up_settle(cluster: Cluster) -> None:
     assert sent(cluster, 1, definition=[tiny])[1] == "1 job: 1 create"
     again, said = sent(cluster, 1, definition=[tiny])
     assert (said, set(again)) == ("1 job: 1 unchanged", {"list"})
+
+
+TRAINING = {
+    "kind": "training",
+    "job": {"name": "web-0"},
+    "environment": {"image": "registry.example.com/ml:v1", "command": ["train"]},
+    "resources": {"cpu": 1, "memory": "1Gi"},
+}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"definition": None, "name": "web-0", "namespace": "default", "state": "paused"},
+        {"definition": None, "name": "web-0", "namespace": "default", "state": "restarted"},
+        {"definition": [{**TRAINING, "resources": {"cpu": 2, "memory": "1Gi"}}]},
+    ],
+)
+def test_the_pods_of_what_is_stopped_are_listed_once(options: dict[str, Any]) -> None:
+    with Cluster(nodes=1).running() as cluster:
+        sent(cluster, 1, definition=[TRAINING])
+        _counts, said = sent(cluster, 1, **options, wait_timeout=20)
+    assert "unchanged" not in said
+    assert len([entry for entry in cluster.requests if (entry.verb, entry.resource) == ("list", "pods")]) == 1

@@ -59,8 +59,7 @@ def job(name: str = "new", number: int = 1, gpus: int = 1, *, requests: Object |
 def judged(nodes: list[Object], pods: list[Object], *jobs: Object, **lists: Any) -> list[Fit]:
     lists = {"priority_classes": CLASSES, **lists}
     snapshot = FitSnapshot([roomy_node(one) for one in nodes], [placed_pod(one) for one in pods], **lists)
-    templates = lists.pop("templates", [])
-    return fit_jobs(snapshot.cluster([*jobs, *templates], {}), [snapshot.job_of([one]) for one in jobs])
+    return fit_jobs(snapshot.cluster({}), [snapshot.job_of([one]) for one in jobs])
 
 
 def verdict(nodes: list[Object], pods: list[Object], one: Object, **lists: Any) -> str:
@@ -253,7 +252,7 @@ class TestWaiting:
     def test_for_those_that_end_first(self) -> None:
         pods = [pod("p", "a", 8), pod("q", "b", 8)]
         snapshot = FitSnapshot([roomy_node(node("a")), roomy_node(node("b"))], [placed_pod(one) for one in pods])
-        cluster = snapshot.cluster([], {("team", "p"): 900.0, ("team", "q"): 60.0})
+        cluster = snapshot.cluster({("team", "p"): 900.0, ("team", "q"): 60.0})
         assert fit_jobs(cluster, [snapshot.job_of([job(gpus=8)])])[0].after == (("team", "q"),)
 
     def test_never_for_what_comes_back_at_once(self) -> None:
@@ -296,6 +295,39 @@ def test_quotas(one: Object, expected: str, short: list[str]) -> None:
     found = judged([node("a"), node("b")], [], job(number=2, gpus=2), quotas={"team": [one]})[0]
     assert found.verdict == expected
     assert [lack.row["short"] for lack in found.lacks] == short
+
+
+def test_more_pods_than_a_node_takes_are_not_preempted_for_one_more() -> None:
+    """The node takes one pod and has three, of which one may be preempted."""
+    pods = [pod("low", "a", 1, priority=1), *(pod(name, "a", 1, priority=2000) for name in "pq")]
+    other = [pod("small", "b", 8, priority=1)]
+    found = judged([node("a", room={"pods": "1"}), node("b")], [*pods, *other], job(gpus=2, priorityClassName="high"))[
+        0
+    ]
+    assert (found.verdict, found.nodes, found.evicted) == ("after_preemption", ("b",), (("team", "small"),))
+
+
+def test_jobs_on_cordoned_nodes_end_as_well() -> None:
+    found = judged([node("a", spec={"unschedulable": True})], [pod("p", "a", 8)], job(gpus=8))[0]
+    assert (found.verdict, found.away) == ("after_nodes", ("a",))
+
+
+def test_what_has_to_end_for_pods_that_share_a_rack() -> None:
+    """Wherever the first pod goes: a rack with room for one of them only is in the way until it has room for two."""
+    nodes = [node(name, rack=rack) for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2"), ("d", "r2"))]
+    pods = [pod(f"on-{name}", name, 8) for name in "abcd"]
+    wanted = job(number=2, gpus=8, affinity=near("new"))
+    assert judged(nodes, pods, wanted)[0].after == (("team", "on-a"), ("team", "on-b"))
+    assert judged(nodes, pods[:-1], wanted)[0].after == (("team", "on-c"),)
+
+
+def test_which_jobs_use_the_quota() -> None:
+    pods = [pod(name, "a", gpus) for name, gpus in (("one", 1), ("two", 2), ("three", 3))]
+    limits = {"team": [quota({"requests.nvidia.com/gpu": "8"}, used={"requests.nvidia.com/gpu": "6"})]}
+    found = judged([node("a", 16)], pods, job(gpus=4), quotas=limits)[0]
+    assert (found.verdict, found.after) == ("after_quota", (("team", "three"),))
+    scoped = {"team": [{**limits["team"][0], "spec": {**limits["team"][0]["spec"], "scopes": ["NotTerminating"]}}]}
+    assert judged([node("a", 16)], pods, job(gpus=4), quotas=scoped)[0].after == ()
 
 
 def test_limit_ranges_give_defaults_and_bounds() -> None:
@@ -368,7 +400,7 @@ class TestDevices:
         inventory = inventory_of([one], [], [{"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}}])
         wanted = job(number=number, gpus=0, resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}])
         snapshot = FitSnapshot([roomy_node(node("a")), roomy_node(node("b"))], [], devices=inventory)
-        fits = fit_jobs(snapshot.cluster([wanted, template], {}), [snapshot.job_of([wanted, template])])
+        fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([wanted, template])])
         return fits[0].verdict
 
     @pytest.mark.parametrize(
@@ -406,7 +438,7 @@ class TestBatch:
 
     def test_nothing_of_it_stays(self) -> None:
         snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(pod("p", "a", 4))])
-        cluster = snapshot.cluster([], {})
+        cluster = snapshot.cluster({})
         wanted = [snapshot.job_of([job("one", gpus=4)]), snapshot.job_of([job("two", gpus=8)])]
         assert fit_jobs(cluster, wanted) == fit_jobs(cluster, wanted)
         assert cluster.world.nodes["a"].free[GPU] == 4
@@ -421,14 +453,14 @@ def test_the_first_change_of_each_field_that_helps() -> None:
             tried.append(gpus)
             yield FitChange((("gpu", "8", str(gpus)),)), snapshot.job_of([job(gpus=gpus)])
 
-    found = fit_jobs(snapshot.cluster([], {}), [snapshot.job_of([job(gpus=8)])], variants)[0]
+    found = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job(gpus=8)])], variants)[0]
     assert [change.fields for change in found.changes] == [(("gpu", "8", "3"),)]
     assert tried == [7, 3, 2]
 
 
 def test_what_may_not_be_read_is_not_known() -> None:
     snapshot = FitSnapshot([roomy_node(node("a"))], None)
-    fits = fit_jobs(snapshot.cluster([], {}), [snapshot.job_of([job()]), snapshot.job_of([job("big", gpus=9)])])
+    fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job()]), snapshot.job_of([job("big", gpus=9)])])
     assert [fit.verdict for fit in fits] == ["unknown", "never"]
     assert fits[0].unjudged == ("the account may not list the pods of all namespaces, which use the nodes",)
 
