@@ -157,7 +157,7 @@ results:
       sample: [{"namespace": "team-b", "name": "batch-7"}]
     after:
       description:
-        - Jobs that have to end before it runs. Those that end first are preferred, and services and notebooks, which do not end by
+        - Jobs that have to end before it runs, with V(after_quota) those that use the quota. Those that end first are preferred, and services and notebooks, which do not end by
           themselves, come last.
       type: list
       elements: dict
@@ -174,10 +174,11 @@ results:
         basis:
           description:
             - V(deadline) if Kubernetes ends it by then at the latest. V(sweep) if that is how long the finished trainings of its
-              sweep took, V(last_run) if that is how long its last run took.
+              sweep took, V(last_runs) if that is how long its earlier runs took that succeeded, of
+              which the last five count.
           type: str
     runs_at:
-      description: When all of RV(results[].after) are expected to have ended. V(none) if the end of one is not known.
+      description: When all of RV(results[].after) are expected to have ended. V(none) if the end of one is not known, or overdue.
       type: str
       sample: "2026-03-01T18:40:00Z"
     forbidden:

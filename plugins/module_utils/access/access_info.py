@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cluster.declared import Declared, read_declared
-from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, KubeError, if_allowed
+from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import RESOURCE_QUOTA
 from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL, SYSTEM_NAMESPACE
 from ..namespaces import NamespaceOptions, require_allowed
@@ -142,18 +141,15 @@ def _quotas(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
     client = task.client()
     rows = []
     for namespace in namespaces:
-        for quota in _read_quotas(client, namespace):
+        try:
+            quotas = client.list_objects(RESOURCE_QUOTA, namespace)
+        except KubeError as error:
+            task.warn(f"the quotas of namespace {namespace} are not known: {as_sentence(error)}")
+            continue
+        for quota in quotas:
             for name, amounts in _accelerators(usage(quota)):
                 rows.append({"namespace": namespace, "quota": quota["metadata"]["name"], "resource": name, **amounts})
     return rows
-
-
-def _read_quotas(client: Client, namespace: str) -> list[dict[str, Any]]:
-    none: list[dict[str, Any]] = []
-    try:
-        return if_allowed(lambda: client.list_objects(RESOURCE_QUOTA, namespace), none)
-    except KubeError:
-        return none
 
 
 def _accelerators(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

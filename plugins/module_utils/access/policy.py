@@ -85,7 +85,9 @@ def _rules(options: PolicyOptions) -> PolicyRules | None:
 
 def _plan(task: Task[PolicyOptions], name: str, rules: PolicyRules | None) -> Plan:
     client = task.client()
-    namespaces = {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE)} if rules else {}
+    namespaces = (
+        {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE, metadata_only=True)} if rules else {}
+    )
     here = [each for each, obj in namespaces.items() if not is_terminating(obj)]
 
     def read(resource: Resource) -> list[Object]:

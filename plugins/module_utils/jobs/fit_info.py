@@ -14,7 +14,7 @@ from .fit_rows import VERDICTS, fit_summary, with_refusals
 from .job import JobOptions
 from .job_fit import judge_jobs
 from .job_policies import forbidden
-from .select import build_jobs, policy_file, select_jobs
+from .select import build_jobs, select_jobs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ def run(task: Task[FitOptions]) -> dict[str, Any]:
     jobs = select_jobs(selecting, builds_objects=True)
     declared = read_declared(task.client(), task.warn)
     jobs = build_jobs(jobs, declared)
-    refused = forbidden(task, jobs, declared, policy_file(selecting))
+    refused = forbidden(task, jobs, declared)
     rows = [
         with_refusals(row, refused[row["namespace"], row["name"]]) for row in judge_jobs(task.client(), jobs, declared)
     ]

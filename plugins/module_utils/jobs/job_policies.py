@@ -12,10 +12,10 @@ from ..cluster.read import JobId, enforced_levels
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
 from ..policies.guards import broken_rules
-from ..policies.policy_rules import PolicyRules, rules_of
+from ..policies.policy_rules import PolicyRules
 from ..task import Task
 from .objects.pod_levels import violations
-from .select import SelectedJob, policy_file
+from .select import SelectedJob
 
 if TYPE_CHECKING:
     from .job import JobOptions
@@ -30,8 +30,9 @@ def policy_blockers(task: Task[JobOptions], starting: Iterable[tuple[SelectedJob
     if not starting:
         return []
     blockers = []
-    for policy in _policies(read_declared(task.client(), task.warn), policy_file(task)):
-        for job, plan in starting:
+    declared = read_declared(task.client(), task.warn)
+    for job, plan in starting:
+        for policy in _policies(declared, job):
             for text in _broken(policy, job):
                 if policy.action == "deny":
                     blockers.append((plan, text))
@@ -49,16 +50,14 @@ def level_problems(job: SelectedJob, level: str | None) -> Iterator[str]:
         yield f"{job.place(place)}: {text}"
 
 
-def forbidden(
-    task: Task[Any], jobs: Sequence[SelectedJob], declared: Declared, file: str | None
-) -> Mapping[JobId, list[str]]:
+def forbidden(task: Task[Any], jobs: Sequence[SelectedJob], declared: Declared) -> Mapping[JobId, list[str]]:
     """What the API server would refuse of built jobs, by policies and by Pod Security levels."""
     found: dict[JobId, list[str]] = defaultdict(list)
     levels = enforced_levels(task.client(), (job.namespace for job in jobs))
-    policies = [policy for policy in _policies(declared, file) if policy.action == "deny"]
     for job in jobs:
         found[job.id] += level_problems(job, levels.get(job.namespace))
-        found[job.id] += (text for policy in policies for text in _broken(policy, job))
+        denying = (policy for policy in _policies(declared, job) if policy.action == "deny")
+        found[job.id] += (text for policy in denying for text in _broken(policy, job))
     return found
 
 
@@ -81,10 +80,7 @@ def _unreachable(policy: PolicyRules, job: SelectedJob) -> Iterator[str]:
         )
 
 
-def _policies(declared: Declared, file: str | None) -> Iterator[PolicyRules]:
-    """Those that say something before a job is sent: not what only the audit log has."""
-    yield from (policy for policy in declared.policies if policy.action != "audit")
-    if file:
-        from ..manifest.load import load_policy
-
-        yield rules_of(load_policy(file))
+def _policies(declared: Declared, job: SelectedJob) -> Iterator[PolicyRules]:
+    """Those of the cluster and of the host that say something before a job is sent: not what only the audit log has."""
+    own = (job.host_policy,) if job.host_policy else ()
+    yield from (policy for policy in (*declared.policies, *own) if policy.action != "audit")
