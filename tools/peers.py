@@ -27,6 +27,11 @@ def awx_awx() -> Path:
     return _fetched("awx.awx")
 
 
+def community_grafana() -> Path:
+    """The same for community.grafana, by which the role monitoring installs dashboards."""
+    return _fetched("community.grafana")
+
+
 def _fetched(collection: str) -> Path:
     stamp = PEERS / f".{ANSIBLE}.{collection}"
     if not stamp.exists():

@@ -16,11 +16,13 @@ description:
     problem, and returns it as data.
   - The checks are about the versions of Kubernetes, the permissions of the levels of M(runwhere.gpuctl.gpuctl_rbac), clocks, the
     nodes, device plugins, unhealthy devices, drivers, partitions, runtime classes, exporters of metrics, Kueue and Volcano where
-    something asks for them, the metrics APIs, autoscalers of services, Prometheus, storage classes, the PriorityClasses of jobs, and what was deleted or
-    replaced only in part.
+    something asks for them, the metrics APIs, autoscalers of services, Prometheus, storage classes, the PriorityClasses of jobs, and
+    what was deleted or replaced only in part.
+  - The metric that a service scales by is followed on its way to the autoscaler. If its API is available, lists the metric, and
+    has no value of the pods, or does not list it, Prometheus is asked whether it has one.
   - An error keeps jobs from running, a warning is about something else that does not work.
   - Changes nothing, and sends requests that read only. Their number does not depend on the size of the cluster, but for the
-    pages of lists.
+    pages of lists, and one for each service that scales by other metrics than CPU or memory.
   - The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in the whole cluster is enough. A check that lacks a permission says so,
     and does not fail the task.
 options:
@@ -38,6 +40,7 @@ seealso:
   - module: runwhere.gpuctl.gpuctl_status
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.prometheus
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

@@ -149,7 +149,7 @@ results:
       description:
         - What scales the service. C(min_replicas) and C(max_replicas) are its limits, C(current_replicas) and C(desired_replicas) what it
           has counted and wants. Each of C(metrics) has its C(metric), C(type), C(target) and, once it was measured, C(current).
-        - C(problem) is why it cannot scale, and what to do about it.
+        - C(limited) says if it would have more replicas without its maximum. C(problem) is why it cannot scale, and what to do about it.
       type: dict
       returned: for services with C(autoscaling)
       version_added: 1.1.0
@@ -160,6 +160,7 @@ results:
         desired_replicas: 4
         metrics: [{metric: DCGM_FI_DEV_GPU_UTIL, type: Pods, target: "80", current: "91"}]
         last_scaled_at: "2026-11-22T12:00:00Z"
+        limited: null
         problem: null
     ready:
       description: Number of ready pods and number of desired pods.

@@ -24,6 +24,7 @@ from kubesim import LAB_USER_TOKEN, VERSION, Cluster
 from .accounts import account, make_priority_classes
 from .ansible import Ansible
 from .api import Api
+from .prometheus_double import Asked, Reply, prometheus_double, vector
 from .recorder import Recorder
 
 Row = dict[str, Any]
@@ -378,8 +379,11 @@ def test_the_metrics_api() -> None:
         assert ("metrics_api", "warning", "cluster: no metrics API (metrics.k8s.io)") in findings(examine(cluster))
 
 
+CUSTOM, GPU_UTILIZATION = "custom.metrics.k8s.io", "DCGM_FI_DEV_GPU_UTIL"
+
+
 def autoscaler(**status: Any) -> Row:
-    metric = {"metric": {"name": "DCGM_FI_DEV_GPU_UTIL"}, "target": {"type": "AverageValue", "averageValue": "80"}}
+    metric = {"metric": {"name": GPU_UTILIZATION}, "target": {"type": "AverageValue", "averageValue": "80"}}
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"}
     return {
         "kind": "HorizontalPodAutoscaler",
@@ -398,23 +402,153 @@ FAILED = {
 }
 
 
+def unavailable(cluster: Cluster) -> None:
+    why = {"reason": "FailedDiscoveryCheck", "message": "failing or missing response: connection refused"}
+    spec = {"group": CUSTOM, "version": "v1beta2", "service": {"name": "adapter", "namespace": "monitoring"}}
+    condition = {"type": "Available", "status": "False", "lastTransitionTime": ago(), **why}
+    metadata = {"name": f"v1beta2.{CUSTOM}"}
+    cluster.load([{"kind": "APIService", "metadata": metadata, "spec": spec, "status": {"conditions": [condition]}}])
+
+
+def without_values(cluster: Cluster) -> None:
+    cluster.call(lambda: cluster.serve_metric(GPU_UTILIZATION, lambda _pod: None))
+
+
+def with_values(cluster: Cluster) -> None:
+    pod = managed("Pod", "chat-1", "default", metadata={"labels": {**OURS, "app": "chat"}}, spec={"containers": []})
+    cluster.load([pod])
+    cluster.call(lambda: cluster.serve_metric(GPU_UTILIZATION, 50))
+
+
+def nothing_planted(_cluster: Cluster) -> None:
+    pass
+
+
 @pytest.mark.parametrize(
-    ("addons", "status", "problem"),
+    ("addons", "plant", "status", "problem", "remedy"),
     [
-        ((), {}, "it is to scale by DCGM_FI_DEV_GPU_UTIL, but nothing serves custom.metrics.k8s.io"),
+        (set(), nothing_planted, {}, f"it is to scale by {GPU_UTILIZATION}, but nothing serves {CUSTOM}", "Install "),
         (
-            ("custom-metrics",),
-            {"conditions": [FAILED]},
-            "its autoscaler has not worked since 2026-01-01T00:00:00Z: no metrics returned",
+            {"custom-metrics"},
+            unavailable,
+            {},
+            f"it is to scale by {GPU_UTILIZATION}, but v1beta2.{CUSTOM} is not available: failing or missing response: "
+            f"connection refused",
+            "See the pods of service monitoring/adapter, and their logs.",
         ),
-        (("custom-metrics",), {}, None),
+        (
+            {"custom-metrics"},
+            nothing_planted,
+            {"currentReplicas": 1},
+            f"it is to scale by {GPU_UTILIZATION}, but {CUSTOM} does not list it",
+            "Check whether Prometheus has namespace_pod_uuid:runwhere_gpu_utilization:ratio of its pods. no Prom",
+        ),
+        (
+            {"custom-metrics"},
+            without_values,
+            {"currentReplicas": 1},
+            f"it is to scale by {GPU_UTILIZATION}, but there is no value of its pods",
+            "Check whether Prometheus has ",
+        ),
+        # A paused service has no pods, so no values.
+        ({"custom-metrics"}, without_values, {"currentReplicas": 0}, None, ""),
+        (
+            {"custom-metrics"},
+            with_values,
+            {"currentReplicas": 1, "conditions": [FAILED]},
+            "its autoscaler has not worked since 2026-01-01T00:00:00Z: no metrics returned",
+            "Check that prometheus-adapter or KEDA serves this metric.",
+        ),
+        ({"custom-metrics"}, with_values, {"currentReplicas": 1}, None, ""),
     ],
 )
-def test_what_services_scale_by_is_served(addons: tuple[str, ...], status: Row, problem: str | None) -> None:
+def test_what_services_scale_by_is_served(
+    addons: set[str], plant: Callable[[Cluster], None], status: Row, problem: str | None, remedy: str
+) -> None:
     with Cluster(nodes=1, controllers=False, addons=addons).running() as cluster:
         cluster.load([autoscaler(**status)])
-        found = [text for check, _level, text in findings(examine(cluster)) if check == "autoscalers"]
-    assert found == ([f"chat in namespace default: {problem}"] if problem else [])
+        plant(cluster)
+        found = findings_of("autoscalers", examine(cluster))
+    places = [(finding["place"], finding["problem"]) for finding in found]
+    assert places == ([("chat in namespace default", problem)] if problem else [])
+    assert all(finding["remedy"].startswith(remedy) for finding in found), found
+
+
+@pytest.mark.parametrize(
+    ("recorded", "exported", "remedy"),
+    [
+        (True, True, "Prometheus has it. Give prometheus-adapter the rules of the role monitoring ("),
+        (False, True, "Prometheus has it from the exporter, but not the recorded series. Run the role monitoring"),
+        (False, False, "Prometheus has no utilization of its pods. Check that it scrapes the exporter on their nodes."),
+    ],
+)
+def test_prometheus_is_asked_for_what_the_adapter_lacks(recorded: bool, exported: bool, remedy: str) -> None:
+    def answer(asked: Asked) -> Reply:
+        if asked.parameters["query"].startswith("count by(namespace,job_name)"):
+            return vector(({"namespace": "default", "job_name": "chat"}, "1")) if recorded else vector()
+        return vector(({"namespace": "default", "pod": "chat-1"}, "0.5")) if exported else vector()
+
+    with (
+        Cluster(nodes=1, controllers=False, addons={"custom-metrics"}).running() as cluster,
+        prometheus_double(answer) as prometheus,
+    ):
+        cluster.load([autoscaler(currentReplicas=1)])
+        (finding,) = findings_of("autoscalers", examine(cluster, prometheus_url=prometheus.url))
+    assert finding["remedy"].startswith(remedy)
+
+
+def test_nothing_more_is_read_for_services_that_scale_by_cpu(cluster: Cluster) -> None:
+    examine(cluster)
+    before = [entry.path for entry in cluster.requests.entries]
+    metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    by_cpu = autoscaler()
+    by_cpu["spec"]["metrics"] = [{"type": "Resource", "resource": metric}]
+    cluster.load([by_cpu])
+    examine(cluster)
+    assert sorted(entry.path for entry in cluster.requests.entries) == sorted(before)
+
+
+def test_an_autoscaler_of_keda_is_asked_for_by_the_labels_of_its_metric() -> None:
+    with Cluster(nodes=1, controllers=False, addons={"external-metrics", "keda"}).running() as cluster:
+        labels = {"scaledobject.keda.sh/name": "chat"}
+        metric = {"metric": {"name": "s0-prometheus", "selector": {"matchLabels": labels}}}
+        metric["target"] = {"type": "AverageValue", "averageValue": "80"}
+        by_queue = autoscaler(currentReplicas=1)
+        by_queue["spec"]["metrics"] = [{"type": "External", "external": metric}]
+        cluster.load([by_queue])
+        (finding,) = findings_of("autoscalers", examine(cluster))
+        assert finding["problem"] == "it is to scale by s0-prometheus, but there is no value of its pods"
+        cluster.call(lambda: cluster.served.external.update({"s0-prometheus": 120}))
+        assert findings_of("autoscalers", examine(cluster)) == []
+
+
+@pytest.mark.parametrize(
+    ("conditions", "created", "problem"),
+    [
+        ([{"type": "Ready", "status": "True"}], {"hours": 1}, None),
+        (
+            [{"type": "Ready", "status": "False", "message": "ScaledObject doesn't have correct scaleTargetRef"}],
+            {"hours": 1},
+            "not ready: ScaledObject doesn't have correct scaleTargetRef",
+        ),
+        ([], {"hours": 1}, "KEDA has not looked at it for 10 minutes"),
+        ([], {"minutes": 1}, None),
+    ],
+)
+def test_scaled_objects_are_ready(conditions: list[Row], created: dict[str, float], problem: str | None) -> None:
+    metadata = {"creationTimestamp": ago(**created)}
+    obj = managed("ScaledObject", "chat", "default", metadata=metadata, status={"conditions": conditions})
+    with Cluster(nodes=1, controllers=False, addons={"keda"}).running() as cluster:
+        cluster.load([obj])
+        found = findings_of("scaled_objects", examine(cluster))
+    assert [finding["problem"] for finding in found] == ([problem] if problem else [])
+
+
+def findings_of(name: str, result: Row) -> list[Row]:
+    assert "checks" in result, result
+    (check,) = [check for check in result["checks"] if check["check"] == name]
+    assert check["status"] != "unknown", check["reason"]
+    return list(check["findings"])
 
 
 def test_what_may_not_be_read_is_said_to_be_unknown(cluster: Cluster) -> None:
@@ -422,6 +556,7 @@ def test_what_may_not_be_read_is_said_to_be_unknown(cluster: Cluster) -> None:
     status = {check["check"]: check["status"] for check in result["checks"]}
     assert not result.get("failed"), result["msg"]
     assert status.pop("api_version") == status.pop("controller_clock") == "ok"
+    assert status.pop("scaled_objects") == "ok", "there is no KEDA"
     assert set(status.values()) == {"unknown"}
     (storage,) = [check for check in result["checks"] if check["check"] == "storage"]
     assert (

@@ -330,7 +330,9 @@ def allowed(level: str) -> set[Permission]:
         for resource in rule["resources"]
         for verb in rule["verbs"]
         if verb not in ("bind", "label")
-        and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh", "topology.volcano.sh")
+        and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh", "topology.volcano.sh", "keda.sh")
+        # gpuctl_doctor asks these where a service scales by a metric of its pods.
+        and group not in ("apiregistration.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io")
     }
 
 

@@ -4,14 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 # pkg/controller/podautoscaler: the workload has no replicas, as a paused one.
 _HARMLESS = "ScalingDisabled"
 _METRICS = "Check that the cluster has metrics: kubectl top pods --namespace"
+# pkg/controller/podautoscaler/horizontal.go, convertDesiredReplicasWithBehaviorRate
+_AT_MAXIMUM = ("ScalingLimited", "True", "TooManyReplicas")
 # pkg/controller/podautoscaler/horizontal.go: who serves such metrics has to be installed.
 _ADAPTED = ("FailedGetPodsMetric", "FailedGetObjectMetric", "FailedGetExternalMetric")
 _ADAPTER = "Check that prometheus-adapter or KEDA serves this metric. The role monitoring has what they need for GPUs."
+
+
+class AskedMetric(NamedTuple):
+    """What an autoscaler scales by, such as Pods and DCGM_FI_DEV_GPU_UTIL."""
+
+    type: str
+    name: str
+    target: str | None
+    selector: Mapping[str, str]  # labels of the metric
 
 
 def autoscaler_row(autoscaler: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,22 +35,33 @@ def autoscaler_row(autoscaler: Mapping[str, Any]) -> dict[str, Any]:
         "current_replicas": status.get("currentReplicas"),
         "desired_replicas": status.get("desiredReplicas"),
         "metrics": [
-            {"metric": name, "type": kind, "target": target, "current": current.get((kind, name))}
-            for kind, name, target in map(_asked, spec.get("metrics") or ())
+            {"metric": one.name, "type": one.type, "target": one.target, "current": current.get((one.type, one.name))}
+            for one in asked_metrics(autoscaler)
         ],
         "last_scaled_at": status.get("lastScaleTime"),
+        "limited": _limited(autoscaler),
         "problem": autoscaler_problem(autoscaler),
     }
 
 
-def asked_metrics(autoscaler: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The types and names of its metrics, such as Pods and DCGM_FI_DEV_GPU_UTIL."""
-    return [(kind, name) for kind, name, _target in map(_asked, autoscaler["spec"].get("metrics") or ())]
+def asked_metrics(autoscaler: Mapping[str, Any]) -> list[AskedMetric]:
+    """All that it scales by."""
+    return [_asked(metric) for metric in autoscaler["spec"].get("metrics") or ()]
 
 
-def _asked(metric: Mapping[str, Any]) -> tuple[str, str, str | None]:
+def _asked(metric: Mapping[str, Any]) -> AskedMetric:
     kind, source = _source(metric)
-    return kind, _name(source), _value(source.get("target") or {})
+    selector = ((source.get("metric") or {}).get("selector") or {}).get("matchLabels") or {}
+    return AskedMetric(kind, _name(source), _value(source.get("target") or {}), selector)
+
+
+def _limited(autoscaler: Mapping[str, Any]) -> str | None:
+    """Whether its maximum keeps it from what it wants. That of the minimum is how an idle service is."""
+    for condition in (autoscaler.get("status") or {}).get("conditions") or ():
+        if (condition["type"], condition["status"], condition.get("reason")) == _AT_MAXIMUM:
+            most = autoscaler["spec"].get("maxReplicas")
+            return f"the load is for more than {most} replicas. Raise autoscaling.max_replicas to allow more."
+    return None
 
 
 def _measured(metric: Mapping[str, Any]) -> tuple[tuple[str, str], str | None]:

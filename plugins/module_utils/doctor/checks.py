@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ..accelerators import PARTITIONS, Profile, catalog
-from ..cluster.autoscaler import asked_metrics, autoscaler_problem
+from ..cluster.autoscaler import autoscaler_problem
 from ..cluster.nodes import ACTIVE, FAULTY
 from ..cluster.status import is_terminating
 from ..jobs.ledger import read_entries
@@ -33,6 +33,7 @@ from ..permissions import LEVELS
 from ..prometheus.prometheus_service import names_prometheus
 from ..queues.backends import BACKENDS
 from ..rbac.levels import cluster_roles, role_name
+from .scaling import broken_road
 from .snapshot import ExaminedNode, Snapshot
 
 ERROR, WARNING, OK, UNKNOWN = "error", "warning", "ok", "unknown"
@@ -362,24 +363,31 @@ def _metrics(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(WARNING, "cluster", "no metrics API (metrics.k8s.io)", remedy)
 
 
-_SERVED = {"Pods": "custom.metrics.k8s.io", "Object": "custom.metrics.k8s.io", "External": "external.metrics.k8s.io"}
-_ADAPTER = "Install prometheus-adapter, with the rules that the role monitoring has for it."
-
-
 def _autoscalers(snapshot: Snapshot) -> Iterator[Finding]:
     """What a service is scaled by has to be served by somebody, and measured."""
     for obj in snapshot.autoscalers:
         place = f"{obj['metadata']['name']} in namespace {obj['metadata']['namespace']}"
-        missing = {
-            name: _SERVED[kind]
-            for kind, name in asked_metrics(obj)
-            if kind in _SERVED and _SERVED[kind] not in snapshot.groups
-        }
-        for name, group in missing.items():
-            yield Finding(WARNING, place, f"it is to scale by {name}, but nothing serves {group}", _ADAPTER)
-        if not missing and (problem := autoscaler_problem(obj)):
-            what, _dot, remedy = problem.partition(". ")
+        broken = list(broken_road(snapshot.scaling, obj, snapshot.groups))
+        for problem, remedy in broken:
+            yield Finding(WARNING, place, problem, remedy)
+        if not broken and (text := autoscaler_problem(obj)):
+            what, _dot, remedy = text.partition(". ")
             yield Finding(WARNING, place, what.rstrip("."), remedy or "Look at its events.")
+
+
+def _scaled_objects(snapshot: Snapshot) -> Iterator[Finding]:
+    """KEDA makes an autoscaler of each; one that is not ready has none, or none that works."""
+    for obj in snapshot.scaled_objects:
+        conditions = (obj.get("status") or {}).get("conditions") or ()
+        ready: Mapping[str, Any] = next((one for one in conditions if one["type"] == "Ready"), {})
+        place = f"ScaledObject {obj['metadata']['namespace']}/{obj['metadata']['name']}"
+        if not ready and _is_settled(snapshot, obj["metadata"].get("creationTimestamp")):
+            remedy = "See whether KEDA's operator runs, and its logs."
+            yield Finding(WARNING, place, "KEDA has not looked at it for 10 minutes", remedy)
+        elif ready and ready.get("status") != "True":
+            why = str(ready.get("message") or ready.get("reason") or "no reason given").rstrip(". ")
+            remedy = "See its events. Check serverAddress and query of its trigger, and that the service exists."
+            yield Finding(WARNING, place, f"not ready: {why}", remedy)
 
 
 def _prometheus(snapshot: Snapshot) -> Iterator[Finding]:
@@ -513,7 +521,8 @@ CHECKS = (
     Check("exporters", "exporters of metrics", ("nodes", "pods"), _exporters),
     Check("queues", "Kueue and Volcano", ("groups", "declared", "pods", "workloads"), _queues),
     Check("metrics_api", "metrics API", ("groups", "autoscalers"), _metrics),
-    Check("autoscalers", "autoscalers of services", ("groups", "autoscalers"), _autoscalers),
+    Check("autoscalers", "autoscalers of services", ("groups", "autoscalers", "scaling"), _autoscalers),
+    Check("scaled_objects", "ScaledObjects of KEDA", ("groups", "scaled_objects"), _scaled_objects),
     Check("prometheus", "Prometheus", ("groups", "services"), _prometheus),
     Check("storage", "storage classes", ("storage_classes",), _storage),
     Check("priorities", "priority classes", ("priority_classes",), _priorities),

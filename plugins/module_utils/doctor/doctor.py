@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..manifest.problems import number_of
-from ..options import Options, option
+from ..options import option
+from ..prometheus.prometheus_options import PrometheusOptions
 from ..task import ModuleSpec, Task, TaskFailed
 from .checks import ERROR, UNKNOWN, WARNING, examine
 from .snapshot import read_snapshot
@@ -19,7 +20,7 @@ _FAILING: Mapping[str, tuple[str, ...]] = {ERROR: (ERROR,), WARNING: (ERROR, WAR
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorOptions(Options):
+class DoctorOptions(PrometheusOptions):
     fail_on: str = option("str", choices=list(_FAILING), default=ERROR)
     all: bool = option("bool", default=False)
 

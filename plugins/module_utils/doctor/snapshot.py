@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 from ..accelerators import catalog
@@ -31,12 +32,15 @@ from ..kube.resources import (
     PRIORITY_CLASS,
     RESOURCE_SLICE,
     RUNTIME_CLASS,
+    SCALED_OBJECT,
     SERVICE,
     STORAGE_CLASS,
     Resource,
 )
 from ..labels import LEDGER, MANAGED, is_managed
+from ..prometheus.prometheus_client import open_prometheus
 from ..task import Task
+from .scaling import ScalingMetrics, read_scaling_metrics
 
 Object = Mapping[str, Any]
 
@@ -83,6 +87,8 @@ class Snapshot:
     namespaces: list[Object] = field(default_factory=list)
     workloads: list[Object] = field(default_factory=list)  # metadata
     autoscalers: list[Object] = field(default_factory=list)
+    scaling: ScalingMetrics = field(default_factory=ScalingMetrics)
+    scaled_objects: list[Object] = field(default_factory=list)  # of KEDA
     services: list[Object] = field(default_factory=list)  # metadata, also of others
     config_maps: list[Object] = field(default_factory=list)  # metadata, and of ledgers the data
     leases: list[Object] = field(default_factory=list)
@@ -98,15 +104,18 @@ class Snapshot:
 
 
 def read_snapshot(task: Task[Any]) -> Snapshot:
-    """Sends one request for each field. Raises KubeError if the server does not answer, or not as a Kubernetes does."""
+    """Sends one request for each field, and more where services scale by metrics of their pods.
+
+    Raises KubeError if the server does not answer, or not as a Kubernetes does.
+    """
     client = task.client()
     declared = read_declared(client, task.warn, again=True)  # Which resources count depends on it.
     unknown = {} if declared.refusal is None else {"declared": as_sentence(declared.refusal)}
     asked = [name for name in _READERS if name != "offering" or _claims_devices(declared)]
 
-    def read(name: str) -> Any:
+    def read(name: str, reader: Callable[[Client], Any] | None = None) -> Any:
         try:
-            return _READERS[name](client)
+            return (reader or _READERS[name])(client)
         except ApiError as error:
             if error.is_forbidden:
                 unknown[name] = as_sentence(error)
@@ -118,6 +127,14 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
 
     answers = zip(asked, run_concurrently(read, asked, client.concurrency), strict=True)
     found = {name: value for name, value in answers if value is not None}
+    groups, autoscalers = found.get("groups", {}), found.get("autoscalers", ())
+    prometheus = partial(open_prometheus, task, task.options)
+    follow_up: dict[str, Callable[[Client], Any]] = {
+        "scaling": lambda own: read_scaling_metrics(own, autoscalers, groups, prometheus),
+    }
+    if "keda.sh" in groups:
+        follow_up["scaled_objects"] = lambda own: own.list_objects(SCALED_OBJECT, labels=MANAGED)
+    found |= {name: value for name, reader in follow_up.items() if (value := read(name, reader)) is not None}
     version, date, now = found.pop("version", ("", None, datetime.now(timezone.utc)))
     return Snapshot(
         now=now,

@@ -53,6 +53,8 @@ class Expected:
             return _all_are(_is_group, answer.get("groups", ""))
         if self.kind == "APIResourceList":
             return _all_are(lambda one: isinstance(one, dict), answer.get("resources", ""))
+        if self.kind.endswith("ValueList"):  # Values of metrics are no objects.
+            return _all_are(lambda one: isinstance(one, dict), answer.get("items", ""))
         if self.kind.endswith("List"):
             return self._matches_list(answer)
         if self.kind.endswith("Review"):

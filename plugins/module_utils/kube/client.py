@@ -213,6 +213,24 @@ class Client:
         found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()
         return frozenset(str(one.get("kind")) for one in found)
 
+    def served_names(self, api_version: str) -> frozenset[str]:
+        """The names of what a group in a version has, such as ``pods/DCGM_FI_DEV_GPU_UTIL`` of custom metrics."""
+        found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()
+        return frozenset(str(one.get("name")) for one in found)
+
+    def metric_of_pods(self, api_version: str, namespace: str, metric: str, labels: str) -> list[dict[str, Any]]:
+        """The values of a custom metric, of the pods that have these labels."""
+        path = f"/apis/{api_version}/namespaces/{namespace}/pods/*/{metric}"
+        return list(
+            self._transport.request("GET", path, Expected("MetricValueList"), {"labelSelector": labels})["items"]
+        )
+
+    def external_metric(self, api_version: str, namespace: str, metric: str, labels: str) -> list[dict[str, Any]]:
+        """The values of an external metric that has these labels."""
+        path = f"/apis/{api_version}/namespaces/{namespace}/{metric}"
+        query = {"labelSelector": labels}
+        return list(self._transport.request("GET", path, Expected("ExternalMetricValueList"), query)["items"])
+
     def group_versions(self) -> frozenset[str]:
         """All API groups of the server, in all their versions."""
         groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()

@@ -35,6 +35,7 @@ ADMISSION_POLICY = Resource("ValidatingAdmissionPolicy", _ADMISSION, "validating
 ADMISSION_POLICY_BINDING = Resource(
     "ValidatingAdmissionPolicyBinding", _ADMISSION, "validatingadmissionpolicybindings", namespaced=False
 )
+API_SERVICE = Resource("APIService", "apiregistration.k8s.io/v1", "apiservices", namespaced=False)
 CLUSTER_ROLE = Resource("ClusterRole", _RBAC, "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource("ClusterRoleBinding", _RBAC, "clusterrolebindings", namespaced=False)
 CONFIG_MAP = Resource("ConfigMap", "v1", "configmaps")
@@ -70,6 +71,7 @@ SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", 
 SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
+SCALED_OBJECT = Resource("ScaledObject", "keda.sh/v1alpha1", "scaledobjects")
 STORAGE_CLASS = Resource("StorageClass", "storage.k8s.io/v1", "storageclasses", namespaced=False)
 
 # Kueue is optional, and its version varies: see read_admissions in jobs/job_plans.py.

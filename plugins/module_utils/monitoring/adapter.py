@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..prometheus.promql import MEASURES, UTILIZATION, Queries
+from ..accelerators import Catalog
+from ..prometheus.promql import MEASURES, UTILIZATION, Queries, plain_queries
 
 _OF_PODS = {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}}
 
@@ -24,6 +25,11 @@ def adapter_rules(queries: Queries) -> list[dict[str, Any]]:
     rules = [_rule(UTILIZATION.record, name, factor) for name, factor in names.items()]
     rules += [_rule(measure.record, f"runwhere_gpu_{name}", 1) for name, measure in MEASURES.items()]
     return rules
+
+
+def served_names(catalog: Catalog) -> frozenset[str]:
+    """The names of the metrics that these rules serve."""
+    return frozenset(rule["name"]["as"] for rule in adapter_rules(plain_queries(catalog)))
 
 
 def _rule(record: str, name: str, factor: float) -> dict[str, Any]:

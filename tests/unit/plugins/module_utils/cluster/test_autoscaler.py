@@ -12,6 +12,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.autoscaler
 
 NO_METRICS = "the HPA was unable to compute the replica count: failed to get cpu utilization"
 ADAPTER = "Check that prometheus-adapter or KEDA serves this metric. The role monitoring has what they need for GPUs."
+AT_MAXIMUM = "the load is for more than 2 replicas. Raise autoscaling.max_replicas to allow more."
 TOP = "Check that the cluster has metrics: kubectl top pods --namespace ml."
 
 
@@ -73,9 +74,30 @@ def test_what_results_say_of_an_autoscaler() -> None:
             {"metric": "", "type": "New", "target": None, "current": None},
         ],
         "last_scaled_at": None,
+        "limited": None,
         "problem": None,
     }
-    assert asked_metrics(autoscaler)[0] == ("Pods", "DCGM_FI_DEV_GPU_UTIL")
+    assert asked_metrics(autoscaler)[0] == ("Pods", "DCGM_FI_DEV_GPU_UTIL", "80", {})
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "limited"),
+    [
+        (
+            "True",
+            "TooManyReplicas",
+            "the load is for more than 2 replicas. Raise autoscaling.max_replicas to allow more.",
+        ),
+        ("True", "TooFewReplicas", None),
+        ("False", "DesiredWithinRange", None),
+    ],
+)
+def test_only_the_maximum_limits(status: str, reason: str, limited: str | None) -> None:
+    condition = {"type": "ScalingLimited", "status": status, "reason": reason}
+    row = autoscaler_row(
+        {"metadata": {"namespace": "ml"}, "spec": {"maxReplicas": 2}, "status": {"conditions": [condition]}}
+    )
+    assert (row["limited"], row["problem"]) == (limited, None)
 
 
 def test_an_autoscaler_that_was_just_created() -> None:
