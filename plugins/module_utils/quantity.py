@@ -30,6 +30,7 @@ _FAST_PATH_DIGITS = 18
 _FAST_PATH_BINARY_DIGITS = 15
 # Far beyond any resource (2**63 has 19 digits): `1e999999999` would fill the memory.
 _MAX_EXPONENT = 30
+_MAX_DIGITS = 100  # More would not fit into a float, which shares of two quantities are.
 
 
 class QuantityError(ValueError):
@@ -60,7 +61,7 @@ def _parse(text: str) -> Quantity:
     whole = (match["whole"] or "").lstrip("0") or "0"
     fraction, suffix = match["fraction"], match["suffix"]
     base, exponent, form = _scale(suffix)
-    if abs(exponent) > _MAX_EXPONENT:
+    if abs(exponent) > _MAX_EXPONENT or len(whole) + len(fraction) > _MAX_DIGITS:
         raise QuantityError(f"{text!r} is out of range")
     exact = Fraction(int(whole + fraction), 10 ** len(fraction)) * Fraction(base) ** exponent
     sign = -1 if match["sign"] == "-" else 1

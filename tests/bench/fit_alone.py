@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How long gpuctl_fit_info thinks about ten jobs, once it has read a cluster of so many nodes and ten times the pods.
+"""How long gpuctl_fit_info thinks about jobs, once it has read a cluster of so many nodes and ten times the pods.
 
 ``python tests/bench/fit_alone.py 1000`` prints the seconds of the processor: the lists reduced to what counts, and the
-answers. All GPUs are in use, so that each answer says which of a thousand jobs have to end, or are preempted.
+answers. All GPUs are in use, so that each answer says which of a thousand jobs have to end, or are preempted. With a
+second number, so many unlike trainings are judged instead, each with the changes of its manifest that would help it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,19 @@ import gc
 import random
 import sys
 import time
+from collections import Counter
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / ".cache" / "collections")]
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, Declared  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_fit import rows_of  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Training  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import fit_jobs  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit_snapshot import FitSnapshot  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.pod_facts import (  # noqa: E402
@@ -25,11 +33,16 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.pod_fac
 )
 
 Object = dict[str, Any]
-CLASSES = {"high": {"value": 1_000_000}, "low": {"value": 100, "preemptionPolicy": "Never"}}
+_HIGH, _MEDIUM, _LOW = {"value": 1_000_000}, {"value": 500_000}, {"value": 100, "preemptionPolicy": "Never"}
+DECLARED = Declared(
+    {f"p{index}": Declaration(f"p{index}", hardware=PoolHardware(topology={"rack": "rack"})) for index in range(5)}
+)
+CLASSES: Object = {"high": _HIGH, "low": _LOW, "gpuctl-high": _HIGH, "gpuctl-medium": _MEDIUM, "gpuctl-low": _LOW}
 
 
 def main() -> None:
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    manifests = [_training(index) for index in range(int(sys.argv[2]) if len(sys.argv) > 2 else 0)]
     chance = random.Random(1)
     nodes = [_node(index) for index in range(number)]
     pods = [_pod(chance, index, number) for index in range(10 * number)]
@@ -44,11 +57,36 @@ def main() -> None:
         limit_ranges={"team": []},
     )
     read = time.process_time() - started
-    fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job]) for job in jobs])
+    if manifests:
+        verdicts = [row["verdict"] for row in rows_of(snapshot, manifests, DECLARED, {}, datetime.now(timezone.utc))]
+    else:
+        fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job]) for job in jobs])
+        verdicts = [fit.verdict for fit in fits]
     seconds = time.process_time() - started
-    print(f"{number} nodes, {len(pods)} pods, {len(jobs)} jobs: {', '.join(fit.verdict for fit in fits)}")
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items())
+    print(f"{number} nodes, {len(pods)} pods, {len(verdicts)} jobs: {counts}")
     print(f"of it to reduce the lists: {read:.3f}")
     print(f"{seconds:.3f}")
+
+
+def _training(index: int) -> SelectedJob:
+    resources: Object = {
+        "pool": f"p{index % 5}",
+        "gpu": (1, 2, 4, 8, 16)[index // 5 % 5],
+        "cpu": str(1 + index % 16),
+        "memory": f"{8 + index % 37}Gi",
+        "node_count": (2, 4, 8)[index // 3 % 3] if index % 3 == 0 else 1,
+    }
+    manifest: Object = {
+        "kind": "training",
+        "job": {"name": f"new-{index}", "priority": ("low", "medium", "high")[index % 3]},
+        "environment": {"image": "registry.example.com/ml:v1", "command": ["run"]},
+        "resources": resources,
+    }
+    if resources["node_count"] > 1 and index % 2:
+        manifest["distributed"] = {"placement": {"within": "rack", "required": True}}
+    model = Training.model_validate(manifest)
+    return SelectedJob("team", f"new-{index}", "training", model=model).built(DECLARED)
 
 
 def _node(index: int) -> Object:

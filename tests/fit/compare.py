@@ -66,19 +66,19 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
             observed, pods = stage.try_job(job)
             _count(tally, world, number, job, fit, observed, pods)
         stage.clean()
-        if len(batch) == 1 and fits[0].verdict == AFTER_JOBS:
+        if len(batch) == 1 and fits[0].after and fits[0].verdict in (AFTER_JOBS, AFTER_QUOTA):
             _check_what_it_waits_for(stage, batch[0], fits[0], tally, f"seed {seed}, batch {number}")
         if len(batch) == 1 and fits[0].changes:
             _check_change(stage, batch[0], fits[0].changes[0], tally, f"seed {seed}, batch {number}")
 
 
 def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, where: str) -> None:
-    """Without the jobs that are said to be in the way, it runs."""
+    """Without the jobs that are said to be in the way, it runs; or its quota lets it in at least."""
     stage.end_jobs(fit.after)
     observed, pods = stage.try_job(job)
     stage.clean()
     tally.waits += 1
-    if observed != NOW:
+    if observed == QUOTA or (observed != NOW and fit.verdict == AFTER_JOBS):
         found = f"does not run after {fit.after}: {observed} {_messages(pods)}"
         tally.wrong.append(f"{where}, {job.name}: {found}\n  {job.template['spec']}")
 
@@ -119,7 +119,9 @@ def _count(
     tally.kinds[(job.selected.kind if job.selected else None) or "pods"] += 1
     tally.verdicts[fit.verdict] += 1
     if fit.verdict == UNKNOWN:
-        tally.unknown["; ".join(fit.unjudged) or ("where the first pod goes" if fit.places else "the batch")] += 1
+        tally.unknown[
+            "; ".join(fit.unjudged) or ("where the first pod goes" if fit.depends_on_place else "the batch")
+        ] += 1
         return
     if expected(fit) != observed:
         nodes = [pod["spec"].get("nodeName") for pod in pods]  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 
 from integration.api import PATHS, Api
 
-from .worlds import CLASSES, DEVICE_CLASS, DRIVER, FREE, LIMITED, MARK, OTHER, Job, Object, RandomWorld
+from .worlds import CLASSES, DEVICE_CLASS, DRIVER, FREE, LIMITED, MARK, OTHER, RUNTIME_CLASS, Job, Object, RandomWorld
 
 NOW, PREEMPTS, STUCK, QUOTA = "now", "preempts", "stuck", "quota"
 _MERGE = "application/merge-patch+json"
@@ -41,6 +41,9 @@ class Stage:
             "/apis/resource.k8s.io/v1/deviceclasses",
             {"metadata": {"name": DEVICE_CLASS}, "spec": {"selectors": [selector]}},
         )
+        overhead, selector = {"podFixed": {"cpu": "250m", "memory": "1Gi"}}, {"fit.test/generation": "3"}
+        runtime = {"handler": "fit", "overhead": overhead, "scheduling": {"nodeSelector": selector}}
+        self._post("/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": RUNTIME_CLASS}, **runtime})
         if real:
             self._make_volumes()
 

@@ -22,6 +22,7 @@ HOST, RACK, ZONE = "kubernetes.io/hostname", "fit.test/rack", "topology.kubernet
 POOL, TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
 IMAGE = "registry.local/busybox:1"
 DRIVER = DEVICE_CLASS = "gpu.nvidia.com"  # as the pools of manifests with claimed devices expect them
+RUNTIME_CLASS = "fit-runtime"
 RDMA, CLIQUE, MEMORY = "rdma/fit", "nvidia.com/gpu.clique", "nvidia.com/gpu.memory"
 
 
@@ -344,6 +345,11 @@ def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str
         more = {"cpu": chance.choice(["2", "20"]), "memory": "2Gi"}
         kind = chance.choice([{}, {"restartPolicy": "Always"}])
         spec["initContainers"] = [{"name": "first", "image": IMAGE, "resources": {"requests": more}, **kind}]
+    if chance.random() < 0.05:
+        spec["runtimeClassName"] = RUNTIME_CLASS
+    if chance.random() < 0.05 and "initContainers" not in spec:  # The server refuses less than its containers request.
+        cpu, memory = int(wanted.get("cpu", "1")) + chance.choice([1, 8]), int(wanted["memory"][:-2]) + 8
+        spec["resources"] = {"requests": {"cpu": str(cpu), "memory": f"{memory}Gi"}}
     if chance.random() < 0.005:
         spec["schedulingGates"] = [{"name": "fit.test/gate"}]
     if volumes and chance.random() < 0.08 and namespace == FREE:
@@ -365,8 +371,16 @@ def _claim_template(chance: random.Random, name: str, namespace: str) -> Object:
         expression = f"device.capacity['{DRIVER}'].memory.compareTo(quantity('80Gi')) >= 0"
         exactly["selectors"] = [{"cel": {"expression": expression}}]
     devices: Object = {"requests": [{"name": "device", "exactly": exactly}]}
+    if chance.random() < 0.2:
+        plain = {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount"}
+        wishes = [{"name": "many", "count": 4, **plain}, {"name": "few", "count": 1, **plain}]
+        return _template(name, namespace, {"requests": [{"name": "device", "firstAvailable": wishes}]})
     if exactly["count"] == 2 and chance.random() < 0.5:
         devices["constraints"] = [{"requests": ["device"], "matchAttribute": f"{DRIVER}/group"}]
+    return _template(name, namespace, devices)
+
+
+def _template(name: str, namespace: str, devices: Object) -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -415,11 +429,13 @@ def _required(terms: list[Object]) -> Object:
 
 
 def _spread(chance: random.Random, name: str) -> Object:
+    by_key = chance.random() < 0.3
     return {
         "maxSkew": 1,
         "topologyKey": chance.choice([HOST, ZONE, RACK]),
         "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": name}},
+        "labelSelector": {"matchLabels": {"group": "try"} if by_key else {"app": name}},
+        **({"matchLabelKeys": ["app"]} if by_key else {}),
         **({"nodeTaintsPolicy": "Honor"} if chance.random() < 0.5 else {}),
         **({"minDomains": 2} if chance.random() < 0.2 else {}),
     }

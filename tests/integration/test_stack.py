@@ -78,6 +78,17 @@ def test_install_again_check_and_remove(ansible: Ansible, api: Api, recorder: Re
     }
     pod = found["nvidia-device-plugin"]["spec"]["template"]["spec"]
     assert {each["image"] for each in pod["containers"]} == {"nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}
+    # The others have the capability by which the runtime lets them see MIG devices.
+    assert {
+        f"{name}/{container['name']}"
+        for name, obj in found.items()
+        for container in obj["spec"]["template"]["spec"]["containers"]
+        if container.get("securityContext", {}).get("privileged")
+    } == {
+        "nvidia-mps-control-daemon/mps-control-daemon",
+        "gpu-feature-discovery/config",
+        "gpu-feature-discovery/gpu-feature-discovery",
+    }
     # What a pool may declare, the plugin knows: accelerators/nvidia.yml has the names.
     known = objects(api, "configmap", place)["nvidia-device-plugin-configs"]["data"]
     assert {"default", "time-slicing-2", "time-slicing-48", "mps-2", "mps-48"} <= known.keys()

@@ -40,7 +40,13 @@ COPY: tuple[str, dict[str, Any]] = (
     "copy.copy",
     {"name": "train", "namespace": "ml", "local_path": "/tmp", "remote_path": "/x", "state": "from_pod"},
 )
-TASKS = {"list": INFO, "apply": PRESENT, "delete": ABSENT, "log": LOG, "copy": COPY}
+FIT: tuple[str, dict[str, Any]] = ("jobs.fit_info", {"definition": training(), "namespace": "ml"})
+USAGE: tuple[str, dict[str, Any]] = ("usage.usage_info", {"use_prometheus": "never"})
+ACCESS: tuple[str, dict[str, Any]] = ("access.access_info", {"namespaces": ["ml"]})
+TASKS = {
+    "list": INFO, "apply": PRESENT, "delete": ABSENT, "log": LOG, "copy": COPY,
+    "fit": FIT, "usage": USAGE, "access": ACCESS,
+}  # fmt: skip
 
 
 def attacked(server: Hostile, task: tuple[str, dict[str, Any]] = INFO, **more: Any) -> Outcome:
@@ -217,6 +223,24 @@ def test_a_hundred_thousand_objects() -> None:
         outcome = run("jobs.job_info", server.url, request_timeout=30, own_process=True)
     assert outcome.mebibytes < MEBIBYTES
     assert outcome.seconds < SECONDS
+
+
+PLACED_POD = (
+    b'{"metadata":{"name":"p","namespace":"n","labels":{"app":"a"},"creationTimestamp":"2026-01-01T00:00:00Z"},'
+    b'"spec":{"nodeName":"x","containers":[{"name":"m","resources":{"requests":{"cpu":"1"}}}]},"status":{"phase":"Running"}}'
+)
+
+
+@pytest.mark.parametrize("task", [FIT, USAGE], ids=["fit", "usage"])
+def test_fifty_thousand_pods(task: tuple[str, dict[str, Any]]) -> None:
+    """A server has as many pods as the largest clusters, and does not page."""
+    place, options = task
+    page = b"[" + b",".join([PLACED_POD] * 50_000) + b"]"
+    with hostile(lambda request: request.list(page if "/pods" in request.path else b"[]")) as server:
+        outcome = run(place, server.url, **options, request_timeout=60, retries=0, own_process=True)
+    assert "bug in runwhere.gpuctl" not in str(outcome.result.get("msg"))
+    assert outcome.mebibytes < 2 * MEBIBYTES
+    assert outcome.seconds < 2 * SECONDS
 
 
 def test_a_key_that_comes_twice() -> None:

@@ -54,10 +54,9 @@ def answer(cluster: Cluster, path: str, accept: str) -> web.Response:
         kind = f"{JSON};{_AGGREGATED}"
         return _json(_aggregated("" if path == "/api" else None, served), kind)
     found = _document(path.rstrip("/") if path != "/" else path, cluster.url, served)
-    if found is not None and found.get("kind") == "APIResourceList":
-        group = found["groupVersion"].partition("/")[0]
-        if group in METRICS_ADDONS:
-            found["resources"] = cluster.served.resources(group)
+    group = path.split("/")[2:3]
+    if found is not None and found.get("kind") == "APIResourceList" and group and group[0] in METRICS_ADDONS:
+        found["resources"] = cluster.served.resources(group[0])
     return _json(found) if found is not None else page_not_found()
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cluster.declared import Declared, read_declared
-from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, KubeError, if_allowed
+from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import RESOURCE_QUOTA
 from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL, SYSTEM_NAMESPACE
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import option
-from ..policies.policy_rules import NamespaceRules, PolicyRules
+from ..policies.policy_rules import NamespaceRules, PolicyRules, strictest_limits
 from ..quotas.usage import usage
 from ..task import ModuleSpec, Task, TaskFailed
 
@@ -110,6 +109,7 @@ def _pools(declared: Declared, namespace: str, chosen: Iterable[str] | None) -> 
     if not declared.known:
         return
     rules = [(policy, policy.namespaces[namespace]) for policy in declared.policies if namespace in policy.namespaces]
+    limit = strictest_limits(declared.policies).get(namespace)
     for pool in chosen or (*sorted(declared.pools), DEFAULT_POOL):
         refusing = [policy for policy, own in rules if own.pools is not None and pool not in own.pools]
         yield {
@@ -121,7 +121,8 @@ def _pools(declared: Declared, namespace: str, chosen: Iterable[str] | None) -> 
             "gpu_types": _common(rules, "gpu_types"),
             "priorities": _common(rules, "priorities"),
             "max_gpus_per_job": _least(rules, "max_gpus_per_job"),
-            "max_gpus": _least(rules, "max_gpus"),
+            "max_gpus": min((most for _policy, own in rules if (most := own.most_in(pool)) is not None), default=None),
+            "notebooks": {"idle_for": limit.idle_for, "below": float(limit.below)} if limit else None,
         }
 
 
@@ -140,18 +141,15 @@ def _quotas(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
     client = task.client()
     rows = []
     for namespace in namespaces:
-        for quota in _read_quotas(client, namespace):
+        try:
+            quotas = client.list_objects(RESOURCE_QUOTA, namespace)
+        except KubeError as error:
+            task.warn(f"the quotas of namespace {namespace} are not known: {as_sentence(error)}")
+            continue
+        for quota in quotas:
             for name, amounts in _accelerators(usage(quota)):
                 rows.append({"namespace": namespace, "quota": quota["metadata"]["name"], "resource": name, **amounts})
     return rows
-
-
-def _read_quotas(client: Client, namespace: str) -> list[dict[str, Any]]:
-    none: list[dict[str, Any]] = []
-    try:
-        return if_allowed(lambda: client.list_objects(RESOURCE_QUOTA, namespace), none)
-    except KubeError:
-        return none
 
 
 def _accelerators(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -154,7 +154,7 @@ _FEWEST_ALIKE = 3
 def fold_numbered(files: Mapping[str, Any]) -> dict[str, Any]:
     """The files of a ConfigMap, those once that only differ by the number that is also in their names.
 
-    ``{"slices-2": "replicas: 2", … "slices-9": "replicas: 9"}`` becomes ``{"slices-N (N from 2 to 9)": "replicas: N"}``.
+    ``{"s-2": "replicas: 2", … "s-9": "replicas: 9"}`` becomes ``{"s-N (N from 2 to 9)": "replicas: N"}``.
     """
     alike: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     shown: dict[str, tuple[str, str]] = {}

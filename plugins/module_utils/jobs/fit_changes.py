@@ -16,6 +16,8 @@ from .objects.priority import PRIORITIES
 from .select import SelectedJob
 
 _MOST_POOLS = 8
+_FREE = 2  # amounts that are free on nodes, the largest first
+_GIB = 2**30
 
 
 def changed_jobs(
@@ -56,7 +58,7 @@ def _changes(job: SelectedJob, nodes: Sequence[Node]) -> Iterator[_Row]:
     if resources.gpu_type:
         yield _row("resources.gpu-type", resources.gpu_type, "any", "resources", gpu_type=None)
     yield from _pools(resources, nodes)
-    yield from _less_of(resources)
+    yield from _less_of(resources, nodes)
     if number > 1 or job.kind == "training":
         yield from _over_more_nodes(resources, number)
     yield from _less_in_all(resources, number)
@@ -72,13 +74,29 @@ def _pools(resources: Any, nodes: Sequence[Node]) -> Iterator[_Row]:
             yield _row("resources.pool", resources.pool, pool, "resources", pool=pool)
 
 
-def _less_of(resources: Any) -> Iterator[_Row]:
-    """Half, and a quarter of the CPU and the memory."""
+def _less_of(resources: Any, nodes: Sequence[Node]) -> Iterator[_Row]:
+    """As much CPU and memory as is free on a node of the pool, then half and a quarter of what is asked for."""
+    members = [node for node in nodes if node.pool == resources.pool]
+    memory, cpu = int(parse(str(resources.memory)).value), int(parse(str(resources.cpu)).value * 1000)
+    for free in sorted({node.free("memory") // _GIB * _GIB for node in members}, reverse=True)[:_FREE]:
+        if 0 < free < memory:
+            yield _memory_row(resources, free)
+    for free in sorted({node.free("cpu") // 1000 * 1000 for node in members}, reverse=True)[:_FREE]:
+        if 0 < free < cpu:
+            yield _cpu_row(resources, free)
     for divisor in (2, 4):
-        memory = uniform(str(int(parse(str(resources.memory)).value) // divisor), of_bytes=True)
-        cpu = uniform(f"{int(parse(str(resources.cpu)).value * 1000) // divisor}m")
-        yield _row("resources.memory", resources.memory, memory, "resources", memory=memory)
-        yield _row("resources.cpu", resources.cpu, cpu, "resources", cpu=cpu)
+        yield _memory_row(resources, memory // divisor)
+        yield _cpu_row(resources, cpu // divisor)
+
+
+def _memory_row(resources: Any, amount: int) -> _Row:
+    memory = uniform(str(amount), of_bytes=True)
+    return _row("resources.memory", resources.memory, memory, "resources", memory=memory)
+
+
+def _cpu_row(resources: Any, thousandths: int) -> _Row:
+    cpu = uniform(f"{thousandths}m")
+    return _row("resources.cpu", resources.cpu, cpu, "resources", cpu=cpu)
 
 
 def _less_in_all(resources: Any, number: int) -> Iterator[_Row]:

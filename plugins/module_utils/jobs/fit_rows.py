@@ -14,6 +14,7 @@ from ..cluster.read import JobId
 from ..cluster.shortage import Shortage, place_of, shortage_of
 from ..kube.times import time_as_text
 from ..manifest.problems import abridged, enumerated, number_of
+from ..scheduling.device_fit import NO_DEVICES
 from ..scheduling.fit import (
     AFTER_JOBS,
     AFTER_NODES,
@@ -25,7 +26,9 @@ from ..scheduling.fit import (
     Fit,
     FitChange,
 )
-from .job_ends import DEADLINE, LAST_RUN, SWEEP_RUNS, JobEnd
+from ..scheduling.volume_fit import CLAIM
+from ..scheduling.world import CORDONED, NOT_SELECTED, PORTS, TAINTED, TOO_MANY_PODS
+from .job_ends import DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
 
 VERDICTS = (NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN)
 _NAMED = 3
@@ -34,7 +37,15 @@ _RESULTS = {
     AFTER_PREEMPTION: "it runs by preempting others",
     AFTER_JOBS: "it runs after others have ended",
 }
-_BASES = {SWEEP_RUNS: "going by its sweep", LAST_RUN: "going by its last run"}
+_WORDS = {
+    CORDONED: "{is} cordoned",
+    TAINTED: "{has} a taint that it does not tolerate",
+    NOT_SELECTED: "{is} outside its pool or without its labels",
+    TOO_MANY_PODS: "{has} no place for another pod",
+    PORTS: "{has} its host port in use",
+    NO_DEVICES: "{has} too few devices for its claim",
+}
+_BASES = {SWEEP_RUNS: "going by its sweep", LAST_RUNS: "going by its earlier runs"}
 
 
 def fit_row(
@@ -48,7 +59,7 @@ def fit_row(
     """A job as gpuctl_fit_info returns it. ``nodes`` are all of them, with their usage."""
     job = fit.job
     known = [ends[name].at for name in fit.after if name in ends]
-    runs_at = max(known) if known and len(known) == len(fit.after) else None
+    runs_at = max(known) if known and len(known) == len(fit.after) and min(known) >= now else None
     changes = [_change(change) for change in (*fit.changes, *_higher_quotas(fit))]
     return {
         "name": job.name,
@@ -69,6 +80,14 @@ def fit_row(
         "changes": changes,
         "unknown": list(_unknown(fit)),
     }
+
+
+def with_refusals(row: dict[str, Any], refusals: Sequence[str]) -> dict[str, Any]:
+    """The row of a job with what policies and Pod Security levels forbid of it. Then it never runs as it is."""
+    if not refusals:
+        return {**row, "forbidden": []}
+    reason = f"The server refuses it: {' '.join(refusals)}"
+    return {**row, "verdict": NEVER, "reason": reason, "hint": None, "forbidden": list(refusals)}
 
 
 def fit_summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -114,7 +133,8 @@ def _reason(
     if fit.refused:
         return f"The server refuses its pods: {enumerated(list(fit.refused), 'and')}."
     if fit.lacks:
-        return " ".join(_lack(row) for row in (lack.row for lack in fit.lacks))
+        lacking = " ".join(_lack(lack.row) for lack in fit.lacks)
+        return f"{lacking} It runs after {_ends(fit.after, ends, now, endless)}." if fit.after else lacking
     why = _shortage(fit, nodes)
     if fit.verdict == AFTER_JOBS:
         return f"{why} It runs after {_ends(fit.after, ends, now, endless)}."
@@ -152,6 +172,8 @@ def _ends(names: Sequence[JobId], ends: Mapping[JobId, JobEnd], now: datetime, e
 
 
 def _when(end: JobEnd, now: datetime) -> str:
+    if end.at < now and end.basis != DEADLINE:
+        return f"overdue, {_BASES[end.basis]}"
     minutes = max(0, round((end.at - now).total_seconds() / 60))
     text = f"{minutes} min" if minutes < 120 else f"{minutes // 60} h" if minutes < 2880 else f"{minutes // 1440} d"
     if end.basis == DEADLINE:
@@ -168,13 +190,44 @@ def _lack(row: Mapping[str, str]) -> str:
 def _shortage(fit: Fit, nodes: Sequence[Node]) -> str:
     """Why its next pod finds no node: in the words of cluster/shortage.py where that knows a cause."""
     found = _shortage_of(fit, nodes)
-    some = f"{len(fit.nodes)} of its {fit.job.number} pods find room. " if fit.nodes and fit.job.number > 1 else ""
+    number, wanted = len(fit.nodes), fit.job.number
+    if fit.places and wanted > 1:
+        return _no_place(fit)
+    some = f"{number} of its {wanted} pods {'finds' if number == 1 else 'find'} room. " if number and wanted > 1 else ""
     if found is not None and not (fit.nodes and fit.verdict == NEVER):
         return f"{some}{_sentence(f'for the next one, {found.text}' if some else found.text)}"
-    said = [
-        f"{number} nodes: {reason}" if number > 1 else f"1 node: {reason}" for reason, number in fit.refusals.items()
-    ]
-    return f"{some}No node takes {'the next pod' if some else 'its pod'} ({'; '.join(said) or 'there are none'})."
+    others = "" if some or not fit.is_one_of_several else ", once the other jobs of the task have theirs"
+    return f"{some}No node takes {'the next pod' if some else 'its pod'}{others}: {_refused_by(fit)}."
+
+
+def _no_place(fit: Fit) -> str:
+    """``Its 4 pods have to share fit.example/rack; r0 has room for 2 of them, r1 for 1``"""
+    keys = enumerated(list(dict.fromkeys(term["topologyKey"] for term in fit.job.pod.near)), "and")
+    rooms = sorted(fit.places, key=lambda place: -place[1])
+    text = f"Its {fit.job.number} pods have to share {keys}, but {rooms[0][0]} has room for {rooms[0][1]} of them"
+    others = [f"{place} for {number}" for place, number in rooms[1:_NAMED]]
+    return f"{', '.join([text, *others])}{' at most' if len(rooms) > _NAMED else ''}."
+
+
+def _refused_by(fit: Fit) -> str:
+    """``3 nodes have too little nvidia.com/gpu and 1 node has a taint``: of its own nodes, if one of these is wrong."""
+    rows = list(fit.refusals.items())
+    for kind in (
+        [row for row in rows if row[0].startswith(CLAIM)],
+        [row for row in rows if row[0] != NOT_SELECTED],
+        rows,
+    ):
+        if kind:
+            return enumerated([_refusal(reason, number, fit.job.pod.requests) for reason, number in kind], "and")
+    return "there are no nodes"
+
+
+def _refusal(reason: str, number: int, requests: Mapping[str, int]) -> str:
+    if reason.startswith(CLAIM):
+        return reason
+    words = f"{{has}} too little {reason}" if set(reason.split(", ")) <= set(requests) else _WORDS.get(reason)
+    verbs = {"has": "has", "is": "is"} if number == 1 else {"has": "have", "is": "are"}
+    return f"{number_of(number, 'node')} {(words or f'{{is}} ruled out by {reason}').format(**verbs)}"
 
 
 def _shortage_of(fit: Fit, nodes: Sequence[Node]) -> Shortage | None:
@@ -191,7 +244,7 @@ def _sentence(text: str) -> str:
 
 def _unknown(fit: Fit) -> list[str]:
     found = list(fit.unjudged)
-    if fit.places:
+    if fit.depends_on_place:
         rooms = [f"{place or 'anywhere'} has room for {number} of {fit.job.number}" for place, number in fit.places[:4]]
         found.append(f"it depends on where the scheduler puts the first pod: {'; '.join(rooms)}")
     if fit.depends_on_batch:

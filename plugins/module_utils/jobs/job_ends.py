@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When running trainings end, as far as that can be known: by their deadline, their sweep, or their last run. Pure."""
+"""When running trainings end, as far as that can be known: by their deadline, their sweep, or earlier runs. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, NamedTuple
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from ..cluster.read import JobId
 from ..kube.times import read_time
 from ..labels import SWEEP
+from .history import read_history
 from .ledger import read_entries
 
 Object = Mapping[str, Any]
 
-DEADLINE, SWEEP_RUNS, LAST_RUN = "deadline", "sweep", "last_run"
+DEADLINE, SWEEP_RUNS, LAST_RUNS = "deadline", "sweep", "last_runs"
+_RUNS = 5  # The last ones tell more than what a job took months ago.
 
 
 class JobEnd(NamedTuple):
@@ -40,11 +42,28 @@ def slim_job(job: Object) -> Object:
     }
 
 
+def run_lengths(config_map: Object) -> dict[JobId, list[tuple[str, float]]]:
+    """Of one ConfigMap of a history: when runs that succeeded have started, and how many seconds they took, by job."""
+    found: dict[JobId, list[tuple[str, float]]] = defaultdict(list)
+    for run in read_history([config_map]).values():
+        if run.result == "Succeeded" and run.started_at and run.finished_at:
+            found[run.namespace, run.name].append((run.started_at, _seconds(run.started_at, run.finished_at)))
+    return found
+
+
 def expected_ends(
-    jobs: Iterable[Object], ledgers: Iterable[Object], pod_deadlines: Mapping[JobId, datetime]
+    jobs: Iterable[Object],
+    ledgers: Iterable[Object],
+    pod_deadlines: Mapping[JobId, datetime],
+    histories: Iterable[Mapping[JobId, Sequence[tuple[str, float]]]] = (),
 ) -> dict[JobId, JobEnd]:
-    """``pod_deadlines``: when Kubernetes ends the pods of a job at the latest, by their own deadline."""
+    """``pod_deadlines``: when Kubernetes ends the pods of a job at the latest, by their own deadline. ``histories`` are
+    what ``run_lengths`` has found."""
     jobs = list(jobs)
+    lengths: dict[JobId, list[tuple[str, float]]] = defaultdict(list)
+    for history in histories:
+        for job_id, runs in history.items():
+            lengths[job_id] += runs
     sweeps: dict[tuple[str, str], list[float]] = defaultdict(list)
     for job in jobs:
         if job["sweep"] and job["started"] and job["completed"]:
@@ -61,9 +80,11 @@ def expected_ends(
         if durations := sweeps.get((job["namespace"], job["sweep"] or "")):
             candidates.append(JobEnd(started + timedelta(seconds=median(durations)), SWEEP_RUNS))
         entry = entries.get(job["namespace"], {}).get(job["name"])
-        if entry and entry.uid != job["uid"] and entry.result == "Succeeded" and entry.finished_at:
+        if runs := sorted(lengths.get(name, ()))[-_RUNS:]:
+            candidates.append(JobEnd(started + timedelta(seconds=median(took for _start, took in runs)), LAST_RUNS))
+        elif entry and entry.uid != job["uid"] and entry.result == "Succeeded" and entry.finished_at:
             took = _seconds(entry.submitted_at, entry.finished_at)
-            candidates.append(JobEnd(started + timedelta(seconds=took), LAST_RUN))
+            candidates.append(JobEnd(started + timedelta(seconds=took), LAST_RUNS))
         if candidates:
             found[name] = min(candidates)
     return found

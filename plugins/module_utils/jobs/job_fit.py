@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -11,6 +11,7 @@ from ..cluster.declared import Declared
 from ..cluster.nodes import with_use
 from ..cluster.read import JobId
 from ..kube.client import Client
+from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
 from ..kube.resources import CONFIG_MAP, JOB
 from ..kube.times import read_time
@@ -19,7 +20,8 @@ from ..scheduling.fit import FitChange, FitJob, fit_jobs
 from ..scheduling.fit_snapshot import FitSnapshot, read_fit_snapshot
 from .fit_changes import changed_jobs
 from .fit_rows import fit_row
-from .job_ends import JobEnd, expected_ends, slim_job
+from .history_store import HISTORIES
+from .job_ends import JobEnd, expected_ends, run_lengths, slim_job
 from .select import SelectedJob
 
 Object = Mapping[str, Any]
@@ -60,13 +62,17 @@ def rows_of(
 
 
 def _read_ends(client: Client, snapshot: FitSnapshot, now: datetime) -> dict[JobId, JobEnd]:
-    """When the trainings of the cluster end. Two lists; without the permission for one, less is known."""
+    """When the trainings of the cluster end. Three lists; without the permission for one, less is known."""
     if not snapshot.pods:
         return {}
     none: list[Any] = []
-    jobs = if_allowed(lambda: client.list_slim(JOB, slim_job), none)
-    ledgers = if_allowed(lambda: client.list_objects(CONFIG_MAP, fields=f"metadata.name={LEDGER}"), none)
-    return expected_ends(jobs, ledgers, _pod_deadlines(snapshot))
+    reads: tuple[Callable[[], list[Any]], ...] = (
+        lambda: client.list_slim(JOB, slim_job),
+        lambda: client.list_objects(CONFIG_MAP, fields=f"metadata.name={LEDGER}"),
+        lambda: client.list_slim(CONFIG_MAP, run_lengths, labels=HISTORIES),
+    )
+    jobs, ledgers, histories = run_concurrently(lambda read: if_allowed(read, none), reads, client.concurrency)
+    return expected_ends(jobs, ledgers, _pod_deadlines(snapshot), histories)
 
 
 def _pod_deadlines(snapshot: FitSnapshot) -> dict[JobId, datetime]:

@@ -14,14 +14,14 @@ from ..labels import DEFAULT_POOL
 from ..manifest.digest import digest_of, former_digests_of
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem
+from ..policies.policy_rules import PolicyRules, rules_of
 from ..task import Task, TaskFailed
 from .job_queues import kept_queue, pool_queue
 from .objects.pod_levels import as_restricted
 from .transitions import not_scalable_reason
 
 if TYPE_CHECKING:
-    from ..manifest.host_paths import HostPaths
-    from ..manifest.models import Compute, Inference, JobManifest, Notebook, Training
+    from ..manifest.models import Compute, Inference, JobManifest, Notebook, Policy, Training
     from .job import JobOptions
 
 # The fields of ``resources`` that the hardware of the pool decides about.
@@ -38,7 +38,7 @@ class SelectedJob:
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
     ``origin`` is where the manifest is from. ``declared`` has ``pool`` and ``quota`` where manifests of these kinds,
     for the pool and the namespace of the job, are among those of the task. The objects are built from the ``model``
-    once it is known what administrators declare.
+    once it is known what administrators declare. ``host_policy`` is that of the host that runs the task.
     """
 
     namespace: str
@@ -54,6 +54,7 @@ class SelectedJob:
     origin: str = ""
     declared: frozenset[str] = frozenset()
     model: JobManifest | None = None
+    host_policy: PolicyRules | None = None
 
     @property
     def asks_for_hardware(self) -> bool:
@@ -159,14 +160,16 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
 
 
 def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
-    from ..manifest.load import load
+    from ..manifest.host_paths import HostPaths
+    from ..manifest.load import host_paths_of, load
     from ..manifest.models import Compute, Inference, JobManifest, Pool, Quota, Training
 
     options, replicas = task.options, task.options.replicas
     namespace_problem_of = _namespace_rule(task)
     jobs, others, refused = [], [], []
-    # What a job mounts does not matter to its deletion.
-    host_paths = _host_paths(task) if builds_objects else None
+    # What a job mounts, and what policies allow of it, does not matter to its deletion.
+    policy = _host_policy(task) if builds_objects else None
+    host_paths = (host_paths_of(policy) if policy else HostPaths()) if builds_objects else None
     documents = load(options.src or (), options.definition, default_namespace, host_paths)
     pools = {each.model.pool.name for each in documents if isinstance(each.model, Pool)}
     limited = {name for each in documents if isinstance(each.model, Quota) for name in each.model.namespaces}
@@ -207,6 +210,7 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
                     if is_declared
                 ),
                 model=model,
+                host_policy=rules_of(policy) if policy else None,
             )
         )
     if refused:
@@ -226,15 +230,9 @@ def _namespace_rule(task: Task[JobOptions]) -> Callable[[str], str | None]:
     return lambda namespace: rule(namespace, allowed)
 
 
-def policy_file(task: Task[JobOptions]) -> str | None:
-    """The file with the policy of the host that runs the task."""
-    return task.options.policy or task.environ.get("GPUCTL_POLICY") or None
+def _host_policy(task: Task[JobOptions]) -> Policy | None:
+    """The policy of the host that runs the task. It is no part of what the author of a manifest writes."""
+    from ..manifest.load import load_policy
 
-
-def _host_paths(task: Task[JobOptions]) -> HostPaths:
-    """The paths of nodes that manifests may mount. A policy is no part of what the author of a manifest writes."""
-    from ..manifest.host_paths import HostPaths
-    from ..manifest.load import load_host_paths
-
-    policy = policy_file(task)
-    return load_host_paths(policy) if policy else HostPaths()
+    file = task.options.policy or task.environ.get("GPUCTL_POLICY")
+    return load_policy(file) if file else None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .models import Policy
     from .validation import CheckedManifest, Document
 
-__all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "load", "load_host_paths"]
+__all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "host_paths_of", "load", "load_policy"]
 
 _Found: TypeAlias = "SourceNode | ManifestError"
 
@@ -152,9 +152,8 @@ def load_policy(file: str | None = None, definition: Any = None) -> Policy:
     return policies[0]
 
 
-def load_host_paths(file: str) -> HostPaths:
-    """What the policy in a file says about paths of nodes. Raises ManifestErrors, and MissingLibrary."""
-    policy = load_policy(file)
+def host_paths_of(policy: Policy) -> HostPaths:
+    """What a policy says about paths of nodes."""
     from .host_paths import HostPaths
 
     rules = policy.host_paths

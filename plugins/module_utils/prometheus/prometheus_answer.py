@@ -172,13 +172,6 @@ def read_matrix(data: Any, where: str) -> list[Series]:
     return found
 
 
-def read_names(data: Any, where: str) -> list[str]:
-    """A list of names, such as those of labels. Raises PrometheusError."""
-    if not isinstance(data, list) or not all(isinstance(name, str) for name in data):
-        raise _odd(where, "something else than names")
-    return data
-
-
 def _result(data: Any, where: str) -> tuple[Any, Any]:
     if not isinstance(data, dict) or "resultType" not in data:
         raise _odd(where, "a success without a result")

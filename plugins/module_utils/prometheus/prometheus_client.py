@@ -24,7 +24,6 @@ from .prometheus_answer import (
     Series,
     TooManySamples,
     read_matrix,
-    read_names,
     read_prometheus_answer,
     read_vector,
     too_many,
@@ -105,11 +104,6 @@ class Prometheus:
         """The series of several expressions, asked for at once, by their names."""
         found = run_concurrently(lambda each: self.query_range(each, start, end, step), expressions.values(), _AT_ONCE)
         return dict(zip(expressions, found, strict=True))
-
-    def label_names(self, selector: str, start: float | None = None) -> list[str]:
-        """The names of the labels that the series of a selector have; by default, those of the last hours."""
-        parameters = {"match[]": selector, **({} if start is None else {"start": _number(start)})}
-        return read_names(self._ask("/api/v1/labels", parameters), self.where)
 
     def _read_part(self, expression: str, step: float, part: tuple[float, int]) -> list[Series]:
         """The series in so many points from a time; in halves if they are too many for one answer."""

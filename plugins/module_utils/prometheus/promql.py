@@ -307,12 +307,6 @@ class Queries:
             return MEASURES[measure].device_record
         return " or ".join(exporter.by_device(text) for exporter in self._whole if (text := exporter.measured(measure)))
 
-    def of_jobs(self, measure: str, select: PodSelection = EVERYTHING) -> str:
-        """A measure by job (JOB)."""
-        if self.source is Source.RULES and measure == UTILIZATION.name:
-            return _series(JOB_UTILIZATION, select)
-        return self.aggregated(measure, JOB, select)
-
     # What is asked.
 
     def aggregated(self, measure: str, by: Sequence[str], select: PodSelection = EVERYTHING) -> str:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from .admitted_pod import WantedPod
@@ -89,7 +90,8 @@ class Fit:
 
     ``nodes`` are those that take its pods, as far as they find some, ``possible`` the number of nodes that would take
     one now. ``evicted`` are the jobs that are preempted, ``after`` those that have to end first. ``refusals`` say why
-    how many nodes do not take the next pod. ``lacks`` is what quotas lack.
+    how many nodes do not take the next pod. ``lacks`` is what quotas lack. ``places`` are those of the topology where
+    its first pod may go, and for how many there is room from there.
     """
 
     job: FitJob
@@ -104,8 +106,10 @@ class Fit:
     away: tuple[str, ...] = ()  # nodes that do not accept pods at the moment, and would help
     unjudged: tuple[str, ...] = ()
     otherwise: str = ""  # the verdict but for what is not judged
-    places: tuple[tuple[str, int], ...] = ()  # where the first pod may go, and how many find room from there
+    places: tuple[tuple[str, int], ...] = ()
+    depends_on_place: bool = False
     depends_on_batch: bool = False
+    is_one_of_several: bool = False
     changes: tuple[FitChange, ...] = ()
 
 
@@ -114,12 +118,14 @@ Variants = Callable[[FitJob], Iterable[tuple[FitChange, FitJob]]]
 
 @dataclass
 class Cluster:
-    """What jobs are judged against. ``ends``: when jobs end, as far as that is known, as seconds from now."""
+    """What jobs are judged against. ``ends``: when jobs end, as far as that is known, as seconds from now. ``users``:
+    what jobs use of quotas, by namespace."""
 
     world: World
     quotas: Mapping[str, Sequence[QuotaState]] = field(default_factory=dict)  # by namespace
     budgets: Sequence[Object] = ()
     ends: Mapping[JobName, float] = field(default_factory=dict)
+    users: Mapping[str, Mapping[JobName, Charges]] = field(default_factory=dict)
     endless: frozenset[JobName] = frozenset()  # services and notebooks, which end when a person says so
 
 
@@ -181,6 +187,7 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
         verdicts = {fit.otherwise or fit.verdict, *(one[place].otherwise or one[place].verdict for one in others)}
         rough = {STUCK if verdict not in (NOW, AFTER_PREEMPTION, UNKNOWN) else verdict for verdict in verdicts}
         differs = len(rough) > 1 and fit.verdict != UNKNOWN
+        fit = replace(fit, is_one_of_several=len(jobs) > 1)
         fits.append(replace(fit, verdict=UNKNOWN, depends_on_batch=True) if differs else fit)
     answers: dict[int, Fit] = dict(zip(order, fits, strict=True))
     return [answers[index] for index in range(len(jobs))]
@@ -295,9 +302,12 @@ class _Trial:
         elif lacks:
             ever = any(lack.ever for lack in lacks) or fit.verdict == NEVER
             fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=tuple(lacks))
+            if not ever:
+                after = (*self._needed_for_quotas(job, states, lacks), *fit.after)
+                fit = replace(fit, after=tuple(dict.fromkeys(after)))
         if unjudged and fit.verdict != NEVER:
             fit = replace(fit, verdict=UNKNOWN, otherwise=fit.verdict, unjudged=tuple(unjudged))
-        if variants and (fit.places or fit.verdict not in (NOW, UNKNOWN)):
+        if variants and (fit.depends_on_place or fit.verdict not in (NOW, UNKNOWN)):
             for state in states:
                 state.charge(job.charges, -let_in)
             better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
@@ -309,6 +319,27 @@ class _Trial:
             for state in states:
                 state.charge(job.charges, let_in)
         return fit
+
+    def _needed_for_quotas(
+        self, job: FitJob, states: Sequence[QuotaState], lacks: Sequence[QuotaLack]
+    ) -> list[JobName]:
+        """The first jobs of the namespace to end that leave it enough of its quotas; none where that cannot be told."""
+        missing: dict[str, Fraction] = {}
+        for lack in lacks:
+            missing[lack.resource] = max(missing.get(lack.resource, Fraction(0)), lack.missing)
+        users = {name: uses for name, uses in self._cluster.users.get(job.namespace, {}).items() if name[1] != job.name}
+        needed: list[JobName] = []
+        for name in sorted(users, key=self._end):
+            if any(amount > 0 and users[name].get(resource) for resource, amount in missing.items()):
+                needed.append(name)
+                missing = {resource: amount - users[name].get(resource, 0) for resource, amount in missing.items()}
+        if any(amount > 0 for amount in missing.values()) or any(state.scopes for state in states):
+            return []
+        for name in needed[:-1]:
+            without = {resource: amount + users[name].get(resource, 0) for resource, amount in missing.items()}
+            if all(amount <= 0 for amount in without.values()):
+                needed, missing = [one for one in needed if one != name], without
+        return needed
 
     def _unjudged(self, job: FitJob) -> list[str]:
         found = (text for check in self._world.checks for text in check.unjudged(job.pod))
@@ -392,7 +423,7 @@ class _Trial:
         is_spread = self._seed % 2 == 0
         if number and not self._take_any(attempt, pod, starts, rules):
             self._make_room(attempt, pod, starts, rules)
-        open_nodes = list(nodes)
+        open_nodes = rules.near_enough(nodes)
         if is_spread and attempt.nodes:
             open_nodes.sort(key=lambda state: state.name == attempt.nodes[0])
         while 0 < len(attempt.nodes) < number:
@@ -406,7 +437,7 @@ class _Trial:
                 # A copy that finds no room now finds none later, but for rules among copies.
                 open_nodes = open_nodes if pod.minds_its_own else taking
             elif self._make_room(attempt, pod, nodes, rules):
-                open_nodes = list(nodes)
+                open_nodes = rules.near_enough(nodes)
             else:
                 break
 
@@ -459,9 +490,9 @@ class _Trial:
             return fit
         if kinds == {AFTER_PREEMPTION}:
             return replace(fit, verdict=AFTER_PREEMPTION)
+        fit = replace(fit, places=tuple((one.start, len(one.nodes)) for one in attempts if one.start))
         if len(kinds) > 1:
-            places = tuple((one.start, len(one.nodes)) for one in attempts)
-            return replace(fit, verdict=UNKNOWN, places=places)
+            return replace(fit, verdict=UNKNOWN, depends_on_place=True)
         if self._seed:
             return replace(fit, verdict=STUCK)
         fit, key = replace(fit, evicted=()), (job.likeness, self._moves)
@@ -492,26 +523,24 @@ class _Trial:
             return replace(fit, verdict=UNKNOWN, unjudged=(text,))
         groups = self._groups(job)
         ordered = sorted(groups, key=self._end)
-        needed = (self._needed_by_amounts if self._only_counts(job.pod) else self._needed)(job, groups, ordered)
+        rooms = self._rooms(job)
+        needed = self._needed(job, groups, ordered) if rooms is None else _needed_for_room(rooms, groups, ordered)
         return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
 
-    def _only_counts(self, pod: WantedPod) -> bool:
-        """Whether nodes have room for so many copies each, whichever takes the first."""
-        with self._world.rules_of(pod) as rules:
-            return self._world.only_amounts(pod) and not rules.matter
+    def _rooms(self, job: FitJob, *, empty: bool = False) -> _Rooms | None:
+        """The room on the nodes, where it alone decides; once all other jobs have ended, if ``empty``."""
+        with self._world.rules_of(job.pod) as rules:
+            if rules.beyond_own_kind or not self._world.only_amounts(job.pod):
+                return None
+        return _Rooms(job, {state.name: state for state in self._world.suitable(job.pod)[0]}, empty=empty)
 
     def _ever_fits(self, job: FitJob, *, everywhere: bool = True) -> bool:
         """Whether it runs once all other jobs have ended."""
-        suitable, _refused = self._world.suitable(job.pod)
-        if not self._only_counts(job.pod):
+        rooms = self._rooms(job, empty=True)
+        if rooms is None:
             everything = [pod for pods in self._groups(job).values() for pod in pods]
             return self._fits(job, everything, everywhere=everywhere)
-        wanted = job.number
-        for state in suitable:
-            wanted -= _room(job.pod, state, [pod for pod in state.pods.values() if pod.owner not in _ENDLESS])
-            if wanted <= 0:
-                return True
-        return False
+        return rooms.fit(everywhere=everywhere)
 
     def _needed(
         self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
@@ -530,50 +559,6 @@ class _Trial:
             if self._fits(job, [pod for one in fewer for pod in groups[one]]):
                 needed = fewer
         return needed
-
-    def _needed_by_amounts(
-        self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
-    ) -> list[JobName]:
-        """The same where only amounts count: each node has room for so many copies."""
-        suitable, _refused = self._world.suitable(job.pod)
-        nodes = {state.name: state for state in suitable}
-        room = {name: _room(job.pod, state) for name, state in nodes.items()}
-        total, gone = sum(room.values()), list[PlacedPod]()
-        needed: list[JobName] = []
-
-        def count(pods: Iterable[PlacedPod]) -> int:
-            changed = 0
-            for name in {str(pod.node) for pod in pods} & set(nodes):
-                changed -= room[name]
-                room[name] = _room(job.pod, nodes[name])
-                changed += room[name]
-            return changed
-
-        try:
-            for name in ordered:
-                if total >= job.number:
-                    break
-                for pod in groups[name]:
-                    self._world.remove(pod)
-                gone += groups[name]
-                needed.append(name)
-                total += count(groups[name])
-            for name in needed[:-1]:
-                for pod in groups[name]:
-                    self._world.put_back(pod)
-                lost = count(groups[name])
-                if total + lost >= job.number:
-                    total += lost
-                    gone = [pod for pod in gone if pod.job != name]
-                else:
-                    for pod in groups[name]:
-                        self._world.remove(pod)
-                    count(groups[name])
-        finally:
-            for pod in gone:
-                self._world.put_back(pod)
-        left = {pod.job for pod in gone}
-        return [name for name in needed if name in left]
 
     def _groups(self, job: FitJob) -> dict[JobName, list[PlacedPod]]:
         """The pods that may end, by job."""
@@ -644,6 +629,93 @@ def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: Pod
             place = ", ".join(str(state.node.labels.get(key)) for key in dict.fromkeys(keys))
             found.setdefault(place, []).append(state)
     return found or {"": list(nodes)}
+
+
+class _Rooms:
+    """How many copies of a job's pod the nodes have room for, by the place of the topology that binds them together."""
+
+    def __init__(self, job: FitJob, nodes: Mapping[str, NodeState], *, empty: bool) -> None:
+        keys = [term["topologyKey"] for term in job.pod.near]
+        self._job = job
+        self._nodes = {name: state for name, state in nodes.items() if all(key in state.node.labels for key in keys)}
+        self._places = {name: tuple(state.node.labels[key] for key in keys) for name, state in self._nodes.items()}
+        self._gone = {
+            name: [pod for pod in state.pods.values() if empty and pod.owner not in _ENDLESS]
+            for name, state in self._nodes.items()
+        }
+        self._room = dict.fromkeys(self._nodes, 0)
+        self._sums: Counter[tuple[str, ...]] = Counter()
+        self._count(self._nodes)
+
+    def end(self, pods: Iterable[PlacedPod]) -> None:
+        for pod in (own := self._among(pods)):
+            self._gone[str(pod.node)].append(pod)
+        self._count({str(pod.node) for pod in own})
+
+    def start_again(self, pods: Iterable[PlacedPod]) -> None:
+        for pod in (own := self._among(pods)):
+            self._gone[str(pod.node)].remove(pod)
+        self._count({str(pod.node) for pod in own})
+
+    def _among(self, pods: Iterable[PlacedPod]) -> list[PlacedPod]:
+        return [pod for pod in pods if pod.node in self._nodes]
+
+    def _count(self, names: Iterable[str]) -> None:
+        for name in names:
+            room = _room(self._job.pod, self._nodes[name], self._gone[name])
+            self._sums[self._places[name]] += room - self._room[name]
+            self._room[name] = room
+
+    def by_place(
+        self, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+    ) -> Iterator[list[JobName]]:
+        """The jobs with pods in each place, where there are several."""
+        if len(self._sums) > 1:
+            found: dict[tuple[str, ...], list[JobName]] = {}
+            for name in ordered:
+                for place in {self._places[str(pod.node)] for pod in self._among(groups[name])}:
+                    found.setdefault(place, []).append(name)
+            yield from found.values()
+
+    def fit(self, *, everywhere: bool = True) -> bool:
+        """Whether all copies find room, wherever the first goes; or else where that is at its best."""
+        found = [room >= self._job.number for room in self._sums.values() if room]
+        return bool(found) and (all(found) if everywhere else any(found))
+
+
+def _needed_for_room(
+    rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+) -> list[JobName]:
+    """The first jobs to end that make room, without those that do not matter: in whichever place that is first."""
+    found = []
+    for names in (*rooms.by_place(groups, ordered), ordered):
+        ended: list[JobName] = []
+        for name in names:
+            if rooms.fit():
+                break
+            rooms.end(groups[name])
+            ended.append(name)
+        if rooms.fit():
+            ended = _without_others(rooms, groups, ended)
+            found.append(ended)
+        for name in ended:
+            rooms.start_again(groups[name])
+    place = {name: index for index, name in enumerate(ordered)}
+    return min(found, key=lambda names: (max(place[name] for name in names), len(names)))
+
+
+def _without_others(
+    rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ended: Sequence[JobName]
+) -> list[JobName]:
+    """Those of the jobs that have ended that matter; the others start again."""
+    left = list(ended)
+    for name in ended[:-1]:
+        rooms.start_again(groups[name])
+        if rooms.fit():
+            left.remove(name)
+        else:
+            rooms.end(groups[name])
+    return left
 
 
 def _room(pod: WantedPod, state: NodeState, gone: Sequence[PlacedPod] = ()) -> int:

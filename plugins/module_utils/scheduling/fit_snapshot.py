@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
 
@@ -37,7 +38,7 @@ from .admitted_pod import Admission, WantedPod, admitted
 from .device_fit import DeviceCheck
 from .fit import Cluster, FitJob, JobName
 from .pod_facts import PlacedPod, RoomyNode, placed_pod, required_terms, roomy_node
-from .quota_fit import charges_of, quota_state
+from .quota_fit import Charges, charges_of, charges_of_placed, quota_state
 from .volume_fit import VolumeCheck
 from .world import NodeCheck, World
 
@@ -143,7 +144,17 @@ class FitSnapshot:
         endless = frozenset(pod.job for pod in pods if pod.use.job_kind not in (None, _ENDS_BY_ITSELF))
         delegated = extended if self.devices is not None else {}
         world = World(self.nodes or (), pods, self.namespaces, checks, delegated)
-        return Cluster(world, quotas, self.budgets or (), ends, endless)
+        return Cluster(world, quotas, self.budgets or (), ends, self._users(), endless)
+
+    def _users(self) -> dict[str, dict[JobName, Charges]]:
+        """What the jobs of the namespaces with quotas use of these, pods without a node too."""
+        found: dict[str, dict[JobName, Charges]] = {name: {} for name, quotas in self.quotas.items() if quotas}
+        for pod in self.pods or ():
+            if pod.namespace in found:
+                uses = found[pod.namespace].setdefault(pod.job, {})
+                for resource, amount in charges_of_placed(pod).items():
+                    uses[resource] = uses.get(resource, Fraction(0)) + amount
+        return found
 
     def _volume_check(self, pods: Iterable[PlacedPod]) -> VolumeCheck | None:
         if not self.claims:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ..cluster.label_selectors import selects
 from ..cluster.node_affinity import selects_node
@@ -25,6 +25,13 @@ AWAY = "pod anti-affinity"
 KEPT_OFF = "anti-affinity of other pods"
 SPREAD = "topology spread"
 NO_TOPOLOGY = "missing topology label"
+
+
+class _HasNode(Protocol):
+    node: RoomyNode
+
+
+NodeOf = TypeVar("NodeOf", bound=_HasNode)
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,13 @@ class PodRules:
     @property
     def matter(self) -> bool:
         return bool(self._near_terms or self._away_terms or self._constraints or self.kept_off)
+
+    @property
+    def beyond_own_kind(self) -> bool:
+        """Whether there are other rules than that its copies are near each other."""
+        pod = self.pod
+        is_series = all(self._means(term, pod.namespace, pod.labels) for term in self._near_terms)
+        return bool(self._away_terms or self._constraints or self.kept_off or self.near) or not is_series
 
     def count_nodes(self, nodes: Iterable[RoomyNode]) -> None:
         """The places that a spread is over, before pods are counted."""
@@ -136,7 +150,7 @@ class PodRules:
             own = selects(constraint.get("labelSelector"), self.pod.labels)
             if counts.get(value, 0) + own - least > constraint["maxSkew"]:
                 return Refusal(SPREAD)
-        if self._near_terms and not self._is_near(node):
+        if not self._is_near(node):
             return Refusal(NEAR, lasts=True)
         pairs = ((term["topologyKey"], node.labels.get(term["topologyKey"])) for term in self._away_terms)
         if any(pair in self.away for pair in pairs):
@@ -145,8 +159,14 @@ class PodRules:
             return Refusal(KEPT_OFF)
         return None
 
+    def near_enough(self, nodes: Iterable[NodeOf]) -> list[NodeOf]:
+        """Those of the nodes where affinity lets the pod go, while the same pods are there."""
+        return [state for state in nodes if self._is_near(state.node)]
+
     def _is_near(self, node: RoomyNode) -> bool:
         """The first pod of a series that wants to be near its own kind may go anywhere (``satisfyPodAffinity``)."""
+        if not self._near_terms:
+            return True
         if any(term["topologyKey"] not in node.labels for term in self._near_terms):
             return False
         if all((term["topologyKey"], node.labels[term["topologyKey"]]) in self.near for term in self._near_terms):

@@ -41,9 +41,13 @@ class QuotaLack:
         return self.wanted > self.hard
 
     @property
+    def missing(self) -> Fraction:
+        return self.wanted + self.used - self.hard
+
+    @property
     def raised_by(self) -> str:
         """By how much more it would be enough, with what uses it now."""
-        return self._text(self.wanted + self.used - self.hard)
+        return self._text(self.missing)
 
     @property
     def raised_to(self) -> str:

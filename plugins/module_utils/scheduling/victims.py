@@ -70,14 +70,14 @@ def _by_amounts(
     world: World, pod: WantedPod, state: NodeState, lower: LowerPods, budgets: Sequence[Object]
 ) -> Eviction | None:
     """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
-    if not lower.pods or not _is_enough(pod, state, lower):
+    places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower.pods) - 1
+    if not lower.pods or places < 0 or not _is_enough(pod, state, lower):
         return None
     refusal = world.lacks(pod, state)
     if refusal is None or refusal.lasts:
         return None
     protected = _protected(lower.pods, budgets) if budgets else set()
     important = sorted(lower.pods, key=lambda other: other.uid not in protected) if protected else lower.pods
-    places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower.pods) - 1
     free = state.free
     left = {name: free.get(name, 0) - amount + lower.requests.get(name, 0) for name, amount in pod.requests.items()}
     victims = []

@@ -19,7 +19,8 @@ from .world import NodeState
 
 Object = Mapping[str, Any]
 
-NO_VOLUME, OTHER_NODES, IN_USE = "volume claim", "volume on other nodes", "volume of one pod in use"
+CLAIM = "PersistentVolumeClaim"  # how the reasons begin that are about a claim, not about nodes
+OTHER_NODES, IN_USE = "volume on other nodes", "volume of one pod in use"
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
@@ -76,12 +77,12 @@ class VolumeCheck:
         for name in pod.claims:
             claim = self.claims.get((pod.namespace, name))
             if claim is None or "deletionTimestamp" in claim["metadata"]:
-                return Refusal(NO_VOLUME, lasts=True)
+                return Refusal(f"{CLAIM} {name} does not exist", lasts=True)
             if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()) and self.used[pod.namespace, name]:
                 return Refusal(IN_USE)
             volume = claim["spec"].get("volumeName")
             if not volume and self._waits(claim) is False:
-                return Refusal(NO_VOLUME, lasts=True)
+                return Refusal(f"{CLAIM} {name} has no volume", lasts=True)
             if volume and self.volumes is not None and not self._is_reached(self._volume(volume), state):
                 return Refusal(OTHER_NODES, lasts=True)
         return None

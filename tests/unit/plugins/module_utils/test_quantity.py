@@ -26,6 +26,13 @@ def test_the_canonical_text_has_the_same_value(case: dict[str, str]) -> None:
     assert parse(case["canonical"]) == parse(case["text"])
 
 
+@pytest.mark.parametrize("text", ["9" * 101, "0." + "1" * 101, "1e31", "1e-31"])
+def test_what_no_machine_has_is_no_quantity(text: str) -> None:
+    with pytest.raises(QuantityError, match="is out of range"):
+        parse(text)
+    parse("9" * 100)
+
+
 @pytest.mark.parametrize(
     ("number", "canonical"), [(8, "8"), (0.5, "500m"), (1.5, "1500m"), (2000, "2k"), (1e-05, "10e-6")]
 )

@@ -3,17 +3,31 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declared
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, Declared
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices import inventory_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_rows import fit_summary
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_ends import JobEnd, expected_ends, slim_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_ends import (
+    JobEnd,
+    expected_ends,
+    run_lengths,
+    slim_job,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_fit import rows_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Training
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (
+    Distributed,
+    Inference,
+    Placement,
+    Storage,
+    Training,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit_snapshot import FitSnapshot
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.pod_facts import placed_pod, roomy_node
 
@@ -120,8 +134,8 @@ def test_a_service_does_not_end_by_itself() -> None:
             ["resources.node_count 2, resources.gpu 4", "resources.gpu 4"],
         ),
         ([node("n1"), node("h1", 8, "h100")], [pod("old", "n1", 8)], {"gpu": 8}, ["resources.pool h100"]),
-        ([node("n1")], [], {"cpu": "100"}, ["resources.cpu 50"]),
-        ([node("n1")], [], {"memory": "400Gi"}, ["resources.memory 200Gi"]),
+        ([node("n1")], [], {"cpu": "100"}, ["resources.cpu 64"]),
+        ([node("n1")], [], {"memory": "400Gi"}, ["resources.memory 256Gi"]),
         ([node("n1"), node("n2")], [], {"node_count": 3}, ["resources.node_count 2"]),
         ([node("n1")], [pod("old", "n1", 8, priority=500)], {}, ["job.priority medium"]),
         ([node("n1")], [], {"gpu_type": "H100"}, ["resources.gpu-type any"]),
@@ -163,7 +177,82 @@ def test_a_quota_is_too_low() -> None:
 def test_some_pods_find_room() -> None:
     verdict, reason, _hint = said([node("n1"), node("n2")], [pod("old", "n1", 8)], training(node_count=2))
     assert verdict == "after_jobs"
-    assert reason.startswith("1 of its 2 pods find room.")
+    assert reason.startswith(
+        "1 of its 2 pods finds room. No node takes the next pod: 2 nodes have too little nvidia.com/gpu."
+    )
+
+
+def test_jobs_of_the_task_take_what_is_free() -> None:
+    first, second = training("first", priority="high"), training("second")
+    reason = judged([node("n1")], [], first, second)[1]["reason"]
+    assert reason == (
+        "No node takes its pod, once the other jobs of the task have theirs: 1 node has too little nvidia.com/gpu. It "
+        "runs after job team-a/first (end not known) ends."
+    )
+
+
+def test_a_claim_that_does_not_exist() -> None:
+    manifest = training()
+    model = manifest.model.model_copy(update={"storage": Storage(workdirs=[{"path": "/data", "claim": "models"}])})
+    one = SelectedJob("team-a", "sft", "training", model=model).built(Declared())
+    verdict, reason, _hint = said([node("n1")], [], one, claims={"team-a": []})
+    assert (verdict, reason) == ("never", "No node takes its pod: PersistentVolumeClaim models does not exist.")
+
+
+def test_pods_that_have_to_share_a_place() -> None:
+    nodes = [node("n1", rack="r1"), node("n2", rack="r1"), node("n3", rack="r2"), node("n4", rack="r2")]
+    declared = Declared({"a100": Declaration("a100", hardware=PoolHardware(topology={"rack": "rack"}))})
+    model = training(node_count=2).model
+    distributed = Distributed(placement=Placement(within="rack", required=True))
+    one = SelectedJob("team-a", "sft", "training", model=model.model_copy(update={"distributed": distributed}))
+    reason = said(nodes, [pod("old", "n1", 8), pod("other", "n3", 8)], one.built(declared))[1]
+    assert reason == (
+        "Its 2 pods have to share rack, but r1 has room for 1 of them, r2 for 1. It runs after jobs team-b/old (end "
+        "not known) and team-b/other (end not known) end."
+    )
+
+
+def test_a_service_starts_with_the_least_number_of_its_autoscaler_and_may_have_no_pods() -> None:
+    def service(**more: Any) -> SelectedJob:
+        model = Inference.model_validate(
+            {
+                "kind": "inference",
+                "job": {"name": "web"},
+                "environment": {"image": "registry.example.com/ml:v1", "command": ["run"]},
+                "resources": {"pool": "a100", "gpu": 8, "cpu": "4", "memory": "16Gi"},
+                **more,
+            }
+        )
+        return SelectedJob("team-a", "web", "inference", model=model).built(Declared())
+
+    scaled = judged([node("n1")], [], service(autoscaling={"min_replicas": 2, "max_replicas": 3}))[0]
+    assert (scaled["pods_wanted"], scaled["verdict"]) == (2, "never")
+    assert said([], [], service(service={"replicas": 0})) == (
+        "now",
+        "It starts no pods: its number of replicas is 0.",
+        None,
+    )
+
+
+def test_a_pool_whose_devices_are_claimed_helps_only_if_they_are_free() -> None:
+    classes = [{"metadata": {"name": "gpu"}, "spec": {"selectors": []}}]
+    hardware = PoolHardware(device_class="gpu")
+    pool = {"a100": Declaration("a100"), "dra": Declaration("dra", hardware=hardware)}
+    nodes = [roomy_node(node("n1", 4)), roomy_node(node("n2", 0, "dra"))]
+
+    def changes(devices: Any) -> list[str]:
+        snapshot = FitSnapshot(nodes, [], priority_classes=CLASSES, devices=devices)
+        row = rows_of(snapshot, [training()], Declared(pool), {}, NOW)[0]
+        return [
+            one["after"] for change in row["changes"] for one in change["fields"] if one["field"] == "resources.pool"
+        ]
+
+    assert changes(None) == []  # What drivers offer is not known.
+    assert changes(inventory_of([], [], classes)) == []
+    offered = [{"name": f"d{index}", "attributes": {"type": {"string": "gpu"}}} for index in range(8)]
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "n2", "devices": offered}
+    spec["pool"] = {"name": "n2", "generation": 1, "resourceSliceCount": 1}
+    assert changes(inventory_of([{"metadata": {"name": "s"}, "spec": spec}], [], classes)) == ["dra"]
 
 
 def test_what_is_not_known() -> None:
@@ -180,8 +269,9 @@ def test_the_summary() -> None:
 
 
 class TestEnds:
-    def ends(self, *jobs: Object, ledgers: list[Object] | None = None) -> dict[Any, JobEnd]:
-        return expected_ends([slim_job(one) for one in jobs], ledgers or [], {})
+    def ends(self, *jobs: Object, ledgers: list[Object] | None = None, history: Object | None = None) -> Any:
+        lengths = [run_lengths(history)] if history else []
+        return expected_ends([slim_job(one) for one in jobs], ledgers or [], {}, lengths)
 
     def job(self, name: str, start: str = "12:00", end: str | None = None, **spec: Any) -> Object:
         sweep = {"runwhere.ai/sweep": "lr"} if spec.pop("sweep", False) else {}
@@ -204,7 +294,33 @@ class TestEnds:
         entry = Entry("m", "before", "2026-02-01T00:00:00Z", None, "Succeeded", "2026-02-01T00:30:00Z")
         ledger = {"metadata": {"name": "gpuctl-ledger", "namespace": "t"}, "data": {"a": str(entry)}}
         found = self.ends(self.job("a"), ledgers=[ledger])
-        assert found == {("t", "a"): JobEnd(NOW + timedelta(minutes=30), "last_run")}
+        assert found == {("t", "a"): JobEnd(NOW + timedelta(minutes=30), "last_runs")}
+
+    def test_by_its_earlier_runs_that_succeeded(self) -> None:
+        """The median of those in the history; the entry of the ledger counts the time that a run has waited."""
+        data = {}
+        for number, minutes in enumerate((10, 20, 40)):
+            started = f"2026-02-0{number + 1}T00:00:00Z"
+            data[f"u{number}.job"] = json.dumps({"name": "a", "kind": "training", "submitted_at": started})
+            end = {
+                "result": "Succeeded",
+                "started_at": started,
+                "finished_at": started.replace("00:00Z", f"{minutes}:00Z"),
+            }
+            data[f"u{number}.end"] = json.dumps(end)
+        data["u9.job"] = json.dumps({"name": "a", "kind": "training"})
+        end = {"result": "Failed", "started_at": "2026-02-05T00:00:00Z", "finished_at": "2026-02-05T00:01:00Z"}
+        data["u9.end"] = json.dumps(end)
+        history = {"metadata": {"name": "gpuctl-history", "namespace": "t"}, "data": data}
+        found = self.ends(self.job("a"), history=history)
+        assert found == {("t", "a"): JobEnd(NOW + timedelta(minutes=20), "last_runs")}
+
+    def test_one_that_takes_longer_than_before(self) -> None:
+        nodes, pods = [node("n1")], [pod("old", "n1", 8)]
+        late = {("team-b", "old"): JobEnd(NOW - timedelta(minutes=1), "last_runs")}
+        row = judged(nodes, pods, training(), ends=late)[0]
+        assert row["reason"].endswith("It runs after job team-b/old (overdue, going by its earlier runs) ends.")
+        assert row["runs_at"] is None
 
     def test_not_by_the_entry_of_this_run(self) -> None:
         entry = Entry("m", "a", "2026-02-01T00:00:00Z", None, "Succeeded", "2026-02-01T00:30:00Z")

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.host_paths import HostPaths, normal_path
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load, load_host_paths
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import (
+    ManifestErrors,
+    host_paths_of,
+    load,
+    load_policy,
+)
 
 EXAMPLES = Path(__file__).parents[5] / "examples"
 SOURCE_DOCUMENTS = Path(__file__).parents[3] / "fixtures" / "manifests" / "valid"
@@ -173,12 +178,12 @@ def policy_file(directory: Path, text: str) -> str:
 
 
 def test_the_example_of_a_policy() -> None:
-    found = load_host_paths(str(EXAMPLES / "policy.yaml"))
+    found = host_paths_of(load_policy(str(EXAMPLES / "policy.yaml")))
     assert found == HostPaths("company", ("/cache", "/datasets", "/models", "/output"))
 
 
 def test_a_policy_that_says_nothing_of_paths_leaves_the_default(tmp_path: Path) -> None:
-    assert load_host_paths(policy_file(tmp_path, "kind: policy\npolicy: {name: x}\n")) == HostPaths()
+    assert host_paths_of(load_policy(policy_file(tmp_path, "kind: policy\npolicy: {name: x}\n"))) == HostPaths()
 
 
 @pytest.mark.parametrize(
@@ -195,12 +200,12 @@ def test_a_policy_that_says_nothing_of_paths_leaves_the_default(tmp_path: Path) 
 )
 def test_a_policy_with_a_mistake_allows_nothing(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(ManifestErrors, match=problem.replace("?", r"\?")):
-        load_host_paths(policy_file(tmp_path, text))
+        load_policy(policy_file(tmp_path, text))
 
 
 def test_a_policy_that_is_not_there_allows_nothing(tmp_path: Path) -> None:
     with pytest.raises(ManifestErrors, match="not found"):
-        load_host_paths(str(tmp_path / "policy.yaml"))
+        load_policy(str(tmp_path / "policy.yaml"))
 
 
 def test_a_policy_among_manifests_is_an_error() -> None:

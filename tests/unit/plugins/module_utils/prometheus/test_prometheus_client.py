@@ -131,12 +131,6 @@ def test_warnings_and_missing_parts_are_kept() -> None:
     assert prometheus.warnings == ["slow", f"the answer of {server.url} lacks the data of some of its stores"]
 
 
-def test_the_names_of_labels() -> None:
-    with prometheus_double(lambda asked: success(["pod", "uid"])) as server:
-        assert opened(server.url).label_names("kube_pod_labels", start=5) == ["pod", "uid"]
-    assert server.asked[0].parameters["match[]"] == "kube_pod_labels"
-
-
 def test_token_and_tenant_are_sent_and_the_token_is_masked() -> None:
     masked: set[str] = set()
     with prometheus_double(lambda asked: vector()) as server:

@@ -107,7 +107,6 @@ def every_expression(asked: Queries, select: PodSelection) -> list[str]:
             asked.peak(name, **ranges),
             asked.mean(name, **ranges),
             asked.of_devices(name),
-            asked.of_jobs(name, select),
         )
     ]
     return [
@@ -184,7 +183,7 @@ def test_the_utilization_of_a_job_is_found(tmp_path: Path, vendor: str, honor: b
             answer(plain.measured("utilization", PodSelection("team", "other"))),
             answer(recorded.measured("utilization"), ({**name, **job, **pod, **expected}, 0.4)),
             answer(
-                recorded.of_jobs("utilization"),
+                JOB_UTILIZATION,
                 ({"__name__": "namespace_job:runwhere_gpu_utilization:avg", **job}, 0.4),
             ),
             answer(named.measured("utilization", only_train), ({**pod, **expected}, 0.4)),

@@ -297,6 +297,39 @@ def test_quotas(one: Object, expected: str, short: list[str]) -> None:
     assert [lack.row["short"] for lack in found.lacks] == short
 
 
+def test_more_pods_than_a_node_takes_are_not_preempted_for_one_more() -> None:
+    """The node takes one pod and has three, of which one may be preempted."""
+    pods = [pod("low", "a", 1, priority=1), *(pod(name, "a", 1, priority=2000) for name in "pq")]
+    other = [pod("small", "b", 8, priority=1)]
+    found = judged([node("a", room={"pods": "1"}), node("b")], [*pods, *other], job(gpus=2, priorityClassName="high"))[
+        0
+    ]
+    assert (found.verdict, found.nodes, found.evicted) == ("after_preemption", ("b",), (("team", "small"),))
+
+
+def test_jobs_on_cordoned_nodes_end_as_well() -> None:
+    found = judged([node("a", spec={"unschedulable": True})], [pod("p", "a", 8)], job(gpus=8))[0]
+    assert (found.verdict, found.away) == ("after_nodes", ("a",))
+
+
+def test_what_has_to_end_for_pods_that_share_a_rack() -> None:
+    """Wherever the first pod goes: a rack with room for one of them only is in the way until it has room for two."""
+    nodes = [node(name, rack=rack) for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2"), ("d", "r2"))]
+    pods = [pod(f"on-{name}", name, 8) for name in "abcd"]
+    wanted = job(number=2, gpus=8, affinity=near("new"))
+    assert judged(nodes, pods, wanted)[0].after == (("team", "on-a"), ("team", "on-b"))
+    assert judged(nodes, pods[:-1], wanted)[0].after == (("team", "on-c"),)
+
+
+def test_which_jobs_use_the_quota() -> None:
+    pods = [pod(name, "a", gpus) for name, gpus in (("one", 1), ("two", 2), ("three", 3))]
+    limits = {"team": [quota({"requests.nvidia.com/gpu": "8"}, used={"requests.nvidia.com/gpu": "6"})]}
+    found = judged([node("a", 16)], pods, job(gpus=4), quotas=limits)[0]
+    assert (found.verdict, found.after) == ("after_quota", (("team", "three"),))
+    scoped = {"team": [{**limits["team"][0], "spec": {**limits["team"][0]["spec"], "scopes": ["NotTerminating"]}}]}
+    assert judged([node("a", 16)], pods, job(gpus=4), quotas=scoped)[0].after == ()
+
+
 def test_limit_ranges_give_defaults_and_bounds() -> None:
     limits = {"type": "Container", "defaultRequest": {"memory": "200Gi"}, "max": {"cpu": "2"}}
     ranges = {"team": [{"metadata": {"name": "l"}, "spec": {"limits": [limits]}}]}

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A server whose answers are right but for one value, and what the modules that read much of a cluster make of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from integration.manifests import compute, training
+from kubesim import Cluster
+
+from .hostile import Visitor, hostile, run
+
+SEEDS = int(os.environ.get("GPUCTL_TEST_ANSWERS", "25"))
+NAMESPACE = "default"
+
+NEW = compute("new", resources={"gpu": 64})
+TASKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "access": ("access.access_info", {"namespaces": [NAMESPACE]}),
+    "fit": (
+        "jobs.fit_info",
+        {"definition": [training(), compute("new", resources={"gpu": 64})], "namespace": NAMESPACE},
+    ),
+    "usage": ("usage.usage_info", {"use_prometheus": "never", "group_by": ["job", "pool", "gpu_type"]}),
+    "history": ("jobs.job_history_info", {"manifests": True}),
+}
+VALUES: list[Any] = [
+    None, True, -1, 2**63, 1e308, "", "x", "\x1b[2J", "9" * 500, "1e99999", "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59Z", "{}", [], [None], [[]], {}, {"": None}, {"a": {"b": []}},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """With jobs that run, one that has ended, quotas, a policy of priorities and a volume."""
+    with Cluster(nodes=2).running() as cluster:
+        amounts = {"requests.nvidia.com/gpu": "4", "limits.cpu": "100"}
+        for body in (
+            {"kind": "ResourceQuota", "metadata": {"name": "gpuctl-a"}, "spec": {"hard": amounts}},
+            {"kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container"}]}},
+        ):
+            send(
+                cluster, "POST", f"/api/v1/namespaces/{NAMESPACE}/{body['kind'].lower()}s", {"apiVersion": "v1", **body}
+            )
+        place, manifests = "jobs.job", [training(), compute("web", resources={"gpu": 1})]
+        for state in ("present", "restarted"):
+            what = {"definition": manifests, "namespace": NAMESPACE, "state": state, "wait_timeout": 20}
+            result = run(place, cluster.url, **what, api_key=cluster.token, request_timeout=20).result
+            assert not result.get("failed"), result
+        yield cluster
+
+
+def send(
+    cluster: Cluster, method: str, path: str, body: Any = None, accept: str = "application/json"
+) -> tuple[int, Any]:
+    """What the cluster really answers."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {cluster.token}", "Accept": accept, "Content-Type": "application/json"}
+    try:
+        with urlopen(Request(cluster.url + path, data, headers, method=method), timeout=30) as answer:
+            return answer.status, json.loads(answer.read())
+    except HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def damaging(cluster: Cluster, seed: int, said: list[str]) -> Callable[[Visitor], object]:
+    """Answers as the cluster does, each third one with another value in one place."""
+    chosen = random.Random(seed)
+
+    def answer(request: Visitor) -> None:
+        accept = next(line for line in request.head.splitlines() if line.lower().startswith("accept:"))
+        body = json.loads(request.body) if request.body else None
+        status, found = send(cluster, request.method, request.path, body, accept.partition(":")[2].strip())
+        places = list(places_in(found))
+        if places and chosen.random() < 0.34:
+            container, key = chosen.choice(places)
+            container[key] = chosen.choice(VALUES)
+            said.append(f"{request.path} {key}: {container[key]!r}"[:300])
+        request.answer(json.dumps(found).encode(), f"{status} Status")
+
+    return answer
+
+
+def places_in(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
+    """Those below the items of a list, and the status: what makes it an answer at all, other tests damage."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in pairs:
+        if depth or key in ("items", "status", "groups", "resources"):
+            if depth or key == "status":
+                yield value, key
+            yield from places_in(child, depth + 1)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_one_wrong_value_is_left_out_or_said(cluster: Cluster, task: str) -> None:
+    place, options = TASKS[task]
+    for seed in range(SEEDS):
+        said: list[str] = []
+        with hostile(damaging(cluster, seed, said)) as server:
+            result = run(place, server.url, **options, retries=0, request_timeout=20).result
+        assert "bug in runwhere.gpuctl" not in str(result.get("msg")), (seed, said, result.get("exception"))
+        assert "\x1b" not in json.dumps(result, ensure_ascii=False), (seed, said)
+        assert len(str(result.get("msg"))) < 6_000
+
+
+def test_an_amount_that_no_machine_has_is_left_out(cluster: Cluster) -> None:
+    """Its share of another one is no number."""
+
+    def answer(request: Visitor) -> None:
+        status, found = send(cluster, request.method, request.path, json.loads(request.body or b"null"))
+        for quota in found.get("items", ()) if "resourcequotas" in request.path else ():
+            quota["status"] = {"used": {"requests.nvidia.com/gpu": "9" * 500}}
+        request.answer(json.dumps(found).encode(), f"{status} Status")
+
+    place, options = TASKS["access"]
+    with hostile(answer) as server:
+        result = run(place, server.url, **options, request_timeout=20).result
+    assert not result.get("failed"), result
+    assert result["quotas"] == []
+
+
+def test_quotas_that_may_not_be_read_are_not_called_none(cluster: Cluster) -> None:
+    def answer(request: Visitor) -> None:
+        status, found = send(cluster, request.method, request.path, json.loads(request.body or b"null"))
+        if "resourcequotas" in request.path:
+            status, found = 403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
+        request.answer(json.dumps(found).encode(), f"{status} Status")
+
+    place, options = TASKS["access"]
+    with hostile(answer) as server:
+        result = run(place, server.url, **options, request_timeout=20).result
+    assert result["quotas"] == []
+    assert any("the quotas of namespace default are not known: no (HTTP 403" in text for text in result["warnings"])
