@@ -25,7 +25,7 @@ from .drift_rows import (
     Row,
     addition_row,
     node_additions,
-    place_of,
+    object_place,
     step_additions,
     step_rows,
 )
@@ -70,15 +70,17 @@ class Drift:
         """Compare an object of a manifest."""
         self.rows += step_rows(step, declaring)
         if step.live:
-            self.steps[place_of(step.live)] = step
+            self.steps[object_place(step.live)] = step
             if step.desired and is_managed(step.live):
                 self.add(step, step_additions(step), declaring)
 
     def add(self, step: Step, found: Iterable[Addition], declaring: Declaring) -> None:
         """Report what others have added to an object."""
+        _live, paths = self.added.setdefault(object_place(step.live), (step.live, []))
         for each in found:
-            self.rows.append(addition_row(step, each, declaring))
-            self.added.setdefault(place_of(step.live), (step.live, []))[1].append(each.path)
+            if each.path not in paths:  # Two manifests may be about one namespace.
+                self.rows.append(addition_row(step, each, declaring))
+                paths.append(each.path)
 
 
 def find_drift(task: Task[Any]) -> Drift:
@@ -168,7 +170,7 @@ def _find_undeclared(task: Task[Any], drift: Drift, config_maps: list[Object]) -
     """Only in kinds that the directory declares: another directory may have the others."""
     client, found, allowed = task.client(), drift.undeclared, allowed_namespaces(task)
     declared = drift.directory.declared
-    names = {kind: {name for _namespace, name in places} for kind, places in declared.items()}
+    names = {kind: {name for _namespace, name in places} for kind, places in declared.items() if places}
     if "pool" in names:
         for name, obj in undeclared_pools(config_maps, names["pool"]):
             found.add("pool", "", name, [obj])

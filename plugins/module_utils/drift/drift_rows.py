@@ -71,7 +71,7 @@ def change_row(live: Object, change: Change, declaring: Declaring) -> Row:
 
 def field_id(obj: Object, path: Path) -> str:
     """``Deployment/team-a/chat:spec.replicas``: how people name a field of an object."""
-    return f"{place_of(obj)}:{Change(path, None, None)}"
+    return f"{object_place(obj)}:{Change(path, None, None)}"
 
 
 def step_additions(step: Step) -> list[Addition]:
@@ -142,7 +142,7 @@ def _object_row(obj: Object, declaring: Declaring, change: str, level: str, foun
         "time": holder.time if holder else None,
         "last_run": last_run(obj),
         "submitted_by": submitter_title(obj),
-        "id": place_of(obj),
+        "id": object_place(obj),
     }
 
 
@@ -162,7 +162,7 @@ def _user(obj: Object, found: Blame, audit_annotation: str | None) -> str | None
     return None
 
 
-def place_of(obj: Object) -> str:
+def object_place(obj: Object) -> str:
     """``Deployment/team-a/chat``; ``Node/node-1`` for what is in no namespace."""
     metadata = obj["metadata"]
     return "/".join(filter(None, (obj["kind"], metadata.get("namespace"), metadata["name"])))
