@@ -227,7 +227,8 @@ def _cluster(
     nodes, pools = result["nodes"], result["pools"]
     gpus = {use: sum(node[f"gpu_{use}"] or 0 for node in nodes) for use in ("total", "used", "free")}
     used = f": {gpus['used']} used, {gpus['free']} free" if "usage" not in unreadable else ""
-    lines = [f"{number_of(len(nodes), 'node')}: {_counts(nodes)}; {gpus['total']} GPUs{used}"]
+    counts = f": {_counts(nodes)}" if nodes else ""
+    lines = [f"{number_of(len(nodes), 'node')}{counts}; {gpus['total']} GPUs{used}"]
     odd = [node for node in nodes if node["status"] != "active"][: max(room.rows - 2, 1)] if room else nodes
     lines += [*table_lines([_with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
     shown = _fullest(pools, room.rows) if room and _exceeds(room, pools) else pools
