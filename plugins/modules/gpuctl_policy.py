@@ -77,6 +77,11 @@ resources:
   type: list
   elements: dict
   sample: [{action: create, kind: ValidatingAdmissionPolicy, name: gpuctl-company-pods, namespace: null}]
+name:
+  description: Name of the policy.
+  returned: success
+  type: str
+  sample: company
 msg:
   description: A summary, or the error.
   returned: always

@@ -199,7 +199,8 @@ def test_plan_and_drift_show_what_apply_then_does(
     assert f"Deployment/{namespace}/web (compute {namespace}/web" in drift.output
     plan = run("GPU plan")
     assert plan.status == "successful", plan.output
-    assert re.match(r"[23] changes: [23] to create", plan.artifacts["gpuctl_plan"]["summary"])  # perhaps PriorityClasses
+    # Perhaps PriorityClasses too.
+    assert re.match(r"[23] changes: [23] to create", plan.artifacts["gpuctl_plan"]["summary"])
     assert api.get("deployment", "web", namespace) is None
 
     applied = run("GPU apply", plan.artifacts, gpuctl_recreate="yes")

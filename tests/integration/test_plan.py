@@ -302,7 +302,7 @@ def test_a_plan_is_refused_once_an_object_is_there(small: Scene, recorder: Recor
     small.plan()
     team = small.teams["a"]
     assert not small.ansible.job(definition=small.manifests["new"]).failed
-    assert f"Deployment {team}/new: no longer has to be changed." in refused(small, recorder)
+    assert f"Deployment {team}/new, Service {team}/svc-new: no longer has to be changed." in refused(small, recorder)
 
 
 def test_a_plan_is_refused_for_other_manifests_and_other_variables(small: Scene, recorder: Recorder) -> None:

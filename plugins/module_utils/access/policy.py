@@ -69,7 +69,7 @@ def run(task: Task[PolicyOptions]) -> dict[str, Any]:
     except ApplyFailed as failure:
         raise TaskFailed(str(failure), **_result(task, failure.result.plan)) from None
     result = _result(task, applied.plan)
-    return {**result, "msg": f"policy {name}: {'changed' if result['changed'] else 'unchanged'}"}
+    return {**result, "name": name, "msg": f"policy {name}: {'changed' if result['changed'] else 'unchanged'}"}
 
 
 MODULE = ModuleSpec(PolicyOptions, run, POLICY_CONSTRAINTS)

@@ -72,7 +72,8 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         "provision",
         {"gpuctl_dir": " , "},
         [
-            "Missing variable: gpuctl_dir or gpuctl_node_labels or gpuctl_plan. Add -e gpuctl_dir=cluster/ or -e gpuctl_plan=plan.json."
+            "Missing variable: gpuctl_dir or gpuctl_node_labels or gpuctl_plan. Add -e gpuctl_dir=cluster/ or "
+            "-e gpuctl_plan=plan.json."
         ],
     ),
     "required with a value": (
