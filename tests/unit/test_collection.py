@@ -40,6 +40,7 @@ OPTIONAL_FRAGMENTS = [
         "manifests.conflicts",
         "connection.concurrency",
         "connection.namespaces",
+        "drift",
         "prometheus",
         "attributes.write_module",
     )
