@@ -86,7 +86,7 @@ def action_plugin(name: str) -> type[ActionBase]:
 def preload(module: str) -> None:
     """Import what a task of the module needs. Manifests need pydantic, and copies WebSockets; others do without."""
     options = module_spec(module).options.argument_spec()
-    packages = ["manifest", "jobs.objects"] if "definition" in options else []
+    packages = ["manifest", "jobs.objects"] if {"definition", "src"} & options.keys() else []
     for package in packages:
         folder = import_module(f"{_PLUGINS}.module_utils.{package}")
         for found in iter_modules(folder.__path__):
