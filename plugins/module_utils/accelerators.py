@@ -27,6 +27,7 @@ DEVICES, PARTITIONS, SHARES, MEMORY, CORES = "devices", "partitions", "shares", 
 SHARED = "shared"  # the name of time-sliced devices among partitions, where they have a resource of their own
 BROKEN = "broken"  # what a node's devices are while their configuration is invalid
 
+QUOTA_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 _FIELDS = {MEMORY: "gpu-share", CORES: "gpu-cores"}
 
 
@@ -106,6 +107,11 @@ class DeviceResource:
     def bytes(self, amount: int) -> int:
         """The bytes of an amount of memory."""
         return amount * bytes_in(self.unit)
+
+
+def device_class_key(name: str) -> str:
+    """The key of a ResourceQuota that limits the devices claimed of a DeviceClass."""
+    return f"{name}{QUOTA_OF_CLASS}"
 
 
 def names_registry(image: str) -> bool:

@@ -128,6 +128,9 @@ pools:
     max_gpus:
       description: Number of accelerators that all jobs of the namespace may have. V(none) if it is not limited.
       type: int
+    notebooks:
+      description: When notebooks count as idle, as C(idle_for) and C(below). V(none) if no policy says so. M(runwhere.gpuctl.gpuctl_idle) acts by it.
+      type: dict
 quotas:
   description: The limits of accelerators in the namespaces. Empty if there are none, or if the account may not read them.
   returned: success

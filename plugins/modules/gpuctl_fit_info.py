@@ -19,13 +19,14 @@ description:
   - The module follows the rules of the scheduler of Kubernetes with its default configuration. These are requests with init
     containers, sidecars and overhead, the number of pods of a node, node selectors and affinity, taints, cordoned nodes, affinity
     and anti-affinity between pods, topology spread, host ports, volumes, claimed devices (Dynamic Resource Allocation), priorities,
-    preemption and PodDisruptionBudgets. Quotas and LimitRanges of the namespace count as well.
+    preemption and PodDisruptionBudgets. Quotas and LimitRanges of the namespace count as well, and what policies
+    (M(runwhere.gpuctl.gpuctl_policy)) and Pod Security levels forbid.
   - The jobs of a task are judged together. Those of a higher priority come first, and each finds what the ones before it leave.
   - A job that exists already is judged as if it were submitted anew, without the pods that it has.
   - What cannot be judged makes the answer V(unknown), with the reason. This applies to other schedulers and queues, to what
     the account may not read, and to jobs whose answer depends on which of several nodes the scheduler chooses. Whether the images,
     secrets and paths of a job exist is not judged.
-  - Changes nothing, and sends only requests that list objects. Their number does not depend on the number of jobs.
+  - Changes nothing, and sends only requests that read objects. Their number does not depend on the number of jobs.
   - The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in the whole cluster is enough. With the level V(submit) alone, the pods
     of other namespaces are not known, so that the answer is V(unknown) unless it is V(never).
 options:
@@ -180,6 +181,14 @@ results:
       description: When all of RV(results[].after) are expected to have ended. V(none) if the end of one is not known, or overdue.
       type: str
       sample: "2026-03-01T18:40:00Z"
+    forbidden:
+      description:
+        - What policies and the Pod Security level of the namespace do not allow of the job, each with its place in the manifest. The
+          verdict is V(never) then.
+      type: list
+      elements: str
+      sample: ["train.yaml, resources.pool: policy company (gpu-admins@example.com): team vision may not use pool research. Use pool
+        training-pool."]
     quotas:
       description: What quotas lack, for each resource with the amounts V(requested), V(used), V(hard) and V(short).
       type: list

@@ -37,13 +37,15 @@ options:
     elements: str
     aliases: [namespace]
   idle_for:
-    description: For how long accelerators must not have been used, such as V(30m), V(2h) or V(1d). The minimum is V(5m).
+    description:
+      - For how long accelerators must not have been used, such as V(30m), V(2h) or V(1d). The minimum is V(5m).
+      - By default, what the policy of the namespace says of notebooks (C(notebooks.idle_for)), and otherwise V(1h).
     type: str
-    default: 1h
   below:
-    description: The utilization from which on an accelerator is in use, as a ratio.
+    description:
+      - The utilization from which on an accelerator is in use, as a ratio.
+      - By default, what the policy of the namespace says of notebooks (C(notebooks.below)), and otherwise V(0.05).
     type: float
-    default: 0.05
   grace:
     description: How long after the warning an idle job is paused at the earliest.
     type: str
@@ -72,6 +74,8 @@ notes:
   - The token of a notebook is part of the URL that the API server is asked for, because it does not pass on credentials in headers. Audit logs of
     the API server contain it.
 seealso:
+  - module: runwhere.gpuctl.gpuctl_policy
+    description: Limits of notebooks, by team.
   - module: runwhere.gpuctl.gpuctl_job
   - module: runwhere.gpuctl.gpuctl_job_metrics_info
 extends_documentation_fragment:
@@ -109,6 +113,7 @@ results:
     - The jobs that hold accelerators, the idle ones first, and jobs that were warned of.
     - C(reason) says why a job counts as idle or not. C(utilization) is the highest of any of its accelerators, and C(coverage) the share of the time for
       which it is known.
+    - C(idle_for) and C(below) are the limits of the job, and C(set_by) is the policy that has set one of them.
     - C(action) is V(warn), V(clear) for a warning that was taken back, V(pause) or V(none).
   returned: success
   type: list
@@ -123,6 +128,9 @@ results:
       reason: at most 0 % utilization in the last 2 h, and nobody has used the notebook for 5 h
       utilization: 0.0
       coverage: 1.0
+      idle_for: 2 h
+      below: 0.05
+      set_by: policy company (gpu-admins@example.com)
       warned_at: null
       action: warn
       error: null

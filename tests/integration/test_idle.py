@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.idle.idle_jobs import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_policy
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import policy_config_map, rules_of
 from kubesim import Cluster
 
 from . import manifests
@@ -307,6 +309,38 @@ def test_a_notebook_that_does_not_answer_is_not_idle(world: World, jupyter: Jupy
     row = world.job("lab")
     assert row["idle"] is False
     assert row["reason"] == "its notebook server cannot be asked: the API server does not reach it (HTTP 503)"
+
+
+def limit_notebooks(world: World, idle_for: str = "4h", below: str = "0.2") -> None:
+    """By a policy of the cluster."""
+    team = {"namespaces": ["default"], "notebooks": {"idle_for": idle_for, "below": below}}
+    manifest = {"kind": "policy", "policy": {"name": "company", "contact": "admins"}, "teams": {"vision": team}}
+    config_map = policy_config_map(rules_of(load_policy(definition=manifest)))
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": config_map["metadata"]["namespace"]}}
+    world.cluster.load([namespace, config_map])
+
+
+def test_a_policy_says_when_notebooks_are_idle(world: World, jupyter: Jupyter) -> None:
+    limit_notebooks(world)
+    row = world.job("lab")
+    assert (row["idle"], row["reason"]) == (False, "runs for 3 h only, less than 4 h")
+    assert (row["idle_for"], row["below"], row["set_by"]) == ("4 h", 0.2, "policy company (admins)")
+    assert world.job("train")["set_by"] is None
+    assert world.job("train")["idle"] is True
+
+    world.started("lab", ago(hours=5))
+    world.usage.hours["lab-0"], world.usage.peaks["lab-0"] = 4.0, 0.1
+    assert world.job("lab", action="annotate")["idle"] is True
+    (message,) = [event["message"] for event in world.events() if event["involvedObject"]["name"] == "lab"]
+    assert "The limit of policy company (admins) is 4 h." in message
+
+
+def test_options_come_before_policies(world: World, jupyter: Jupyter) -> None:
+    limit_notebooks(world)
+    row = world.job("lab", idle_for="1h", below=0.05)
+    assert (row["idle"], row["idle_for"], row["below"], row["set_by"]) == (True, "60 min", 0.05, None)
+    partly = world.job("lab", idle_for="1h")
+    assert (partly["idle_for"], partly["below"], partly["set_by"]) == ("60 min", 0.2, "policy company (admins)")
 
 
 def test_the_event_source_reports_what_is_idle_once(world: World) -> None:

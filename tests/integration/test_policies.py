@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, pool_config_map
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import pool_config_map_name
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import SUBMIT
 
 from .accounts import account, make_priority_classes
 from .ansible import Ansible
 from .api import Api, eventually
-from .manifests import training
+from .manifests import compute, training
 from .pools import SYSTEM
 from .recorder import Recorder
 
@@ -91,7 +94,7 @@ def test_a_policy_is_written_once_changed_and_removed(place: Place):
 
     first = place.apply(**FULL)
     assert first.changed
-    suffixes = ["claims", "jobs", "pods", "services", "workloads"]
+    suffixes = ["claims", "deployment-scales", "jobs", "pods", "scales", "services", "statefulset-scales", "workloads"]
     assert sorted(place.admission()) == sorted([f"gpuctl-{place.name}-{suffix}" for suffix in suffixes] * 2)
     assert place.network_policy()["policyTypes"] == ["Ingress", "Egress"]
     quota = place.api.get("resourcequota", f"gpuctl-policy-{place.name}", place.namespace)
@@ -129,7 +132,7 @@ def test_the_diff_shows_what_a_person_changed(place: Place):
     ("changes", "reason"),
     [
         ({"teams": {"a": {"namespaces": ["x"]}, "b": {"namespaces": ["x"]}}}, "duplicate namespace: x."),
-        ({"teams": {"a": {"max_gpus": 8}}}, "max_gpus for several namespaces or pools."),
+        ({"teams": {"a": {"namespaces": ["x", "y"], "max_gpus": 8}}}, "max_gpus for 2 namespaces: x and y."),
         ({"images": {"registries": ["not a registry"]}}, 'invalid registry: "not a registry".'),
         ({"teams": {"a": {"network": {"cidrs": ["10.0.0.1/8"]}}}}, 'invalid address range: "10.0.0.1/8".'),
         ({"teams": {"a": {"pool": ["x"]}}}, "pool"),
@@ -141,6 +144,38 @@ def test_a_wrong_policy_changes_nothing(place: Place, changes: dict[str, Any], r
     assert said.failed
     assert reason in said.message
     assert writes(place.recorder) == []
+
+
+def test_numbers_by_pool_are_numbers_of_what_the_pools_have(place: Place, pools: list[str]):
+    """Pools with the same accelerators cannot be told apart by the API server, and that is said."""
+    nvidia, ascend, other = pools
+    refused = place.ansible.module(
+        "gpuctl_policy", definition=place.manifest(pools=[nvidia, other], max_gpus_in_pools={nvidia: 8, other: 8})
+    )
+    assert f"pools {nvidia} and {other} have the same nvidia.com/gpu, by which Kubernetes counts." in refused.message
+    assert place.admission() == []
+
+    place.apply(pools=[nvidia, ascend], max_gpus_in_pools={nvidia: 8, ascend: 2})
+    hard = place.api.get("resourcequota", f"gpuctl-policy-{place.name}", place.namespace)["spec"]["hard"]
+    assert {key: number for key, number in hard.items() if number != "0"} == {
+        "requests.nvidia.com/gpu": "8",
+        "requests.huawei.com/Ascend910": "2",
+    }
+    assert not place.apply(pools=[nvidia, ascend], max_gpus_in_pools={nvidia: 8, ascend: 2}).changed
+
+
+@pytest.fixture
+def pools(api: Api, namespace: str) -> Iterator[list[str]]:
+    """Three declared pools, of which the second has other accelerators."""
+    names = [f"{word}-{namespace}" for word in ("one", "two", "three")]
+    kinds = [PoolHardware(), PoolHardware(accelerator="ascend"), PoolHardware(accelerator="nvidia")]
+    if api.get("namespace", SYSTEM) is None:
+        api.create("namespace", {"metadata": {"name": SYSTEM}})
+    for name, hardware in zip(names, kinds, strict=True):
+        api.create("configmap", pool_config_map(Declaration(name, hardware=hardware)), SYSTEM)
+    yield names
+    for name in names:
+        api.delete("configmap", pool_config_map_name(name), SYSTEM)
 
 
 def test_a_namespace_that_is_missing_is_said(place: Place):
@@ -162,6 +197,33 @@ def test_jobs_within_the_policy_run(place: Place):
         wide = training("wide", resources={"gpu": 1, "node_count": 3})
         refused = place.ansible.job(definition=wide, namespace=place.namespace)
         assert "3 GPUs in a job, more than team vision may use. Use at most 2." in refused.message
+
+
+def test_what_is_forbidden_is_told_before_anything_is_sent(place: Place):
+    """By gpuctl_fit_info and in check mode: what the policy and the Pod Security level forbid, where, and why."""
+    network = {"namespaces": ["monitoring"]}
+    place.apply(pools=["training-pool"], pod_security="baseline", network=network)
+    mounts = training("mounts", resources={"pool": "training-pool"}, storage={"workdirs": [{"path": "/data"}]})
+    jobs = [training("elsewhere", resources={"pool": "default"}), mounts, compute("web", service={"type": "NodePort"})]
+    with account(place.api, SUBMIT, [place.namespace]) as own:
+        place.recorder.identity = own
+        told = place.ansible.module("gpuctl_fit_info", definition=jobs, namespace=place.namespace).result
+        rows = {row["name"]: row for row in told["results"]}
+        (by_policy,) = rows["elsewhere"]["forbidden"]
+        assert "resources.pool: policy " in by_policy
+        assert "team vision may not use pool default. Use pool training-pool." in by_policy
+        (by_level,) = rows["mounts"]["forbidden"]
+        assert "storage.workdirs[0]: the namespace enforces the Pod Security level baseline" in by_level
+        assert (rows["mounts"]["verdict"], rows["web"]["forbidden"]) == ("never", [])
+        assert rows["mounts"]["reason"] == f"The server refuses it: {by_level}"
+
+        checked = place.ansible.job(definition=jobs, namespace=place.namespace, check=True)
+        assert by_policy in checked.message
+        assert by_level in checked.message
+        place.recorder.clear()
+        warned = place.ansible.job(definition=jobs[2:], namespace=place.namespace, check=True)
+        assert not warned.failed, warned.message
+        assert "nobody else reaches this Service of type NodePort." in " ".join(warned.screen.split())
 
 
 def test_what_an_account_may_do(place: Place):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ def policy(name: str, namespace: str, **changes: Any) -> dict[str, Any]:
         "policy": {"name": name, "contact": "gpu-admins@example.com"},
         "host_paths": {"roots": ["/data", "/models"]},
         "images": {"registries": ["registry.example.com", "docker.io/library", "docker.io/pytorch/pytorch"]},
-        "labels": {"pods": True},
+        "labels": {"pods": True, "nodes": True},
         "teams": {
             namespace: {
                 "pools": ["training-pool", "default"],
@@ -99,6 +98,10 @@ def gpus(number: int, resource: str = "nvidia.com/gpu") -> dict[str, Any]:
     return {"resources": {"limits": {resource: str(number)}, "requests": {resource: str(number)}}}
 
 
+def claims(*templates: str) -> list[dict[str, str]]:
+    return [{"name": f"c{number}", "resourceClaimTemplateName": each} for number, each in enumerate(templates)]
+
+
 def volume(path: str) -> dict[str, Any]:
     return {"volumes": [{"name": "v", "hostPath": {"path": path}}]}
 
@@ -159,6 +162,46 @@ PODS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "too many partitions": (pod({"nodeSelector": PLACED}, gpus(9, "nvidia.com/mig-1g.10gb")), "9 GPUs in a job"),
     "accelerators of another vendor": (pod({"nodeSelector": PLACED}, gpus(9, "amd.com/gpu")), "9 GPUs in a job"),
+    "devices of a class as a resource": (
+        pod({"nodeSelector": PLACED}, gpus(9, "deviceclass.resource.kubernetes.io/gpu.example.com")),
+        "9 GPUs in a job",
+    ),
+    "devices of a class and no pool": (
+        pod({}, gpus(1, "deviceclass.resource.kubernetes.io/gpu.example.com")),
+        "may not use all pools.",
+    ),
+    "too many devices in several claims": (
+        pod({"nodeSelector": PLACED, "resourceClaims": claims("a-x4", "b-x5")}),
+        "9 GPUs in a job",
+    ),
+    "too many devices in a claim and resources": (
+        pod({"nodeSelector": PLACED, "resourceClaims": claims("a-x4")}, gpus(5)),
+        "9 GPUs in a job",
+    ),
+    "a privileged container": (
+        pod({}, {"securityContext": {"privileged": True}}),
+        "pods may not use privileged containers.",
+    ),
+    "an administrator of the kernel": (
+        pod({}, {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
+        "pods may not use capabilities beyond those of the Pod Security level baseline.",
+    ),
+    "the whole of /proc": (
+        pod({"hostUsers": False}, {"securityContext": {"procMount": "Unmasked"}}),
+        "pods may not use procMount.",
+    ),
+    "kubelet's own port by a probe": (
+        pod({}, {"livenessProbe": {"httpGet": {"host": "127.0.0.1", "port": 10250}}}),
+        "pods may not use the host of probes of the node.",
+    ),
+    "the metadata of the machine by a hook": (
+        pod({}, {"lifecycle": {"postStart": {"httpGet": {"host": "169.254.169.254", "port": 80}}}}),
+        "pods may not use the host of probes of the node.",
+    ),
+    "another service account by its former field": (
+        pod({"serviceAccount": "pipeline"}),
+        "may not use service account pipeline.",
+    ),
     "another service account": (pod({"serviceAccountName": "pipeline"}), "may not use service account pipeline."),
     "another pull secret": (pod({"imagePullSecrets": [{"name": "other"}]}), "may not use pull secret other."),
 }
@@ -168,7 +211,7 @@ PODS: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_pod(guarded: Guarded, attack: str):
     body, reason = PODS[attack]
     api = guarded.api  # Pods are created by controllers; whoever creates them, the policy counts.
-    if "serviceAccountName" in body["spec"]:
+    if {"serviceAccount", "serviceAccountName"} & body["spec"].keys():
         path = PATHS["serviceaccount"].format(guarded.namespace)
         assert api.call("POST", path, {"metadata": {"name": "pipeline"}})[0] in (201, 409)
     status, message = guarded.post("pod", body, api)
@@ -243,6 +286,7 @@ def test_a_service_with_external_addresses(guarded: Guarded):
         {"exactly": {"deviceClassName": "x", "count": 9}},
         {"exactly": {"deviceClassName": "x", "allocationMode": "All"}},
         {"firstAvailable": [{"name": "a", "deviceClassName": "x"}, {"name": "b", "deviceClassName": "x", "count": 9}]},
+        {"firstAvailable": [{"name": "a", "deviceClassName": "x", "allocationMode": "All"}]},
     ],
 )
 def test_a_claim_of_too_many_devices(guarded: Guarded, request_: dict[str, Any]):
@@ -251,31 +295,171 @@ def test_a_claim_of_too_many_devices(guarded: Guarded, request_: dict[str, Any])
     assert (status, "a claim of more devices" in message) == (422, True), message
 
 
-def test_labels_of_jobs_are_for_those_who_submit(guarded: Guarded):
+def test_a_claim_whose_name_hides_its_devices(guarded: Guarded):
+    spec = {"spec": {"devices": {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "x", "count": 8}}]}}}
+    status, message = guarded.post("resourceclaimtemplate", {"metadata": {"name": "gpus-x4"}, "spec": spec})
+    assert (status, "name of a claim that does not tell its devices: gpus-x4. End it with -x8." in message) == (
+        422,
+        True,
+    ), message
+    assert guarded.post("resourceclaimtemplate", {"metadata": {"name": "gpus-x8"}, "spec": spec}) == (201, "")
+
+
+def test_pods_that_claim_too_many_devices_together(guarded: Guarded):
+    body = {**workload("job", 3, 0), "metadata": {"name": "claiming"}}
+    body["spec"]["template"]["spec"]["resourceClaims"] = claims("gpus-x4")
+    status, message = guarded.post("job", body)
+    assert (status, "12 GPUs in a job" in message) == (422, True), message
+    body["spec"]["parallelism"] = 2
+    assert guarded.post("job", body) == (201, "")
+
+
+OTHER_WORKLOADS = {
+    "cronjobs": ("/apis/batch/v1", "12 GPUs in a job"),
+    "replicasets": ("/apis/apps/v1", "12 GPUs in a job"),
+    "replicationcontrollers": ("/api/v1", "12 GPUs in a job"),
+    "daemonsets": ("/apis/apps/v1", "DaemonSets may not have GPUs"),
+}
+
+
+def other_workload(kind: str) -> dict[str, Any]:
+    """Three pods of four GPUs each."""
+    if kind == "cronjobs":
+        job = workload("job", 3, 4)["spec"]
+        return {"metadata": {"name": "attack"}, "spec": {"schedule": "@hourly", "jobTemplate": {"spec": job}}}
+    body = workload("deployment", 3, 4)
+    if kind == "daemonsets":
+        del body["spec"]["replicas"]
+    if kind == "replicationcontrollers":
+        body["spec"]["selector"] = {"app": "x"}
+    return body
+
+
+@pytest.mark.parametrize("kind", OTHER_WORKLOADS)
+def test_other_workloads(guarded: Guarded, kind: str):
+    """What no level of gpuctl_rbac allows, but an account may have by other means."""
+    group, reason = OTHER_WORKLOADS[kind]
+    path = f"{group}/namespaces/{guarded.namespace}/{kind}?dryRun=All"
+    status, answer = guarded.api.call("POST", path, other_workload(kind))
+    if status == 404:
+        pytest.skip("kubesim has no such workloads")
+    assert (status, reason in answer["message"]) == (422, True), answer
+
+
+@pytest.mark.parametrize("kind", ["deployment", "statefulset"])
+def test_a_workload_that_is_scaled(guarded: Guarded, kind: str):
+    """As by kubectl scale and by autoscalers, which do not send the object."""
+    body = workload(kind, 1, 4)
+    body["metadata"]["name"] = f"scaled-{kind}"
+    path = PATHS[kind].format(guarded.namespace)
+    assert guarded.api.call("POST", path, body)[0] == 201
+    merge = "application/merge-patch+json"
+
+    def scaled(replicas: int) -> tuple[int, str]:
+        change = {"spec": {"replicas": replicas}}
+        status, answer = guarded.api.call("PATCH", f"{path}/scaled-{kind}/scale?dryRun=All", change, merge)
+        return status, answer.get("message", "")
+
+    # The API server takes a moment until it knows the object as a parameter of the policy.
+    eventually(lambda: scaled(3)[0] == 422)
+    assert "12 GPUs in a job, more than team" in scaled(3)[1]
+    assert scaled(2)[0] == 200
+    assert scaled(0)[0] == 200
+
+
+def test_labels_of_templates_are_those_of_pods(guarded: Guarded, creator: Api):
+    """A controller makes the pods, and may label them."""
+    for kind in ("deployment", "statefulset", "job"):
+        body = {**workload(kind, 1, 0), "metadata": {"name": "unlabelled"}}
+        assert guarded.post(kind, body, creator)[0] == 201
+        body["spec"]["template"]["metadata"]["labels"]["runwhere.ai/job-type"] = "training"
+        status, message = guarded.post(kind, body, creator)
+        assert (status, "labels runwhere.ai/ of jobs and their pods are for" in message) == (422, True), message
+
+
+@pytest.mark.parametrize("kind", ["pod", "job", "statefulset"])
+def test_labels_by_the_status(guarded: Guarded, creator: Api, kind: str):
+    """Whoever writes the status of an object can change its labels as well."""
+    path = PATHS[kind].format(guarded.namespace)
+    body = pod({}) if kind == "pod" else workload(kind, 0, 0)
+    body["metadata"]["name"] = "labelled"
+    assert guarded.api.call("POST", path, body)[0] == 201
+    merge = "application/merge-patch+json"
+    change = {"metadata": {"labels": {"runwhere.ai/job-type": "training"}}}
+    status, answer = creator.call("PATCH", f"{path}/labelled/status?dryRun=All", change, merge)
+    assert (status, "labels runwhere.ai/ of jobs" in answer["message"]) == (422, True), answer
+    change = {"metadata": {"labels": {"other": "label"}}}
+    assert creator.call("PATCH", f"{path}/labelled/status?dryRun=All", change, merge)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/api/v1/namespaces/{0}/pods/x/eviction", {"metadata": {"name": "x"}}),
+        ("POST", "/api/v1/namespaces/{0}/pods/x/binding", {"target": {"kind": "Node", "name": "node-1"}}),
+        ("PATCH", "/api/v1/namespaces/{0}/pods/x/ephemeralcontainers", {"spec": {"ephemeralContainers": []}}),
+        ("PATCH", "/api/v1/namespaces/{0}/pods/x/status", {"metadata": {"labels": {"runwhere.ai/pool": "x"}}}),
+        ("POST", "/api/v1/namespaces/{0}/serviceaccounts/default/token", {"spec": {}}),
+        ("PATCH", "/api/v1/namespaces/{0}", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}),
+        ("DELETE", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/gpuctl-x-pods", None),
+        ("DELETE", "/apis/networking.k8s.io/v1/namespaces/{0}/networkpolicies/x", None),
+        ("PATCH", "/api/v1/namespaces/gpuctl-system/configmaps/policy-x", {"data": {"rules": "{}"}}),
+    ],
+)
+def test_what_the_level_does_not_allow(guarded: Guarded, method: str, path: str, body: Any):
+    """Ways around a policy that are closed to accounts which submit jobs, without the policy."""
+    path = path.format(guarded.namespace)
+    assert guarded.attacker.call(method, path, body, "application/merge-patch+json")[0] == 403
+
+
+def test_labels_of_jobs_are_for_those_who_submit(guarded: Guarded, creator: Api):
     """Somebody with the right to create pods, but without a level, cannot pretend that they are those of a job."""
     labelled = pod({}, labels={"runwhere.ai/job-type": "training"})
     job = {**workload("job", 1, 0), "metadata": {"name": "mine", "labels": {"runwhere.ai/job-type": "training"}}}
     assert guarded.post("job", job)[0] == 201, "an account of the level submit may"
-    with creator_of_pods(guarded) as other:
-        status, message = guarded.post("pod", labelled, other)
-        assert (status, "labels runwhere.ai/ of jobs and their pods are for accounts" in message) == (422, True)
-        assert guarded.post("pod", pod({}), other)[0] == 201
+    status, message = guarded.post("pod", labelled, creator)
+    assert (status, "labels runwhere.ai/ of jobs and their pods are for accounts" in message) == (422, True)
+    assert guarded.post("pod", pod({}), creator)[0] == 201
 
 
-@contextmanager
-def creator_of_pods(guarded: Guarded) -> Iterator[Api]:
-    """An account that may create pods in the namespace, and has no level."""
-    place = guarded.namespace
-    rbac = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "pods"}
-    guarded.api.create("serviceaccount", {"metadata": {"name": "other"}}, place)
-    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
-    guarded.api.create("role", {"metadata": {"name": "pods"}, "rules": rules}, place)
-    subjects = [{"kind": "ServiceAccount", "name": "other", "namespace": place}]
-    guarded.api.create("rolebinding", {"metadata": {"name": "pods"}, "roleRef": rbac, "subjects": subjects}, place)
-    path = f"{PATHS['serviceaccount'].format(place)}/other/token"
-    status, answer = guarded.api.call("POST", path, {"spec": {"expirationSeconds": 3600}})
+def test_labels_of_nodes_are_for_administrators(guarded: Guarded, creator: Api):
+    """A kubelet may write the status of its node, and with it labels that no admission plugin keeps for others."""
+    node = guarded.api.list("node")[0]["metadata"]["name"]
+    merge = "application/merge-patch+json"
+    for place in ("", "/status"):
+        path = f"{PATHS['node']}/{node}{place}?dryRun=All"
+        status, answer = creator.call("PATCH", path, {"metadata": {"labels": {"runwhere.ai/red": "x"}}}, merge)
+        assert (status, "labels runwhere.ai/ of nodes are for" in answer["message"]) == (422, True), answer
+        assert creator.call("PATCH", path, {"metadata": {"labels": {"example.com/red": "x"}}}, merge)[0] == 200
+
+
+@pytest.fixture(scope="module")
+def creator(guarded: Guarded) -> Iterator[Api]:
+    """An account that may create pods in the namespace and write nodes, and has no level."""
+    api, place, name = guarded.api, guarded.namespace, f"creator-{guarded.namespace}"
+    resources = ["pods", "pods/status", "jobs", "jobs/status", "deployments", "statefulsets", "statefulsets/status"]
+    roles = {
+        "": [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}],
+        place: [{"apiGroups": ["", "apps", "batch"], "resources": resources, "verbs": ["create", "get", "patch"]}],
+    }
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": place}]
+    api.create("serviceaccount", {"metadata": {"name": name}}, place)
+    for where, rules in roles.items():
+        kind = "Role" if where else "ClusterRole"
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+        api.create(kind.lower(), {"metadata": {"name": name}, "rules": rules}, where)
+        body = {"metadata": {"name": name}, "roleRef": role, "subjects": subjects}
+        api.create(f"{kind.lower()}binding", body, where)
+    path = f"{PATHS['serviceaccount'].format(place)}/{name}/token"
+    status, answer = api.call("POST", path, {"spec": {"expirationSeconds": 3600}})
     assert status == 201, answer
-    yield guarded.api.with_token(answer["status"]["token"])
+    own = api.with_token(answer["status"]["token"])
+    eventually(lambda: own.call("GET", f"{PATHS['pod'].format(place)}/nothing")[0] == 404)
+    try:
+        yield own
+    finally:
+        api.delete("clusterrolebinding", name)
+        api.delete("clusterrole", name)
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,8 @@ def cel_functions() -> dict[str, Any]:
         "lowerAscii": lambda text: celtypes.StringType(text.lower()),
         "upperAscii": lambda text: celtypes.StringType(text.upper()),
         "replace": lambda text, old, new: celtypes.StringType(text.replace(old, new)),
+        "substring": lambda text, *ends: celtypes.StringType(text[slice(*ends) if ends[1:] else slice(ends[0], None)]),
+        "lastIndexOf": lambda text, part: integer(text.rfind(part)),
         "trim": lambda text: celtypes.StringType(text.strip()),
         "major": lambda version: integer(version.numbers[0]),
         "minor": lambda version: integer(version.numbers[1]),

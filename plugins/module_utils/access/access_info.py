@@ -14,7 +14,7 @@ from ..kube.resources import RESOURCE_QUOTA
 from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL, SYSTEM_NAMESPACE
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import option
-from ..policies.policy_rules import NamespaceRules, PolicyRules
+from ..policies.policy_rules import NamespaceRules, PolicyRules, strictest_limits
 from ..quotas.usage import usage
 from ..task import ModuleSpec, Task, TaskFailed
 
@@ -109,6 +109,7 @@ def _pools(declared: Declared, namespace: str, chosen: Iterable[str] | None) -> 
     if not declared.known:
         return
     rules = [(policy, policy.namespaces[namespace]) for policy in declared.policies if namespace in policy.namespaces]
+    limit = strictest_limits(declared.policies).get(namespace)
     for pool in chosen or (*sorted(declared.pools), DEFAULT_POOL):
         refusing = [policy for policy, own in rules if own.pools is not None and pool not in own.pools]
         yield {
@@ -120,7 +121,8 @@ def _pools(declared: Declared, namespace: str, chosen: Iterable[str] | None) -> 
             "gpu_types": _common(rules, "gpu_types"),
             "priorities": _common(rules, "priorities"),
             "max_gpus_per_job": _least(rules, "max_gpus_per_job"),
-            "max_gpus": _least(rules, "max_gpus"),
+            "max_gpus": min((most for _policy, own in rules if (most := own.most_in(pool)) is not None), default=None),
+            "notebooks": {"idle_for": limit.idle_for, "below": float(limit.below)} if limit else None,
         }
 
 

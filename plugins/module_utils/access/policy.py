@@ -4,26 +4,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
+from ..accelerators import PoolHardware
+from ..cluster.declared import read_declared
 from ..cluster.status import is_terminating
 from ..engine.apply import ApplyFailed, Executor
 from ..engine.plan import Action, Plan, Step, object_id, step_for
 from ..engine.results import diffs_of, resource_result
 from ..kube.concurrency import run_concurrently
+from ..kube.errors import ApiError
 from ..kube.resources import (
     ADMISSION_POLICY,
     ADMISSION_POLICY_BINDING,
     CONFIG_MAP,
+    DEVICE_CLASS,
     NAMESPACE,
     NETWORK_POLICY,
+    NODE,
     RESOURCE_QUOTA,
     Resource,
 )
 from ..labels import MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE, is_managed
 from ..options import Options, option
 from ..policies.admission_policies import admission_objects
+from ..policies.counted import counted_names, is_limited, pool_problems
 from ..policies.namespace_objects import namespace_objects
 from ..policies.policy_rules import PolicyRules, policy_config_map, rules_of
 from ..quotas.quota_objects import namespace as namespace_object
@@ -91,15 +98,38 @@ def _plan(task: Task[PolicyOptions], name: str, rules: PolicyRules | None) -> Pl
     desired: list[Object] = []
     steps: list[Step] = []
     if rules is not None:
+        rules, hardware = _counted(task, rules)
         for missing in sorted(set(rules.namespaces) - set(here)):
             task.warn(f"policy {name}: namespace {missing} does not exist. Apply the policy again when it does.")
-        desired = [policy_config_map(rules), *admission_objects(rules), *namespace_objects(rules, here)]
+        desired = [policy_config_map(rules), *admission_objects(rules), *namespace_objects(rules, here, hardware)]
         if SYSTEM_NAMESPACE not in namespaces:
             steps.append(step_for(namespace_object(SYSTEM_NAMESPACE, managed=True), None))
         steps += _secured(rules, namespaces)
     steps += [step_for(obj, live.pop(object_id(obj), None)) for obj in desired]
     steps += [Step(Action.DELETE, {}, obj) for obj in _in_order(live.values()) if not is_terminating(obj)]
     return Plan(name, "", "policy", tuple(steps))
+
+
+def _counted(task: Task[PolicyOptions], rules: PolicyRules) -> tuple[PolicyRules, dict[str, PoolHardware]]:
+    """The rules with what quotas count in this cluster, and what its pools have. Raises TaskFailed.
+
+    Also makes known the accelerators that administrators declare, whose resources the rules are about.
+    """
+    client = task.client()
+    declared = read_declared(client, task.warn)
+    if not is_limited(rules):
+        return rules, {}
+    hardware = {pool: declared.hardware(pool) for pool in declared.pools}
+    if problems := pool_problems(rules, hardware):
+        raise TaskFailed.before_any_write(problems)
+    listed = client.list_slim(NODE, lambda node: list((node.get("status") or {}).get("allocatable") or ()))
+    try:
+        classes = [obj["metadata"]["name"] for obj in client.list_objects(DEVICE_CLASS, metadata_only=True)]
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        classes = []  # before Kubernetes 1.34
+    return replace(rules, counted=counted_names(chain.from_iterable(listed), classes, hardware.values())), hardware
 
 
 def _in_order(objects: Iterable[Object]) -> list[Object]:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 from uuid import uuid4
 
 from ..accelerators import catalog
-from ..cluster.declared import know_accelerators
+from ..cluster.declared import know_accelerators, read_declared
 from ..cluster.read import WORKLOADS, JobId
 from ..cluster.related import own_pods
 from ..cluster.status import is_terminating, status_of
@@ -32,6 +32,7 @@ from ..labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED, job_name_
 from ..manifest.problems import number_of
 from ..namespaces import NamespaceOptions, listed_namespaces
 from ..options import ConcurrencyOptions, option
+from ..policies.policy_rules import IdleLimit, strictest_limits
 from ..prometheus.current_use import recorded_since
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions
@@ -56,6 +57,7 @@ from .idle_rules import (
 from .notebook_activity import notebook_activity
 
 REPORT, ANNOTATE = "report", "annotate"
+_IDLE_FOR, _BELOW = "1h", 0.05  # without an option or a policy
 _SHORTEST = 300.0  # seconds: of less, a utilization says nothing
 _STEP = 60
 _EXEMPT_NAME = re.compile(r"[a-z0-9.*?\[\]!-]{1,253}")
@@ -64,8 +66,8 @@ _EXEMPT_NAME = re.compile(r"[a-z0-9.*?\[\]!-]{1,253}")
 @dataclass(frozen=True, kw_only=True)
 class IdleOptions(NamespaceOptions, PrometheusOptions, ConcurrencyOptions):
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
-    idle_for: str = option("str", default="1h")
-    below: float = option("float", default=0.05)
+    idle_for: str | None = option("str")
+    below: float | None = option("float")
     grace: str = option("str", default="1h")
     action: str = option("str", choices=[REPORT, ANNOTATE, PAUSE], default=REPORT)
     exempt_names: list[str] | None = option("list", elements="str")
@@ -78,6 +80,7 @@ class HeldJob:
     """A job that holds accelerators, what was found about it, and what is done."""
 
     workload: dict[str, Any]
+    policy: IdlePolicy
     pods: list[dict[str, Any]] = field(default_factory=list)
     held: HeldDevices | None = None
     finding: IdleFinding = field(default_factory=lambda: IdleFinding(False, ""))
@@ -103,8 +106,10 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
     policy, now = idle_policy(task.options), datetime.now(timezone.utc)
     jobs = _read(task, policy, now)
     if any(job.held for job in jobs):
-        usage = _usage(open_prometheus(task, task.options), policy, task)
-        _judge(task, jobs, policy, usage, now)
+        prometheus = open_prometheus(task, task.options)
+        for idle_for in sorted({job.policy.idle_for for job in jobs if job.held}):
+            own = [job for job in jobs if job.policy.idle_for == idle_for]
+            _judge(task, own, _usage(prometheus, idle_for, task), now)
     diff: list[Any] = []
     if policy.acts:
         for job in jobs:
@@ -127,29 +132,39 @@ MODULE = ModuleSpec(IdleOptions, run)
 
 def idle_policy(options: IdleOptions) -> IdlePolicy:
     """The options, checked. Raises TaskFailed."""
+    below = _BELOW if options.below is None else options.below
     try:
-        idle_for, grace = duration("idle_for", options.idle_for), duration("grace", options.grace)
+        idle_for = duration("idle_for", options.idle_for or _IDLE_FOR)
+        grace = duration("grace", options.grace)
     except InvalidTime as problem:
         raise TaskFailed(str(problem)) from None
     if idle_for < _SHORTEST:
         raise TaskFailed(f"O(idle_for): {options.idle_for} is too short. Give 5m or more.")
     if idle_for > 31 * 86_400:
         raise TaskFailed(f"O(idle_for): {options.idle_for} is too long. Give 31d or less.")
-    if not 0 < options.below <= 1:
-        raise TaskFailed(
-            f"O(below): {options.below:g} is no ratio. Give more than 0, and 1 at most: 0.05 is 5 percent."
-        )
+    if not 0 < below <= 1:
+        raise TaskFailed(f"O(below): {below:g} is no ratio. Give more than 0, and 1 at most: 0.05 is 5 percent.")
     for name in options.exempt_names or ():
         if not _EXEMPT_NAME.fullmatch(name):
             raise TaskFailed(f"O(exempt_names): {name!r} is no name of jobs. Use names, with * for any text.")
     return IdlePolicy(
         idle_for,
-        options.below,
+        below,
         grace,
         acts=options.action != REPORT,
         pauses=options.action == PAUSE,
         names=tuple(options.exempt_names or ()),
         kinds=frozenset(options.exempt_kinds or ()),
+    )
+
+
+def limited(policy: IdlePolicy, limit: IdleLimit, options: IdleOptions) -> IdlePolicy:
+    """The options with what they leave to a policy."""
+    return replace(
+        policy,
+        idle_for=policy.idle_for if options.idle_for else limit.seconds,
+        below=policy.below if options.below is not None else float(limit.below),
+        source=limit.source,
     )
 
 
@@ -185,12 +200,14 @@ def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[He
     workloads = [obj for obj in objects if obj["kind"] != POD.kind and not is_terminating(obj)]
     know_accelerators(client, task.warn, (obj["spec"]["template"]["spec"] for obj in workloads))
     jobs = []
-    for workload in workloads:
-        if status_of(workload) in ("Paused", "Succeeded", "Failed"):
-            continue
-        job = HeldJob(workload)
+    running = [obj for obj in workloads if status_of(obj) not in ("Paused", "Succeeded", "Failed")]
+    limits = _limits_of_notebooks(task, running)
+    for workload in running:
+        job = HeldJob(workload, policy)
+        if job.kind == "notebook" and (limit := limits.get(job.id[0])):
+            job.policy = limited(policy, limit, task.options)
         job.pods = [dict(pod) for pod in own_pods(workload, pods[job.id])]
-        job.held = held_devices(job.pods, policy.idle_for, now)
+        job.held = held_devices(job.pods, job.policy.idle_for, now)
         if job.held is None and job.warned_at is None:
             continue
         why = is_exempt(job.id[1], job.kind, workload["metadata"]["uid"], policy, exempt)
@@ -201,11 +218,26 @@ def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[He
     return jobs
 
 
-def _usage(prometheus: Prometheus, policy: IdlePolicy, task: Task[Any]) -> dict[tuple[str, str], PodUsage]:
+def _limits_of_notebooks(task: Task[IdleOptions], workloads: Iterable[Mapping[str, Any]]) -> dict[str, IdleLimit]:
+    """What policies say, by namespace; read where options leave it open and there are notebooks."""
+    options = task.options
+    labels = ((workload["metadata"].get("labels") or {}) for workload in workloads)
+    if (options.idle_for and options.below is not None) or not any(each.get(JOB_TYPE) == "notebook" for each in labels):
+        return {}
+    declared = read_declared(task.client(), task.warn)
+    if not declared.known:
+        task.warn(
+            "the account may not read the policies of the cluster, so notebooks are judged by the options alone. Grant "
+            "it a level with M(gpuctl_rbac)."
+        )
+    return strictest_limits(declared.policies)
+
+
+def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tuple[str, str], PodUsage]:
     """The use of devices by pod. Which job a pod is of is known from the cluster, so names are enough."""
-    early = datetime.now(timezone.utc).timestamp() - policy.idle_for
+    early = datetime.now(timezone.utc).timestamp() - idle_for
     queries = plain_queries(catalog(), recorded_since(prometheus, early))
-    seconds = int(policy.idle_for)
+    seconds = int(idle_for)
     found = prometheus.query_all(
         {
             "peak": queries.peak(UTILIZATION.name, seconds, BY_POD, step=_STEP),
@@ -226,7 +258,6 @@ def _usage(prometheus: Prometheus, policy: IdlePolicy, task: Task[Any]) -> dict[
 def _judge(
     task: Task[IdleOptions],
     jobs: Iterable[HeldJob],
-    policy: IdlePolicy,
     usage: Mapping[tuple[str, str], PodUsage],
     now: datetime,
 ) -> None:
@@ -235,13 +266,13 @@ def _judge(
         if job.held is None:
             continue
         own = {pod: usage[job.id[0], pod] for pod in job.held.pods if (job.id[0], pod) in usage}
-        job.finding = judge(job.held, own, policy, now)
+        job.finding = judge(job.held, own, job.policy, now)
         if job.finding.idle and job.kind == "notebook":
             notebooks.append(job)
 
     def ask(job: HeldJob) -> None:
         pods: list[Mapping[str, Any]] = list(job.pods)
-        activity = notebook_activity(task.client(), job.workload, pods, policy.idle_for, now)
+        activity = notebook_activity(task.client(), job.workload, pods, job.policy.idle_for, now)
         reason = activity.reason if activity.active else f"{job.finding.reason}, and {activity.reason}"
         job.finding = IdleFinding(not activity.active, reason, job.finding.peak, job.finding.coverage)
 
@@ -303,6 +334,7 @@ def _event(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
         then = (
             f"It may be paused in {span(policy.grace)}." if policy.pauses else "Delete or pause it if it is not needed."
         )
+    limit = f" The limit of {job.policy.source} is {span(job.policy.idle_for)}." if job.policy.source else ""
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -314,7 +346,7 @@ def _event(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
         },
         "type": "Warning",
         "reason": reason,
-        "message": f"Its accelerators are idle: {job.finding.reason}. {then}",
+        "message": f"Its accelerators are idle: {job.finding.reason}.{limit} {then}",
         "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER,
         "firstTimestamp": now,
@@ -334,6 +366,9 @@ def _row(job: HeldJob) -> dict[str, Any]:
         "reason": job.finding.reason,
         "utilization": job.finding.peak,
         "coverage": job.finding.coverage,
+        "idle_for": span(job.policy.idle_for),
+        "below": job.policy.below,
+        "set_by": job.policy.source or None,
         "warned_at": None if job.action == CLEAR else job.warned_at,
         "action": job.action,
         "error": job.error,

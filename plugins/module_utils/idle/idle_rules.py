@@ -20,7 +20,7 @@ LEAST_COVERAGE = 0.9
 
 @dataclass(frozen=True)
 class IdlePolicy:
-    """The options. Times are in seconds, ``below`` is a ratio."""
+    """The options. Times are in seconds, ``below`` is a ratio. ``source`` is the policy that has set one of them."""
 
     idle_for: float
     below: float
@@ -29,6 +29,7 @@ class IdlePolicy:
     pauses: bool
     names: tuple[str, ...] = ()
     kinds: frozenset[str] = frozenset()
+    source: str = ""
 
 
 class PodUsage(NamedTuple):

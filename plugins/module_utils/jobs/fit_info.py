@@ -10,9 +10,10 @@ from ..cluster.declared import read_declared
 from ..namespaces import NamespaceOptions
 from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
-from .fit_rows import VERDICTS, fit_summary
+from .fit_rows import VERDICTS, fit_summary, with_refusals
 from .job import JobOptions
 from .job_fit import judge_jobs
+from .job_policies import forbidden
 from .select import build_jobs, select_jobs
 
 
@@ -26,23 +27,25 @@ class FitOptions(NamespaceOptions):
 
 
 def run(task: Task[FitOptions]) -> dict[str, Any]:
-    """Sends only lists, whose number does not depend on the number of jobs. Fails for the verdicts of ``fail_on``."""
+    """Only reads, and the number of requests does not depend on that of jobs. Fails for the verdicts of ``fail_on``."""
     options = task.options
-    jobs = select_jobs(
-        task.with_options(
-            JobOptions(
-                src=options.src,
-                definition=options.definition,
-                namespace=options.namespace,
-                policy=options.policy,
-                allowed_namespaces=options.allowed_namespaces,
-                allow_empty=True,
-            )
-        ),
-        builds_objects=True,
+    selecting = task.with_options(
+        JobOptions(
+            src=options.src,
+            definition=options.definition,
+            namespace=options.namespace,
+            policy=options.policy,
+            allowed_namespaces=options.allowed_namespaces,
+            allow_empty=True,
+        )
     )
+    jobs = select_jobs(selecting, builds_objects=True)
     declared = read_declared(task.client(), task.warn)
-    rows = judge_jobs(task.client(), build_jobs(jobs, declared), declared)
+    jobs = build_jobs(jobs, declared)
+    refused = forbidden(task, jobs, declared)
+    rows = [
+        with_refusals(row, refused[row["namespace"], row["name"]]) for row in judge_jobs(task.client(), jobs, declared)
+    ]
     result = {"changed": False, "results": rows, "msg": fit_summary(rows)}
     failing = [row for row in rows if row["verdict"] in (options.fail_on or ())]
     if failing:

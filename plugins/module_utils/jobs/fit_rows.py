@@ -82,6 +82,14 @@ def fit_row(
     }
 
 
+def with_refusals(row: dict[str, Any], refusals: Sequence[str]) -> dict[str, Any]:
+    """The row of a job with what policies and Pod Security levels forbid of it. Then it never runs as it is."""
+    if not refusals:
+        return {**row, "forbidden": []}
+    reason = f"The server refuses it: {' '.join(refusals)}"
+    return {**row, "verdict": NEVER, "reason": reason, "hint": None, "forbidden": list(refusals)}
+
+
 def fit_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     """``3 jobs: 1 runs now, 2 never``"""
     counts = Counter(row["verdict"] for row in rows)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.admission import POD_GROUP_OF, queue_of
 from ..cluster.declared import Declared, know_accelerators, read_declared
-from ..cluster.lookup import job_hint, job_of_pod
+from ..cluster.lookup import job_hint, job_of_pod, namespace_meant
 from ..cluster.read import (
     ByJob,
     JobId,
@@ -30,6 +30,7 @@ from ..engine.plan import (
     Action,
     Plan,
     Step,
+    Suggest,
     active_objects,
     describe,
     plan_deletion,
@@ -48,11 +49,11 @@ from ..namespaces import allowed_namespaces
 from ..task import Task
 from .device_classes import find_classes
 from .interruption import refusal, with_interruptions
-from .job_policies import policy_blockers
+from .job_policies import level_problems, policy_blockers
 from .job_queues import missing_queues
 from .ledger_store import LedgerStore
 from .objects.former_versions import later_defaults
-from .objects.pod_levels import RESTRICTED, violations
+from .objects.pod_levels import RESTRICTED
 from .prechecks import grouped, precheck
 from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
@@ -234,9 +235,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
         level = levels.get(job.namespace) if starts_pods(plan) else None
         if level == RESTRICTED:
             plans[number] = plan_for(job, job.restricted)
-        for place, problem, remedy in violations(job.objects[0], level) if level else ():
-            text = f"the namespace enforces the Pod Security level {level}, which forbids {problem}. {remedy}."
-            blockers.append((plans[number], f"{job.place(place)}: {text}"))
+        blockers += [(plans[number], text) for text in level_problems(job, level)]
     starting = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if starts_pods(plan)]
     blockers += policy_blockers(task, starting)
     return block_plans(plans, blockers, task.options.continue_on_error)
@@ -434,7 +433,12 @@ def _validated(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
         check_mode=task.check_mode,
         keep_going=task.options.continue_on_error,
         warn=task.warn,
+        namespace_meant=suggest_namespace(task),
     )
+
+
+def suggest_namespace(task: Task[JobOptions]) -> Suggest:
+    return lambda name: namespace_meant(task.client(), name, allowed_namespaces(task))
 
 
 def _of_somebody_else(plan: Plan, objects: Iterable[Mapping[str, Any]], ownership: Ownership) -> list[tuple[Plan, str]]:

@@ -7,6 +7,7 @@ Values arrive as the text that the user wrote. The JSON Schemas and the manifest
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from ..accelerators import DEFAULT_ACCELERATOR
@@ -15,6 +16,7 @@ from ..redaction import redact_arguments
 from . import rules
 from ._pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from .host_paths import normal_path
+from .problems import enumerated
 
 
 class Block(BaseModel):
@@ -809,6 +811,24 @@ class NetworkRules(Block):
     )
 
 
+class NotebookRules(Block):
+    """From when on a notebook counts as idle for gpuctl_idle. The API server does not know what a notebook does."""
+
+    idle_for: rules.IdleTime = Field(
+        description="For how long its accelerators must not have been used, and nobody have worked in it. 5 minutes at "
+        "least, and 31 days at most.",
+        examples=["8h"],
+    )
+    below: rules.Ratio = Field(default="0.05", description="The utilization from which on an accelerator is in use.")
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> NotebookRules:
+        minutes = int(self.idle_for[:-1]) * {"m": 1, "h": 60, "d": 1440}[self.idle_for[-1]]
+        if not 5 <= minutes <= 31 * 1440:
+            raise rules.section_error(f"idle time out of range: {self.idle_for}", "Use 5m to 31d", "idle_for")
+        return self
+
+
 class TeamRules(Block):
     """What the jobs of a team may use. What is not given is not limited."""
 
@@ -831,9 +851,20 @@ class TeamRules(Block):
     )
     max_gpus: rules.Count | None = Field(
         default=None,
-        description="Number of accelerators that all jobs may have together. Needs one namespace and one pool, "
-        "because Kubernetes counts by namespace.",
+        description="Number of accelerators of each kind that all jobs may have together, in all pools. Needs a team "
+        "with one namespace, because Kubernetes counts by namespace.",
         examples=[32],
+    )
+    max_gpus_in_namespaces: dict[rules.DnsLabel, rules.Count] | None = Field(
+        default=None,
+        description="The same for a team with several namespaces: the number of each of them.",
+        examples=[{"vision": 24, "vision-dev": 8}],
+    )
+    max_gpus_in_pools: dict[rules.LabelValue, rules.Count] | None = Field(
+        default=None,
+        description="The same by pool, for a team with one namespace. Kubernetes counts by resource, so no two of the "
+        "pools of the team may have the same kind of accelerators.",
+        examples=[{"training-pool": 24, "ascend-pool": 8}],
     )
     service_accounts: list[rules.DnsSubdomain] | None = Field(
         default=None, description="Service accounts that pods may run as.", examples=[["default"]]
@@ -849,6 +880,12 @@ class TeamRules(Block):
     )
     network: NetworkRules | None = Field(
         default=None, description="Limits connections by a NetworkPolicy, for network plugins that enforce them."
+    )
+    notebooks: NotebookRules | None = Field(
+        default=None,
+        description="When notebooks count as idle. Nothing enforces it but gpuctl_idle, which warns of idle notebooks "
+        "and pauses them.",
+        examples=[{"idle_for": "8h", "below": 0.05}],
     )
 
 
@@ -892,6 +929,11 @@ class Policy(VersionedManifest):
     host_network: rules.Boolean = Field(
         default=False, description="Whether pods may use the network of the node, its ports, processes and IPC."
     )
+    privileged: rules.Boolean = Field(
+        default=False,
+        description="Whether containers may be privileged, or have capabilities beyond those of the Pod Security "
+        "Standard baseline and IPC_LOCK, which RDMA needs.",
+    )
     labels: LabelRules = Field(default_factory=LabelRules, description="Who may set the labels of gpuctl.")
     defaults: TeamRules = Field(default_factory=TeamRules, description="What applies to all teams.")
     teams: dict[rules.DnsLabel, PolicyTeam] = Field(
@@ -914,12 +956,34 @@ class Policy(VersionedManifest):
     @model_validator(mode="after")
     def _countable(self) -> Policy:
         for name, team in self.teams.items():
-            most = self.defaults.max_gpus if team.max_gpus is None else team.max_gpus
-            pools = self.defaults.pools if team.pools is None else team.pools
-            if most is not None and (len(team.namespaces) > 1 or len(pools or ()) != 1):
-                hint = "Kubernetes counts by namespace: give the team one namespace and one pool"
-                raise rules.section_error("max_gpus for several namespaces or pools", hint, "teams", name)
+            for problem, hint in _uncountable(name, team, self.defaults):
+                raise rules.section_error(problem, hint, "teams", name)
         return self
+
+
+def _uncountable(name: str, team: PolicyTeam, defaults: TeamRules) -> Iterator[tuple[str, str]]:
+    """The limits of a team that the API server could not enforce: what is wrong, and what to do."""
+    namespaces = team.namespaces or [name]
+    limits = ("max_gpus", "max_gpus_in_namespaces", "max_gpus_in_pools")
+    given = [each for each in limits if getattr(team, each) is not None]
+    if len(given) > 1:
+        yield f"{enumerated(given, 'and')} of one team", "Keep one of them"
+        return
+    source = team if given else defaults
+    if source.max_gpus is not None and len(namespaces) > 1:
+        hint = "Kubernetes counts by namespace: divide the number, with max_gpus_in_namespaces"
+        yield f"max_gpus for {len(namespaces)} namespaces: {enumerated(namespaces, 'and')}", hint
+    if (by_namespace := source.max_gpus_in_namespaces) is not None and set(by_namespace) != set(namespaces):
+        odd = sorted(set(by_namespace) ^ set(namespaces))
+        yield f"max_gpus_in_namespaces for others than those of the team: {odd[0]}", "Give each namespace its number"
+    if (by_pool := source.max_gpus_in_pools) is not None:
+        pools = defaults.pools if team.pools is None else team.pools
+        if len(namespaces) > 1:
+            hint = "Kubernetes counts by namespace: give the team one namespace, or the pools a queue"
+            yield f"max_gpus_in_pools for {len(namespaces)} namespaces: {enumerated(namespaces, 'and')}", hint
+        elif set(by_pool) != set(pools or ()):
+            odd = sorted(set(by_pool) ^ set(pools or ()))
+            yield f"max_gpus_in_pools for others than the pools of the team: {odd[0]}", "Give each pool its number"
 
 
 class AcceleratorSection(Block):

@@ -482,6 +482,15 @@ SeriesLabel = Annotated[str, text_rule(r"[A-Za-z_][A-Za-z0-9_]*", 253, "label", 
 InterfaceName = Annotated[str, text_rule(r"[!-~]+", 255, "interface name", "the name of a network interface", "eth0")]
 AbsolutePath = Annotated[str, _PATH_RULE]
 MountPath = Annotated[str, replace(_PATH_RULE, example="/models", keywords=_MOUNT_KEYWORDS, check=_check_mount_path)]
+_RATIO = r"^(0?\.[0-9]{1,6}|1|1\.0{1,6})$"
+
+
+def _check_ratio(value: str) -> str:
+    if re.fullmatch(_RATIO, value) is None or float(value) == 0:
+        raise value_error("invalid ratio", "Use a number above 0, and 1 at most, such as 0.05")
+    return value
+
+
 Cidr = Annotated[str, Rule("address range", "'10.20.0.0/16'", "10.20.0.0/16", {"type": "string"}, _check_cidr)]
 Count = Annotated[int, integer_rule(0, 4)]
 PositiveCount = Annotated[int, integer_rule(1, 2)]
@@ -491,6 +500,10 @@ Percent = Annotated[int, integer_rule(1, 30, highest=100)]
 SharedBy = Annotated[int, integer_rule(2, 4, highest=48)]
 StartupTimeout = Annotated[int, integer_rule(1, 1800, highest=_LONGEST_STARTUP)]
 Port = Annotated[int, integer_rule(1, 8000, highest=65535)]
+_DURATION_WORDS = "a number of minutes, hours or days"
+IdleTime = Annotated[str, text_rule(r"[1-9][0-9]{0,4}[mhd]", 6, "duration", _DURATION_WORDS, "8h")]
+_RATIO_KEYWORDS = {"pattern": _RATIO, "exclusiveMinimum": 0, "maximum": 1}
+Ratio = Annotated[str, Rule("ratio", "a number above 0, and 1 at most", "0.05", _RATIO_KEYWORDS, _check_ratio)]
 UserId = Annotated[int, integer_rule(0, 1000)]
 Version = Annotated[str, Rule("version", "'v0.1' or 'v1'", "v1", {"enum": _VERSIONS}, _check_version)]
 Boolean = Annotated[bool, Rule("boolean", "'true' or 'false'", True, {"enum": _BOOLEANS}, _check_boolean, before=True)]

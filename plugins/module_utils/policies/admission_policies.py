@@ -8,15 +8,16 @@ Kubernetes evaluates an expression for each object, at a limited cost (docs, "Va
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY, PREFIX
-from .guards import GUARDS, Guard, general_guards, service_sentence, text, variables
+from .guards import COUNTED, DEVICES_OF_CLAIM, GUARDS, Guard, general_guards, service_sentence, text, variables
 from .policy_rules import PolicyRules
 
 Object = dict[str, Any]
+Parts = tuple[dict[str, str], list[dict[str, str]]]  # variables and validations
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 LABEL_VERB, LABEL_GROUP = "label", "runwhere.ai"  # what a role grants to those who may set our labels
@@ -34,65 +35,103 @@ _CONTROLLER = (
 
 @dataclass(frozen=True)
 class _Matched:
-    """Which objects a policy is for. ``spec`` is where the spec of their pods is, ``count`` how many there are."""
+    """Which objects a policy is for: resources by API group. ``template`` is that of their pods, ``count`` how many.
+
+    ``condition`` is what has to be true of an update; creations are always judged. ``params`` is the kind of the
+    objects of the namespace that are looked at one by one as well.
+    """
 
     suffix: str
-    group: str
-    versions: tuple[str, ...]
-    resources: tuple[str, ...]
-    spec: str = ""
+    resources: Mapping[str, tuple[str, ...]]
+    condition: str = ""
+    template: str = ""
     count: str = "1"
-    condition: str = ""  # beyond creations
+    params: tuple[str, str] | None = None
 
 
-_TEMPLATE = "object.spec.template.spec"
+def _job_field(path: str, each: str = "object") -> str:
+    return f"(object.kind == 'CronJob' ? {each}.spec.jobTemplate.spec.{path} : {each}.spec.{path})"
 
 
-def _grown(field: str) -> str:
-    now, before = (f"(has({each}.spec.{field}) ? {each}.spec.{field} : 1)" for each in ("object", "oldObject"))
-    return f"object.spec.template != oldObject.spec.template || {now} > {before}"
+def _number(field: str, spec: str, default: int = 1) -> str:
+    return f"(has({spec}.{field}) ? {spec}.{field} : {default})"
 
 
-_PODS = _Matched(
-    "pods",
-    "",
-    ("v1",),
-    ("pods", "pods/ephemeralcontainers"),
-    "object.spec",
-    condition="object.spec != oldObject.spec",
+def _parallelism(each: str) -> str:
+    cron, job = f"{each}.spec.jobTemplate.spec", f"{each}.spec"
+    return f"(object.kind == 'CronJob' ? {_number('parallelism', cron)} : {_number('parallelism', job)})"
+
+
+def _replicas(each: str) -> str:
+    return _number("replicas", f"{each}.spec")
+
+
+_SPEC_CHANGED = "object.spec != oldObject.spec"
+_LABELS_CHANGED = (
+    "has(object.metadata.labels) != has(oldObject.metadata.labels) || "
+    "(has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)"
 )
+_RESUMED = (
+    "(object.kind == 'Job' && has(oldObject.spec.suspend) && oldObject.spec.suspend && "
+    "!(has(object.spec.suspend) && object.spec.suspend))"
+)
+_BATCH: Mapping[str, tuple[str, ...]] = {"batch": ("jobs", "cronjobs")}
+_APPS: Mapping[str, tuple[str, ...]] = {
+    "apps": ("deployments", "statefulsets", "replicasets", "daemonsets"),
+    "": ("replicationcontrollers",),
+}
+_JOB_TEMPLATE, _TEMPLATE = _job_field("template"), "object.spec.template"
+
+_PODS = _Matched("pods", {"": ("pods", "pods/ephemeralcontainers")}, _SPEC_CHANGED, "object")
 _JOBS = _Matched(
     "jobs",
-    "batch",
-    ("v1",),
-    ("jobs",),
-    _TEMPLATE,
-    "has(object.spec.parallelism) ? object.spec.parallelism : 1",
-    _grown("parallelism"),
+    _BATCH,
+    f"{_JOB_TEMPLATE} != {_job_field('template', 'oldObject')} || {_RESUMED} || "
+    f"{_parallelism('object')} > {_parallelism('oldObject')}",
+    _JOB_TEMPLATE,
+    _parallelism("object"),
 )
 _WORKLOADS = _Matched(
     "workloads",
-    "apps",
-    ("v1",),
-    ("deployments", "statefulsets", "replicasets"),
+    _APPS,
+    f"{_TEMPLATE} != oldObject.spec.template || {_replicas('object')} > {_replicas('oldObject')}",
     _TEMPLATE,
-    "has(object.spec.replicas) ? object.spec.replicas : 1",
-    _grown("replicas"),
+    _replicas("object"),
 )
-_SERVICES = _Matched("services", "", ("v1",), ("services",), condition="object.spec != oldObject.spec")
-_CLAIMS = _Matched(
-    "claims",
-    "resource.k8s.io",
-    ("v1",),
-    ("resourceclaims", "resourceclaimtemplates"),
-    condition="object.spec != oldObject.spec",
+# A Scale has no template. That of its object is among the parameters, where there is one for each object.
+_SCALED_TO = _number("replicas", "object.spec", 0)
+_SCALED = f"{_SCALED_TO} > {_number('replicas', 'oldObject.spec', 0)}"
+_SCALES = tuple(
+    _Matched(
+        f"{kind.lower()}-scales",
+        {"apps": (f"{kind.lower()}s/scale",)},
+        _SCALED,
+        "params.spec.template",
+        _SCALED_TO,
+        ("apps/v1", kind),
+    )
+    for kind in ("Deployment", "StatefulSet")
 )
+_OTHER_SCALES = _Matched("scales", {"apps": ("replicasets/scale",), "": ("replicationcontrollers/scale",)}, _SCALED)
+_SERVICES = _Matched("services", {"": ("services",)}, _SPEC_CHANGED)
+_CLAIMS = _Matched("claims", {"resource.k8s.io": ("resourceclaims", "resourceclaimtemplates")}, _SPEC_CHANGED)
+# What writes the status of an object can change its labels as well, and a kubelet writes that of its node.
 _LABELLED = (
-    _Matched("pod-labels", "", ("v1",), ("pods",)),
-    _Matched("job-labels", "batch", ("v1",), ("jobs",)),
-    _Matched("workload-labels", "apps", ("v1",), ("deployments", "statefulsets")),
+    _Matched("pod-labels", {"": ("pods", "pods/status")}, _LABELS_CHANGED),
+    _Matched(
+        "job-labels",
+        {"batch": ("jobs", "jobs/status", "cronjobs", "cronjobs/status")},
+        f"{_LABELS_CHANGED} || {_JOB_TEMPLATE} != {_job_field('template', 'oldObject')}",
+        _JOB_TEMPLATE,
+    ),
+    _Matched(
+        "workload-labels",
+        {group: tuple(name for each in names for name in (each, f"{each}/status")) for group, names in _APPS.items()},
+        f"{_LABELS_CHANGED} || {_TEMPLATE} != oldObject.spec.template",
+        _TEMPLATE,
+    ),
 )
-_NODES = _Matched("node-labels", "", ("v1",), ("nodes",))
+_NODES = _Matched("node-labels", {"": ("nodes", "nodes/status")}, _LABELS_CHANGED)
 
 
 def admission_objects(policy: PolicyRules) -> list[Object]:
@@ -106,8 +145,13 @@ def _policies(policy: PolicyRules) -> Iterator[Object]:
             yield _policy(policy, matched, *_pod_parts(policy, matched))
         if any(rules.service_types is not None for rules in policy.namespaces.values()):
             yield _policy(policy, _SERVICES, *_service_parts(policy))
-        if any(rules.max_gpus_per_job is not None for rules in policy.namespaces.values()):
-            yield _policy(policy, _CLAIMS, *_claim_parts(policy))
+        most, counted = _most_per_job(policy), _limited(policy, COUNTED)
+        if most or counted:
+            yield _policy(policy, _CLAIMS, *_claim_parts(policy, most, counted))
+        if most:
+            for matched in _SCALES:
+                yield _policy(policy, matched, *_scale_parts(policy, matched))
+            yield _policy(policy, _OTHER_SCALES, *_other_scale_parts(policy, most))
         if policy.labels_of_pods:
             for matched in _LABELLED:
                 yield _policy(policy, matched, *_label_parts(policy, matched))
@@ -115,17 +159,8 @@ def _policies(policy: PolicyRules) -> Iterator[Object]:
         yield _policy(policy, _NODES, *_label_parts(policy, _NODES))
 
 
-Parts = tuple[dict[str, str], list[dict[str, str]]]
-
-
 def _pod_parts(policy: PolicyRules, matched: _Matched) -> Parts:
-    names = {"spec": matched.spec, "count": matched.count, **variables()}
-    validations = []
-    for guard in (*GUARDS, *general_guards(policy)):
-        limited = _limited(policy, guard)
-        if limited:
-            names |= _guard_variables(guard, limited)
-            validations.append(_validation(policy, guard))
+    names, validations = _guarded(policy, matched, (*GUARDS, *general_guards(policy)))
     if any(rules.pools is not None for rules in policy.namespaces.values()):
         # A running pod names its node, and pods that a controller creates were judged by their template.
         may = f"request.operation != 'CREATE' || {_CONTROLLER}" if matched is _PODS else "false"
@@ -135,7 +170,48 @@ def _pod_parts(policy: PolicyRules, matched: _Matched) -> Parts:
                 "messageExpression": text(f"{policy.source}: pods may not name their node. Remove nodeName."),
             }
         )
+    if matched is _WORKLOADS and (most := _most_per_job(policy)):
+        no_gpus = "DaemonSets may not have GPUs, because they have a pod on each node. Use a Job or a Deployment."
+        validations.append(
+            {
+                "expression": f"object.kind != 'DaemonSet' || !variables.asks || !(request.namespace in {text(most)})",
+                "messageExpression": text(f"{policy.source}: {no_gpus}"),
+            }
+        )
     return names, validations
+
+
+def _guarded(policy: PolicyRules, matched: _Matched, guards: Iterable[Guard]) -> Parts:
+    names = {"spec": f"{matched.template}.spec", "count": matched.count, **variables()}
+    validations = []
+    for guard in guards:
+        limited = _limited(policy, guard)
+        if limited:
+            names |= _guard_variables(guard, limited)
+            validations.append(_validation(policy, guard))
+    return names, validations
+
+
+def _most_per_job(policy: PolicyRules) -> dict[str, int]:
+    """By namespace."""
+    return {
+        name: rules.max_gpus_per_job for name, rules in policy.namespaces.items() if rules.max_gpus_per_job is not None
+    }
+
+
+def _scale_parts(policy: PolicyRules, matched: _Matched) -> Parts:
+    return _guarded(policy, matched, [guard for guard in GUARDS if guard.name == "max_gpus_per_job"])
+
+
+def _other_scale_parts(policy: PolicyRules, most: Mapping[str, int]) -> Parts:
+    """What is beyond the number of a job cannot be told there."""
+    sentence = "ReplicaSets and ReplicationControllers may not be scaled by themselves. Change their replicas."
+    return {}, [
+        {
+            "expression": f"!(request.namespace in {text(most)})",
+            "messageExpression": text(f"{policy.source}: {sentence}"),
+        }
+    ]
 
 
 def _limited(policy: PolicyRules, guard: Guard) -> dict[str, Any]:
@@ -194,26 +270,43 @@ def _service_parts(policy: PolicyRules) -> Parts:
     ]
 
 
-def _claim_parts(policy: PolicyRules) -> Parts:
-    most = {
-        name: rules.max_gpus_per_job for name, rules in policy.namespaces.items() if rules.max_gpus_per_job is not None
-    }
+def _claim_parts(policy: PolicyRules, most: Mapping[str, int], counted: Mapping[str, Any]) -> Parts:
+    """Pods only name their claims, so the names have to say how many devices they are of."""
     exact = "variables.requests.filter(r, has(r.exactly)).map(r, r.exactly)"
+    first = "variables.requests.filter(r, has(r.firstAvailable)).map(r, r.firstAvailable)"
     each = "has({e}.count) ? {e}.count : 1"
-    first = f"variables.requests.filter(r, has(r.firstAvailable)).map(r, r.firstAvailable.map(s, {each.format(e='s')}))"
+    is_all = "has({e}.allocationMode) && {e}.allocationMode == 'All'"
     names = {
         "devices": "object.kind == 'ResourceClaim' ? object.spec.devices : object.spec.spec.devices",
         "requests": "has(variables.devices.requests) ? variables.devices.requests : []",
-        "count": f"{exact}.map(e, {each.format(e='e')}).sum() + {first}.map(counts, counts.max()).sum()",
-        "all": f"{exact}.exists(e, has(e.allocationMode) && e.allocationMode == 'All')",
+        "count": f"{exact}.map(e, {each.format(e='e')}).sum() + "
+        f"{first}.map(l, l.map(s, {each.format(e='s')}).max()).sum()",
+        "all": f"{exact}.exists(e, {is_all.format(e='e')}) || {first}.exists(l, l.exists(s, {is_all.format(e='s')}))",
+        "uncounted": f"{exact}.exists(e, !(e.deviceClassName in {text(policy.counted or ())})) || "
+        f"{first}.exists(l, l.exists(s, !(s.deviceClassName in {text(policy.counted or ())})))",
+        "told": f"[object.metadata.name].map(n, {DEVICES_OF_CLAIM}).sum()",
     }
-    here = f"request.namespace in {text(most)}"
+    here, limited = (f"request.namespace in {text(each)}" for each in (most, dict.fromkeys(counted, True)))
     message = text(f"{policy.source}: a claim of more devices than a job may have. Use at most ")
+    unsaid = text(f"{policy.source}: name of a claim that does not tell its devices: ")
     return names, [
         {
             "expression": f"!({here}) || (!variables.all && variables.count <= {text(most)}[request.namespace])",
             "messageExpression": f"{message} + string({text(most)}[request.namespace]) + '.'",
-        }
+        },
+        {
+            # A controller names the claims that it makes from templates; pods do not name those.
+            "expression": f"!({here}) || {_CONTROLLER} || variables.count <= variables.told",
+            "messageExpression": f"{unsaid} + object.metadata.name + '. End it with -x' + string(variables.count) + "
+            "'.'",
+        },
+        {
+            "expression": f"!({limited}) || !variables.uncounted",
+            "messageExpression": text(
+                f"{policy.source}: a claim of a DeviceClass that the quota does not count. If the class is new, the "
+                f"policy has to be applied again."
+            ),
+        },
     ]
 
 
@@ -223,11 +316,18 @@ def _label_parts(policy: PolicyRules, matched: _Matched) -> Parts:
     place = "" if matched is _NODES else ".namespace(request.namespace)"
     ours = f"k.startsWith({text(PREFIX)})"
     names = {
-        "now": "has(object.metadata.labels) ? object.metadata.labels : {}",
-        "before": "request.operation == 'UPDATE' && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}",
-        "changed": f"variables.now.exists(k, {ours} && !(k in variables.before && variables.before[k] == "
-        f"variables.now[k])) || variables.before.exists(k, {ours} && !(k in variables.now))",
+        "now": _labels("object.metadata"),
+        "before": f"request.operation == 'UPDATE' ? {_labels('oldObject.metadata')} : {{}}",
+        "changed": _changed_labels("now", "before", ours),
     }
+    if matched.template:
+        # What controllers make of a template, they may label.
+        old = matched.template.replace("object.spec", "oldObject.spec")
+        names |= {
+            "now_pods": _labels_of_template(matched.template),
+            "before_pods": f"request.operation == 'UPDATE' ? {_labels_of_template(old)} : {{}}",
+            "changed_pods": _changed_labels("now_pods", "before_pods", ours),
+        }
     allowed = (
         f"authorizer.group({text(LABEL_GROUP)}).resource({text(resource)}){place}.check({text(LABEL_VERB)}).allowed()"
     )
@@ -235,29 +335,51 @@ def _label_parts(policy: PolicyRules, matched: _Matched) -> Parts:
     noun = "nodes" if matched is _NODES else "jobs and their pods"
     level = "administer" if matched is _NODES else "submit"
     message = f"{policy.source}: labels runwhere.ai/ of {noun} are for accounts with level {level} of gpuctl_rbac."
-    return names, [{"expression": f"!variables.changed || {may}", "messageExpression": text(message)}]
+    changed = "(variables.changed || variables.changed_pods)" if matched.template else "variables.changed"
+    return names, [{"expression": f"!{changed} || {may}", "messageExpression": text(message)}]
+
+
+def _labels(metadata: str) -> str:
+    return f"(has({metadata}.labels) ? {metadata}.labels : {{}})"
+
+
+def _labels_of_template(template: str) -> str:
+    return f"(has({template}.metadata) ? {_labels(f'{template}.metadata')} : {{}})"
+
+
+def _changed_labels(now: str, before: str, ours: str) -> str:
+    now, before = f"variables.{now}", f"variables.{before}"
+    return (
+        f"{now}.exists(k, {ours} && !(k in {before} && {before}[k] == {now}[k])) || "
+        f"{before}.exists(k, {ours} && !(k in {now}))"
+    )
 
 
 def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], validations: list[Any]) -> Object:
-    conditions = (
-        [{"name": "changed", "expression": f"request.operation == 'CREATE' || {matched.condition}"}]
-        if matched.condition
-        else []
-    )
-    rule = {
-        "apiGroups": [matched.group],
-        "apiVersions": list(matched.versions),
-        "operations": ["CREATE", "UPDATE"],
-        "resources": list(matched.resources),
-        "scope": "*",
-    }
+    conditions = []
+    if matched.condition:
+        conditions.append({"name": "changed", "expression": f"request.operation == 'CREATE' || {matched.condition}"})
+    if matched.params:
+        conditions.append({"name": "same", "expression": "params.metadata.name == request.name"})
+    api_version, kind = matched.params or ("", "")
+    rules = [
+        {
+            "apiGroups": [group],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": list(resources),
+            "scope": "*",
+        }
+        for group, resources in matched.resources.items()
+    ]
     return {
         "apiVersion": API_VERSION,
         "kind": "ValidatingAdmissionPolicy",
         "metadata": _metadata(policy, matched.suffix),
         "spec": {
             "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule], **_MATCH_DEFAULTS, "namespaceSelector": {}},
+            **({"paramKind": {"apiVersion": api_version, "kind": kind}} if matched.params else {}),
+            "matchConstraints": {"resourceRules": rules, **_MATCH_DEFAULTS, "namespaceSelector": {}},
             **({"matchConditions": conditions} if conditions else {}),
             **({"variables": [{"name": key, "expression": value} for key, value in names.items()]} if names else {}),
             "validations": validations,
@@ -268,6 +390,8 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
 def _binding(policy: PolicyRules, admission: Object) -> Object:
     name = admission["metadata"]["name"]
     spec: Object = {"policyName": name, "validationActions": _ACTIONS[policy.action]}
+    if "paramKind" in admission["spec"]:
+        spec["paramRef"] = {"selector": {}, "parameterNotFoundAction": "Allow"}
     if not name.endswith(f"-{_NODES.suffix}"):
         chosen = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(policy.namespaces)}
         spec["matchResources"] = {"namespaceSelector": {"matchExpressions": [chosen]}, **_MATCH_DEFAULTS}

@@ -26,6 +26,22 @@ Object = Mapping[str, Any]
 Values = Iterator[str]
 
 ALL_POOLS, ALL_TYPES = "all pools", "all GPU types"
+# Devices of a DeviceClass as an extended resource (KEP-5004).
+CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+# A claim of several devices says so at the end of its name, such as gpus-x8. Pods and templates only name their claims.
+_TOLD = re.compile("-x([0-9]{1,4})$")
+DEVICES_OF_CLAIM = "n.matches('-x[0-9]{1,4}$') ? int(n.substring(n.lastIndexOf('-x') + 2)) : 1"
+# The Pod Security level baseline, and locked memory, which RDMA needs.
+_CAPABILITIES = (
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "MKNOD", "NET_BIND_SERVICE"),
+    *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+)
+# What a kubelet connects to, by the fields of containers.
+_PROBES = tuple(
+    f"{handler}.{action}"
+    for handler in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle.postStart", "lifecycle.preStop")
+    for action in ("httpGet", "tcpSocket")
+)
 
 
 @dataclass(frozen=True)
@@ -60,14 +76,28 @@ class Pod:
         ]
 
     @cached_property
-    def devices(self) -> int:
-        """The whole accelerators and partitions that containers ask for, one for one."""
+    def requested(self) -> list[tuple[str, int]]:
+        """The whole accelerators and partitions that containers ask for, by their resources."""
         whole, partition = whole_resources(), re.compile(partition_pattern())
-        return sum(
-            int(parse(str(amount)).value)
+        return [
+            (resource, int(parse(str(amount)).value))
             for container in self.containers
             for resource, amount in ((container.get("resources") or {}).get("limits") or {}).items()
-            if resource in whole or partition.fullmatch(resource)
+            if resource in whole or resource.startswith(CLASS_RESOURCE) or partition.fullmatch(resource)
+        ]
+
+    @property
+    def devices(self) -> int:
+        """How many these are, one for one."""
+        return sum(amount for _resource, amount in self.requested)
+
+    @cached_property
+    def total(self) -> int:
+        """The same with the devices of its claims, for all of its pods."""
+        claims = self.spec.get("resourceClaims") or ()
+        own = sum(devices_of_claim(each.get("resourceClaimTemplateName")) for each in claims)
+        return (self.devices + own) * self.count + sum(
+            devices_of_claim(each.get("resourceClaimName")) for each in claims
         )
 
     @cached_property
@@ -118,6 +148,12 @@ class Pod:
     @property
     def host_paths(self) -> list[str]:
         return [volume["hostPath"]["path"] for volume in self.spec.get("volumes") or () if volume.get("hostPath")]
+
+
+def devices_of_claim(name: str | None) -> int:
+    """How many devices a claim or its template may have, by its name."""
+    found = _TOLD.search(name or "")
+    return int(found[1]) if found else int(bool(name))
 
 
 def pod_of(workload: Object) -> Pod:
@@ -195,7 +231,11 @@ def variables() -> dict[str, str]:
     """The variables of the guards, each of which may use those before it. They start from ``spec``, that of the pod."""
     extended = "c.resources.limits.filter(r, {condition})"
     limited = "variables.containers.filter(c, has(c.resources) && has(c.resources.limits))"
-    counted = extended.format(condition=f"r in {text(whole_resources())} || r.matches({text(partition_pattern())})")
+    counted = extended.format(
+        condition=f"r in {text(whole_resources())} || r.startsWith({text(CLASS_RESOURCE)}) || "
+        f"r.matches({text(partition_pattern())})"
+    )
+    named = "variables.claims.filter(r, has(r.{field}) && r.{field} != '').map(r, r.{field}).map(n, {number}).sum()"
     labels = text(type_labels())
     terms = "variables.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     outside = (
@@ -207,11 +247,15 @@ def variables() -> dict[str, str]:
         "containers": "variables.spec.containers"
         " + (has(variables.spec.initContainers) ? variables.spec.initContainers : [])"
         " + (has(variables.spec.ephemeralContainers) ? variables.spec.ephemeralContainers : [])",
+        "contexts": "variables.containers.filter(c, has(c.securityContext)).map(c, c.securityContext)",
         "volumes": "has(variables.spec.volumes) ? variables.spec.volumes : []",
         "selector": "has(variables.spec.nodeSelector) ? variables.spec.nodeSelector : {}",
+        "resources": f"{limited}.map(c, {counted})",
         "devices": f"{limited}.map(c, {counted}.map(r, quantity(c.resources.limits[r]).asInteger()).sum()).sum()",
-        "asks": "variables.devices > 0"
-        " || (has(variables.spec.resourceClaims) && size(variables.spec.resourceClaims) > 0)"
+        "claims": "has(variables.spec.resourceClaims) ? variables.spec.resourceClaims : []",
+        "total": f"(variables.devices + {named.format(field='resourceClaimTemplateName', number=DEVICES_OF_CLAIM)}) * "
+        f"variables.count + {named.format(field='resourceClaimName', number=DEVICES_OF_CLAIM)}",
+        "asks": "variables.devices > 0 || size(variables.claims) > 0"
         f" || {limited}.exists(c, c.resources.limits.exists(r, r in {text(shared_resources())}))",
         "pool": f"{text(POOL)} in variables.selector ? variables.selector[{text(POOL)}] : "
         f"{outside} ? {text(DEFAULT_POOL)} : ''",
@@ -246,8 +290,12 @@ def _priorities(allowed: Sequence[str], pod: Pod) -> Values:
 
 
 def _count(most: int, pod: Pod) -> Values:
-    if pod.devices * pod.count > most:
-        yield str(pod.devices * pod.count)
+    if pod.total > most:
+        yield str(pod.total)
+
+
+def _uncounted(counted: Sequence[str], pod: Pod) -> Values:
+    yield from (resource for resource, _amount in pod.requested if resource not in counted)
 
 
 def _paths(policy: PolicyRules, pod: Pod) -> Values:
@@ -276,6 +324,40 @@ def _host(_rule: bool, pod: Pod) -> Values:
     yield from (name for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name))
     if any(port.get("hostPort") for container in pod.containers for port in container.get("ports") or ()):
         yield "hostPort"
+    if any(_field(container, probe).get("host") for container in pod.containers for probe in _PROBES):
+        yield "the host of probes"
+
+
+def _field(found: Any, path: str) -> Any:
+    """What is in a container at a path; nothing if it is not there."""
+    for name in path.split("."):
+        found = found.get(name) or {}
+    return found
+
+
+def _probe_cel() -> str:
+    """Whether a container has a probe of another host."""
+    tests = []
+    for probe in _PROBES:
+        parts = ["c", *probe.split("."), "host"]
+        fields = [".".join(parts[: number + 1]) for number in range(1, len(parts))]
+        tests.append(f"({' && '.join(f'has({each})' for each in fields)} && {fields[-1]} != '')")
+    return f"variables.containers.exists(c, {' || '.join(tests)})"
+
+
+def _privileges(_rule: bool, pod: Pod) -> Values:
+    contexts = [container.get("securityContext") or {} for container in pod.containers]
+    if any(context.get("privileged") for context in contexts):
+        yield "privileged containers"
+    if any(context.get("procMount", "Default") != "Default" for context in contexts):
+        yield "procMount"
+    if any(set((context.get("capabilities") or {}).get("add") or ()) - set(_CAPABILITIES) for context in contexts):
+        yield "capabilities beyond those of the Pod Security level baseline"
+    if any(
+        (context.get("windowsOptions") or {}).get("hostProcess")
+        for context in (pod.spec.get("securityContext") or {}, *contexts)
+    ):
+        yield "hostProcess"
 
 
 def _accounts(allowed: Sequence[str], pod: Pod) -> Values:
@@ -340,9 +422,22 @@ GUARDS: tuple[Guard, ...] = (
         "resources.gpu",
         lambda policy, rules: rules.max_gpus_per_job,
         _count,
-        "variables.devices * variables.count > allowed ? [string(variables.devices * variables.count)] : []",
+        "variables.total > allowed ? [string(variables.total)] : []",
         lambda policy, rules: (
             f"{{}} GPUs in a job, more than team {rules.team} may use. Use at most {rules.max_gpus_per_job}."
+        ),
+    ),
+    Guard(
+        "counted",
+        "resources.gpu",
+        lambda policy, rules: (
+            policy.counted if rules.max_gpus is not None or rules.max_gpus_in_pools is not None else None
+        ),
+        _uncounted,
+        "variables.resources.filter(l, l.exists(r, !(r in allowed))).map(l, l.filter(r, !(r in allowed))[0])",
+        lambda policy, rules: (
+            f"accelerators that the quota of team {rules.team} does not count: {{}}. If they are new, the policy has "
+            f"to be applied again."
         ),
     ),
     Guard(
@@ -368,6 +463,9 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
 )
+
+
+COUNTED = next(guard for guard in GUARDS if guard.name == "counted")
 
 
 def general_guards(policy: PolicyRules) -> Iterator[Guard]:
@@ -401,8 +499,24 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
             "(has(variables.spec.hostPID) && variables.spec.hostPID ? ['hostPID'] : []) + "
             "(has(variables.spec.hostIPC) && variables.spec.hostIPC ? ['hostIPC'] : []) + "
             "(variables.containers.exists(c, has(c.ports) && c.ports.exists(p, has(p.hostPort) && p.hostPort > 0)) ? "
-            "['hostPort'] : [])",
+            f"['hostPort'] : []) + ({_probe_cel()} ? ['the host of probes'] : [])",
             lambda policy, rules: "pods may not use {} of the node. Remove it.",
+        )
+    if not policy.privileged:
+        options = "{0}.windowsOptions) && has({0}.windowsOptions.hostProcess) && {0}.windowsOptions.hostProcess"
+        yield Guard(
+            "privileges",
+            "resources.interconnect",
+            lambda policy, rules: True,
+            _privileges,
+            "(variables.contexts.exists(s, has(s.privileged) && s.privileged) ? ['privileged containers'] : []) + "
+            "(variables.contexts.exists(s, has(s.procMount) && s.procMount != 'Default') ? ['procMount'] : []) + "
+            "(variables.contexts.exists(s, has(s.capabilities) && has(s.capabilities.add) && "
+            f"s.capabilities.add.exists(a, !(a in {text(_CAPABILITIES)}))) ? "
+            "['capabilities beyond those of the Pod Security level baseline'] : []) + "
+            f"(variables.contexts.exists(s, has({options.format('s')}) || (has(variables.spec.securityContext) && "
+            f"has({options.format('variables.spec.securityContext')}) ? ['hostProcess'] : [])",
+            lambda policy, rules: "pods may not use {}. Remove it.",
         )
 
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..accelerators import catalog
+from ..accelerators import PoolHardware
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY
-from .policy_rules import Network, PolicyRules
+from .counted import limits_of_pools, quota_key
+from .policy_rules import NamespaceRules, Network, PolicyRules
 
 Object = dict[str, Any]
 
@@ -18,16 +19,18 @@ _PRIVATE = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "1
 _PRIVATE_6 = ("fc00::/7", "fe80::/10")
 
 
-def namespace_objects(policy: PolicyRules, existing: Iterable[str]) -> Iterator[Object]:
-    """The objects in those of the policy's namespaces that exist."""
+def namespace_objects(
+    policy: PolicyRules, existing: Iterable[str], hardware: Mapping[str, PoolHardware]
+) -> Iterator[Object]:
+    """The objects in those of the policy's namespaces that exist. ``hardware`` has the pools that have limits."""
     found = set(existing)
     for name, rules in sorted(policy.namespaces.items()):
         if name not in found:
             continue
         if rules.network is not None:
             yield network_policy(policy, name, rules.network)
-        if rules.max_gpus is not None:
-            yield accelerator_quota(policy, name, rules.max_gpus)
+        if (most := _limits(policy, rules, hardware)) is not None:
+            yield accelerator_quota(policy, name, most)
 
 
 def network_policy(policy: PolicyRules, namespace: str, network: Network) -> Object:
@@ -53,14 +56,21 @@ def network_policy(policy: PolicyRules, namespace: str, network: Network) -> Obj
     }
 
 
-def accelerator_quota(policy: PolicyRules, namespace: str, most: int) -> Object:
-    """So many accelerators of any vendor. Kubernetes counts what pods request, however they are created."""
-    keys = sorted({profile.device.quota_key for profile in catalog().profiles.values()})
+def _limits(policy: PolicyRules, rules: NamespaceRules, hardware: Mapping[str, PoolHardware]) -> dict[str, int] | None:
+    """By what a quota counts. What is in none of the pools of the team is not for it."""
+    counted = policy.counted or ()
+    if rules.max_gpus_in_pools is not None:
+        return {**dict.fromkeys(counted, 0), **limits_of_pools(rules.max_gpus_in_pools, hardware)}
+    return None if rules.max_gpus is None else dict.fromkeys(counted, rules.max_gpus)
+
+
+def accelerator_quota(policy: PolicyRules, namespace: str, most: Mapping[str, int]) -> Object:
+    """Kubernetes counts what pods and claims request, however they are created."""
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": _metadata(policy, namespace),
-        "spec": {"hard": dict.fromkeys(keys, str(most))},
+        "spec": {"hard": {quota_key(name): str(number) for name, number in sorted(most.items())}},
     }
 
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY, SYSTEM_NAMESPACE, is_managed, policy_config_map_name
@@ -26,6 +26,22 @@ class Network:
 
 
 @dataclass(frozen=True)
+class IdleLimit:
+    """When notebooks count as idle, as manifests write it."""
+
+    idle_for: str
+    below: str = "0.05"
+    source: str = ""  # the policy that says so
+
+    @property
+    def seconds(self) -> int:
+        return int(self.idle_for[:-1]) * _SECONDS[self.idle_for[-1]]
+
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
+
+
+@dataclass(frozen=True)
 class NamespaceRules:
     """What the jobs of one namespace may use; None is not limited."""
 
@@ -35,16 +51,25 @@ class NamespaceRules:
     priorities: tuple[str, ...] | None = None
     max_gpus_per_job: int | None = None
     max_gpus: int | None = None
+    max_gpus_in_pools: Mapping[str, int] | None = None
     service_accounts: tuple[str, ...] | None = None
     image_pull_secrets: tuple[str, ...] | None = None
     service_types: tuple[str, ...] | None = None
     pod_security: str | None = None
     network: Network | None = None
+    notebooks: IdleLimit | None = None
+
+    def most_in(self, pool: str) -> int | None:
+        """The number of accelerators of a pool that all jobs may have together."""
+        return self.max_gpus if self.max_gpus_in_pools is None else self.max_gpus_in_pools.get(pool, 0)
 
 
 @dataclass(frozen=True)
 class PolicyRules:
-    """A policy, with what applies to each namespace. ``roots`` is None where only system paths are refused."""
+    """A policy, with what applies to each namespace. ``roots`` is None where only system paths are refused.
+
+    ``counted`` are the resources and DeviceClasses of accelerators that quotas count, as far as the cluster is known.
+    """
 
     name: str
     description: str = ""
@@ -53,8 +78,10 @@ class PolicyRules:
     roots: tuple[str, ...] | None = None
     registries: tuple[str, ...] | None = None
     host_network: bool = False
+    privileged: bool = False
     labels_of_pods: bool = False
     labels_of_nodes: bool = False
+    counted: tuple[str, ...] | None = None
     namespaces: Mapping[str, NamespaceRules] = field(default_factory=dict)
 
     @property
@@ -63,14 +90,22 @@ class PolicyRules:
         return f"policy {self.name} ({self.contact})" if self.contact else f"policy {self.name}"
 
 
+_NUMBERS = ("max_gpus", "max_gpus_in_namespaces", "max_gpus_in_pools")  # of which a team has one
+
+
 def rules_of(model: Policy) -> PolicyRules:
     """The rules of a manifest."""
     namespaces = {}
     for team, own in model.teams.items():
-        given = {**_given(model.defaults), **_given(own)}
+        defaults, given = _given(model.defaults), _given(own)
+        if any(name in given for name in _NUMBERS):
+            defaults = {name: value for name, value in defaults.items() if name not in _NUMBERS}
+        given = {**defaults, **given, "team": team}
         given.pop("namespaces", None)
+        by_namespace = given.pop("max_gpus_in_namespaces", None)
         for namespace in own.namespaces or [team]:
-            namespaces[namespace] = _namespace_rules({**given, "team": team})
+            most = {"max_gpus": by_namespace[namespace]} if by_namespace else {}
+            namespaces[namespace] = _namespace_rules({**given, **most})
     return PolicyRules(
         name=model.policy.name,
         description=model.policy.description or "",
@@ -79,6 +114,7 @@ def rules_of(model: Policy) -> PolicyRules:
         roots=None if model.host_paths is None else tuple(model.host_paths.roots),
         registries=None if model.images is None else tuple(model.images.registries),
         host_network=model.host_network,
+        privileged=model.privileged,
         labels_of_pods=model.labels.pods,
         labels_of_nodes=model.labels.nodes,
         namespaces=namespaces,
@@ -97,7 +133,20 @@ def _namespace_rules(given: Mapping[str, Any]) -> NamespaceRules:
     values = _frozen(given)
     if network := values.get("network"):
         values["network"] = Network(tuple(network["namespaces"]), tuple(network["cidrs"]), bool(network["internet"]))
+    if notebooks := values.get("notebooks"):
+        values["notebooks"] = IdleLimit(notebooks["idle_for"], notebooks["below"])
     return NamespaceRules(**values)
+
+
+def strictest_limits(policies: Iterable[PolicyRules]) -> dict[str, IdleLimit]:
+    """When notebooks count as idle, by namespace: the shortest time. A policy that only audits has no say."""
+    found: dict[str, IdleLimit] = {}
+    for policy in policies:
+        for namespace, own in policy.namespaces.items() if policy.action != "audit" else ():
+            limit = own.notebooks and replace(own.notebooks, source=policy.source)
+            if limit and (namespace not in found or limit.seconds < found[namespace].seconds):
+                found[namespace] = limit
+    return found
 
 
 # -- where they are kept ----------------------------------------------------------------------------------------------

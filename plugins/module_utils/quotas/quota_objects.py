@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .. import labels
-from ..accelerators import MEMORY, DeviceResource, catalog
+from ..accelerators import MEMORY, DeviceResource, catalog, device_class_key
 from ..jobs.objects.job_objects import Object, sparse
 from ..quantity import GIB, canonical, parse
-from .usage import device_class_key, quota_keys
+from .usage import quota_keys
 
 if TYPE_CHECKING:
     from ..manifest.models import Limits, Quota

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..accelerators import DEFAULT_ACCELERATOR, MEMORY, DeviceResource, catalog
+from ..accelerators import DEFAULT_ACCELERATOR, MEMORY, QUOTA_OF_CLASS, DeviceResource, catalog
 from ..labels import DESCRIPTION, QUOTA, is_managed
 from ..quantity import parse
 
 Object = Mapping[str, Any]
 _REQUESTS = "requests."
-_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 
 
 def quota_keys() -> dict[str, tuple[str, ...]]:
@@ -32,11 +31,6 @@ def quota_keys() -> dict[str, tuple[str, ...]]:
 def no_usage() -> dict[str, None]:
     """``usage`` where there is no ResourceQuota that can be read."""
     return dict.fromkeys((*quota_keys(), "accelerators", "device_classes"))
-
-
-def device_class_key(name: str) -> str:
-    """The key of a ResourceQuota that limits the devices claimed of a DeviceClass."""
-    return f"{name}{_OF_CLASS}"
 
 
 def quota_name_of(obj: Object) -> str | None:
@@ -78,7 +72,7 @@ def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
 def unknown_extended_keys(resource_quota: Object) -> list[str]:
     """The keys of extended resources that are of no accelerator that the task knows."""
     hard = (resource_quota.get("spec") or {}).get("hard") or {}
-    return [key for key in hard if "/" in key and not key.endswith(_OF_CLASS) and _row_of(key) is None]
+    return [key for key in hard if "/" in key and not key.endswith(QUOTA_OF_CLASS) and _row_of(key) is None]
 
 
 def _row_of(key: str) -> DeviceResource | None:
@@ -94,8 +88,8 @@ def _accelerators(resource_quota: Object) -> dict[str, Any]:
 
 
 def _device_classes(resource_quota: Object) -> dict[str, Any]:
-    keys = [key for key in (resource_quota.get("spec") or {}).get("hard") or {} if key.endswith(_OF_CLASS)]
-    return {key.removesuffix(_OF_CLASS): _use((key,), resource_quota) for key in sorted(keys)}
+    keys = [key for key in (resource_quota.get("spec") or {}).get("hard") or {} if key.endswith(QUOTA_OF_CLASS)]
+    return {key.removesuffix(QUOTA_OF_CLASS): _use((key,), resource_quota) for key in sorted(keys)}
 
 
 def is_counted(resource_quota: Object) -> bool:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """ValidatingAdmissionPolicy: what policies that are bound say of a request.
 
-Source: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/{generic,matching,validating}. Without parameters.
+Source: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/{generic,matching,validating}. Parameters are
+objects of the namespace of the request, chosen by labels.
 """
 
 from __future__ import annotations
@@ -30,8 +31,18 @@ def validate(request: AdmissionRequest) -> None:
             continue
         if not _concerns(binding["spec"].get("matchResources") or {}, request):
             continue
-        for message in _denials(policy["spec"], request):
-            _act(request, policy, binding, message)
+        for params in _params(policy["spec"], binding["spec"], request):
+            for message in _denials(policy["spec"], request, params):
+                _act(request, policy, binding, message)
+
+
+def _params(policy: Mapping[str, Any], binding: Mapping[str, Any], request: AdmissionRequest) -> list[Object | None]:
+    """The parameters, for each of which the policy is evaluated."""
+    if "paramKind" not in policy:
+        return [None]
+    reference = binding.get("paramRef") or {}
+    found = request.registry.list(policy["paramKind"]["kind"], reference.get("namespace") or request.namespace)
+    return [obj for obj in found if matches_label_selector(reference.get("selector") or {}, _labels(obj))]
 
 
 def _act(request: AdmissionRequest, policy: Object, binding: Object, message: str) -> None:
@@ -78,15 +89,21 @@ def _is_of(rule: Mapping[str, Any], request: AdmissionRequest) -> bool:
     )
 
 
-def _denials(spec: Mapping[str, Any], request: AdmissionRequest) -> Iterator[str]:
+def _denials(spec: Mapping[str, Any], request: AdmissionRequest, params: Object | None) -> Iterator[str]:
     """The messages of validations that do not hold."""
     authorizer = Authorizer(request.registry.get, request.registry.list)
 
     def decide(verb: str, group: str, resource: str, namespace: str) -> bool:
         return authorizer.decide(request.user, Attributes(verb, group, resource, namespace=namespace)).allowed
 
-    asked = {"operation": request.operation, "namespace": request.namespace, "userInfo": request.user.info}
-    values = {"object": request.obj, "oldObject": request.old, "request": asked}
+    new, old = (_shown(request, obj) for obj in (request.obj, request.old))
+    asked = {
+        "operation": request.operation,
+        "namespace": request.namespace,
+        "name": request.name,
+        "userInfo": request.user.info,
+    }
+    values = {"object": new, "oldObject": old, "request": asked, "params": params}
     scope = PolicyScope(values, spec.get("variables") or (), decide)
     try:
         if not all(scope.value(condition["expression"]) for condition in spec.get("matchConditions") or ()):
@@ -102,6 +119,13 @@ def _denials(spec: Mapping[str, Any], request: AdmissionRequest) -> Iterator[str
             yield f"expression '{validation['expression']}' resulted in error: {error}"
             continue
         yield _message(scope, validation)
+
+
+def _shown(request: AdmissionRequest, obj: Object | None) -> Object | None:
+    """The object as its subresource has it."""
+    from kubesim.subresources import scale_of
+
+    return scale_of(obj) if obj is not None and request.subresource == "scale" else obj
 
 
 def _message(scope: PolicyScope, validation: Mapping[str, str]) -> str:

@@ -2,7 +2,8 @@
 """The devices that the pods of a job claim, where a DeviceClass offers them (Dynamic Resource Allocation). Pure.
 
 A ResourceClaimTemplate cannot change, and pods with a claim of one name would not be replaced if it did. So its name
-has a digest of what it asks for: other devices are another template, and with that another pod template.
+has a digest of what it asks for: other devices are another template, and with that another pod template. The number of
+devices is in it for policies, which see no more of claims in a pod than their names (policies/guards.py).
 """
 
 from __future__ import annotations
@@ -50,4 +51,4 @@ def _claim_spec(devices: DeviceRequest) -> Object:
 
 def _name(manifest: JobManifest, devices: DeviceRequest) -> str:
     digest = hashlib.sha256(json.dumps(_claim_spec(devices), sort_keys=True).encode()).hexdigest()
-    return f"{manifest.job.name}-{digest[:8]}"
+    return f"{manifest.job.name}-{digest[:8]}-x{devices.count}"

@@ -14,6 +14,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_ru
     policy_config_map,
     read_rules,
     rules_of,
+    strictest_limits,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -58,7 +59,16 @@ def by_cel(policy: PolicyRules, workload: Object, namespace: str) -> set[str]:
     return found
 
 
-RESOURCES = ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpumem", "cpu", "example.com/other"]
+RESOURCES = [
+    "deviceclass.resource.kubernetes.io/gpu.example.com",
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "nvidia.com/mig-1g.10gb",
+    "nvidia.com/gpumem",
+    "cpu",
+    "example.com/other",
+]
+RESOURCES += ["deviceclass.resource.kubernetes.io/gpu.example.com"]
 IMAGES = ["registry.example.com/x:1", "python:3", "library/x", "evil/x", "registry.example.com:5000/x", "localhost/x"]
 IMAGES += [
     "pytorch/pytorch:2",
@@ -68,12 +78,25 @@ IMAGES += [
 ]
 PATHS = ["/", "/etc", "/etc/", "/etcetera", "/data", "/data/x", "/database", "//data", "/data/./x", "/var", "/dat\xe4"]
 PATHS += ["/etc/nginx/conf.d/x", "/run/docker.sock", "/data/containerd.sock", "/var/lib/models"]
+CLAIMS = ["gpus", "gpus-x4", "x-x8-x", "-x12345"]
 containers = st.fixed_dictionaries(
     {"name": st.just("main"), "image": st.sampled_from(IMAGES)},
     optional={
         "resources": st.fixed_dictionaries(
             {}, optional={"limits": st.dictionaries(st.sampled_from(RESOURCES), st.sampled_from(["0", "1", "5", "9"]))}
         ),
+        "securityContext": st.sampled_from(
+            [
+                {},
+                {"privileged": False, "procMount": "Default", "capabilities": {"add": ["IPC_LOCK"]}},
+                {"privileged": True},
+                {"procMount": "Unmasked", "capabilities": {"drop": ["ALL"]}},
+                {"capabilities": {"add": ["SYS_ADMIN"]}},
+                {"windowsOptions": {"hostProcess": True}},
+            ]
+        ),
+        "livenessProbe": st.sampled_from([{"httpGet": {"port": 1}}, {"tcpSocket": {"port": 1, "host": "127.0.0.1"}}]),
+        "lifecycle": st.sampled_from([{"preStop": {"httpGet": {"port": 1, "host": ""}}}, {"postStart": {"exec": {}}}]),
         "ports": st.lists(st.fixed_dictionaries({"containerPort": st.just(1)}, optional={"hostPort": st.just(80)})),
     },
 )
@@ -101,7 +124,17 @@ specs = st.fixed_dictionaries(
         "priorityClassName": st.sampled_from(["", "gpuctl-high", "gpuctl-low", "system-cluster-critical"]),
         "serviceAccountName": st.sampled_from(["", "default", "ci", "admin"]),
         "imagePullSecrets": st.just([{"name": "other"}]),
-        "resourceClaims": st.just([{"name": "gpus"}]),
+        "resourceClaims": st.lists(
+            st.sampled_from(
+                [{"name": "gpus"}]
+                + [
+                    {"name": "a", "resourceClaimTemplateName": name}
+                    for name in ("gpus", "gpus-x4", "x-x8-x", "-x12345")
+                ]
+                + [{"name": "b", "resourceClaimName": name} for name in ("gpus", "my-x1-x3", "")]
+            ),
+            max_size=3,
+        ),
         "hostNetwork": st.booleans(),
         "hostPID": st.booleans(),
     },
@@ -141,13 +174,36 @@ def _kind(sentence: str) -> str:
     return next(word for word in known if word in sentence.partition("): ")[2].replace("all GPU types", "GPU type"))
 
 
+LIMITS = {
+    "pod_security": "baseline",
+    "notebooks": {"idle_for": "8h"},
+    "max_gpus_in_pools": {"training": 8, "default": 2},
+}
+
+
 def test_rules_come_back_from_the_config_map() -> None:
     policy = rules(
         host_paths={"roots": ["/data"]},
         labels={"pods": True},
-        teams={"a": {**TEAM, "network": {"namespaces": ["x"], "cidrs": ["10.0.0.0/8"]}, "pod_security": "baseline"}},
+        teams={
+            "a": {
+                **TEAM,
+                "network": {"namespaces": ["x"], "cidrs": ["10.0.0.0/8"]},
+                "pod_security": "baseline",
+                **LIMITS,
+            }
+        },
     )
     assert read_rules(policy_config_map(policy)) == policy
+
+
+def test_the_shortest_limit_of_notebooks_counts() -> None:
+    policies = [
+        rules(policy={"name": name}, action=action, defaults={"notebooks": {"idle_for": idle_for, "below": 0.1}})
+        for name, action, idle_for in (("long", "deny", "1d"), ("short", "warn", "90m"), ("audited", "audit", "5m"))
+    ]
+    limit = strictest_limits(policies)["a"]
+    assert (limit.seconds, limit.below, limit.source) == (5400, "0.1", "policy short")
 
 
 @pytest.mark.parametrize("data", [{}, {"rules": ""}, {"rules": "[]"}, {"rules": "{}"}, {"rules": '{"namespaces": 1}'}])
