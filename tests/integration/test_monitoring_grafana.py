@@ -18,6 +18,7 @@ from .test_monitoring_role import changed, install
 from .test_roles import play
 
 DASHBOARDS = {f"gpuctl-{name}" for name in ("cluster", "pool", "team", "job", "gpu-health")}
+pytestmark = pytest.mark.nightly  # It fetches community.grafana.
 ANOTHER_NAME = "ansible.builtin.local"  # of the connection: for the role, that of another host
 
 
