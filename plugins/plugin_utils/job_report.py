@@ -208,7 +208,7 @@ def _known(job: Row) -> Iterator[tuple[str, str, Any]]:
 
 
 def autoscaler_text(row: Row) -> str:
-    """``1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60.`` Why it cannot scale is the job's reason."""
+    """``1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60.`` Why it cannot is the job's reason."""
     counts = [
         f"{row['min_replicas']} to {row['max_replicas']} replicas",
         *([] if row["current_replicas"] is None else [f"has {row['current_replicas']}"]),

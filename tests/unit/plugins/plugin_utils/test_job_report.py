@@ -151,8 +151,8 @@ def test_idle_jobs_that_are_not_listed_are_not_called_left_alone() -> None:
         ({}, "1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60."),
         (
             {"limited": "the load is for more than 4 replicas. Raise autoscaling.max_replicas to allow more."},
-            "1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60. The load is for more than 4 replicas. "
-            "Raise autoscaling.max_replicas to allow more.",
+            "1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60. "
+            "The load is for more than 4 replicas. Raise autoscaling.max_replicas to allow more.",
         ),
         ({"current_replicas": None, "desired_replicas": None, "metrics": []}, "1 to 4 replicas."),
     ],
