@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import as_sentence
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import forms_of, redact
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import role_of
@@ -24,6 +25,11 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification 
     send_mail,
     send_post,
 )
+
+_REMEDIES = {
+    False: "Check O(url), and that the service is up.",
+    True: "Check O(mail_host), O(mail_port) and O(mail_security), and that the server is up.",
+}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -69,7 +75,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             else:
                 send_post(service, options["url"], options["secret"], told, options)
         except NotSent as problem:
-            text = f"{service} did not take the notification: {problem}"
+            remedy = _REMEDIES[service == EMAIL]
+            text = self._worded(
+                f"{service} did not take the notification: {as_sentence(str(problem))} {remedy}", task_vars
+            )
             return {**result, "changed": False, "failed": True, "msg": redact(text, secrets)}
         return result
 

@@ -9,9 +9,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import role_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_screen, is_idle_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_screen, is_description
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
@@ -60,7 +63,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         message = str(given.get("msg") or "")
         output = options["output"] or None
         if output and (problem := unfit_report(given, output)):
-            return {"failed": True, "changed": False, "msg": problem}
+            return {"failed": True, "changed": False, "msg": self._worded(problem, task_vars)}
         if self._task.no_log:
             lines = []
         elif is_usage(given):
@@ -90,16 +93,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if lines:
             print_lines(lines)
         if not failed:
-            return {"changed": self._written(given, output) if output else False}
+            return {"changed": self._written(given, output, task_vars) if output else False}
         if lines:
             message = f"{len(errors)} of {len(rows)} failed." if rows else "The errors are listed above."
         return {"failed": True, "changed": False, "msg": message}
 
-    def _written(self, result: dict[str, Any], output: str) -> bool:
+    def _written(self, result: dict[str, Any], output: str, variables: dict[str, Any] | None) -> bool:
         """Whether the file was another one before; in check mode, it stays that. Raises AnsibleActionFail."""
         try:
-            return write_report(result, output, check_mode=self._task.check_mode)
+            written = write_report(result, output, check_mode=self._task.check_mode)
         except OSError as problem:
-            raise AnsibleActionFail(
-                f"output: cannot write {output}: {problem.strerror or problem}. Name a file in a directory that exists."
-            ) from None
+            cause = problem.strerror or problem
+            text = f"O(output): cannot write {output}: {cause}. Name a file in a directory that exists."
+            raise AnsibleActionFail(self._worded(text, variables)) from None
+        done = "Unchanged" if not written else "Not written in check mode" if self._task.check_mode else "Written"
+        if not self._task.no_log:
+            print_lines(["", f"{done}: {output}"])
+        return written
+
+    def _worded(self, text: str, variables: dict[str, Any] | None) -> str:
+        """The text with the names that the options have where the user sets them."""
+        return worded(text, lambda: option_names("gpuctl_show", role_of(self._task), variables or {}))

@@ -45,6 +45,13 @@ options:
     description: Additional Kubernetes label selectors. A job must match all of them.
     type: list
     elements: str
+  must_exist:
+    description:
+      - Whether to fail, instead of a warning, if O(name), O(pool) or a namespace of O(namespaces) does not exist. RV(not_found) says
+        what.
+    type: bool
+    default: false
+    version_added: 1.1.0
   pods:
     description: Whether to return RV(pods).
     type: bool
@@ -113,6 +120,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+not_found:
+  description: A sentence for each name that does not exist.
+  returned: failure, with O(must_exist)
+  type: list
+  elements: str
+  version_added: 1.1.0
 results:
   description: One entry for each job, sorted by namespace and name.
   returned: success

@@ -25,13 +25,13 @@ options:
   range:
     description:
       - How far to look back, such as V(24h), V(7d) or V(4w), or V(this-month) or V(last-month) in UTC. The default is V(24h) if
-        O(start) is not set either.
+        O(start) is not set either. The maximum is ten years.
     type: str
   start:
-    description: Beginning of the range, such as V(2026-08-01) or V(2026-08-01T12:00:00Z), instead of O(range).
+    description: Beginning of the range, such as V(2026-08-01), V(2026-08-01T12:00:00Z) or V(-2d), instead of O(range).
     type: str
   end:
-    description: End of the range. The default is now.
+    description: End of the range, as O(start). The default is now.
     type: str
   group_by:
     description:

@@ -221,8 +221,8 @@ def curve(
     top = _top(values, low, high)
     return Markup(
         f'<figure class="curve"><figcaption>{_text(title)}</figcaption>\n'
-        f'<div class="plot"><span class="top">{_text(f"{top:,.6g}")} {_text(unit)}</span>'
-        f'<span class="low">{_text(f"{low:,.6g}")}</span>'
+        f'<div class="plot"><span class="top">{short_number(top)} {_text(unit)}</span>'
+        f'<span class="low">{short_number(low)}</span>'
         f'<svg role="img" aria-label="{_text(title)}: {_text(label)}" viewBox="0 0 1000 100" '
         f'preserveAspectRatio="none"><path class="grid" d="M0 0.5H1000M0 50H1000M0 99.5H1000"/>'
         f"{_curve(values, 1000, 100, low, top)}</svg>"
@@ -248,6 +248,11 @@ def _curve(values: Sequence[Value], width: int, height: int, low: float, high: f
         f"M{piece[0].split()[0]} {height}L" + "L".join(piece) + f"L{piece[-1].split()[0]} {height}Z" for piece in pieces
     )
     return f'<path class="area" d="{areas}"/><path class="line" d="{strokes}"/>'
+
+
+def short_number(value: float) -> str:
+    """Three digits, or all before the point: ``0.5``, ``71.3``, ``12,345``."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def _top(values: Sequence[Value], low: float, high: float | None) -> float:

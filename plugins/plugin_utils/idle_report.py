@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import as_sentence
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import wrapped
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
+    Room,
+    joined_blocks,
+    reasons_block,
+    wrapped,
+)
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, table_lines
 
 Row = Mapping[str, Any]
@@ -54,4 +60,7 @@ def idle_screen(result: Row, width: int, *, everything: bool) -> list[str]:
     summary = f"{str(result['msg']).capitalize()}."
     if left:
         summary += f" {number_of(left, 'job')} left alone.{'' if more else f' {_ALL}'}"
-    return [*lines, *rest, *([""] if lines else []), *wrapped(summary, width)]
+    explained = [{**row, "status": None, "reason": as_sentence(row["reason"])} for row in shown]
+    has_room = not lines or "WHY" in lines[0]
+    why = [] if has_room else reasons_block(explained, width, room=None if everything else Room(reasons=_FIRST_ROWS))
+    return joined_blocks([[*lines, *rest], why, wrapped(summary, width)])

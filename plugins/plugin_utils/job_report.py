@@ -21,6 +21,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
     page_table,
     paragraph,
     section,
+    short_number,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import Paint, wrapped
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import BLOCKS, on_grid, sparkline
@@ -224,8 +225,7 @@ def autoscaler_text(row: Row) -> str:
 def shown_value(value: float, unit: str | None) -> str:
     """A value with its unit: ``62 %``, ``71.3 GiB``, ``1.2 kW``."""
     factor, shown = _scale(value, unit or "")
-    number = value / factor
-    return f"{f'{number:.3g}' if abs(number) < 1000 else f'{number:,.0f}'} {shown}".rstrip()
+    return f"{short_number(value / factor)} {shown}".rstrip()
 
 
 _SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {

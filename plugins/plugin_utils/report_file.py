@@ -37,9 +37,9 @@ def unfit_report(result: Mapping[str, Any], path: str) -> str | None:
     """Why the result cannot be written to the file, as a message; None if it can."""
     reports = _reports(result)
     if not reports:
-        return "output: this result has no report. Leave output out." if "failed" not in result else None
+        return "O(output): this result has no report. Leave it out." if "failed" not in result else None
     if Path(path).suffix.lower() not in reports:
-        return f"output: {path} is no file for a report. Use a name that ends with {' or '.join(reports)}."
+        return f"O(output): {path} is no file for a report. Use a name that ends with {' or '.join(reports)}."
     return None
 
 

@@ -141,7 +141,7 @@ def _status(result: Mapping[str, Any], width: int, room: Room | None, paint: Pai
         table_lines(result["pods"], _POD_COLUMNS, width, paint) if result["pods"] else [],
         reasons_block(result["jobs"], width, room=room),
     ]
-    return _joined(blocks)
+    return joined_blocks(blocks)
 
 
 _CHECK_COLUMNS = (
@@ -160,7 +160,7 @@ def doctor_screen(result: Mapping[str, Any], width: int, *, everything: bool, pa
         table_lines(rows, _CHECK_COLUMNS, width, paint) if rows else [],
         *(_findings(check, width, everything) for check in checks),
     ]
-    return _joined(blocks)
+    return joined_blocks(blocks)
 
 
 def _findings(check: Row, width: int, everything: bool) -> list[str]:
@@ -199,7 +199,7 @@ def fit_screen(rows: Sequence[Row], width: int, *, everything: bool, paint: Pain
     told = [{**row, "status": words[row["verdict"]]} for row in explained]
     reasons = reasons_block(told, width, room=None if everything else Room())
     rest = [{**row, "verdict": SHORT_VERDICTS[row["verdict"]]} for row in by_interest[len(shown) :]]
-    return _joined([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons])
+    return joined_blocks([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons])
 
 
 def _fit_cells(row: Row) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _fit_cells(row: Row) -> dict[str, Any]:
 _VERDICTS = ("never", "after_quota", "after_nodes", "unknown", "after_jobs", "after_preemption", "now")
 
 
-def _joined(blocks: Iterable[Sequence[str]]) -> list[str]:
+def joined_blocks(blocks: Iterable[Sequence[str]]) -> list[str]:
     """Blocks with an empty line between them."""
     lines: list[str] = []
     for block in filter(None, blocks):
@@ -227,7 +227,8 @@ def _cluster(
     nodes, pools = result["nodes"], result["pools"]
     gpus = {use: sum(node[f"gpu_{use}"] or 0 for node in nodes) for use in ("total", "used", "free")}
     used = f": {gpus['used']} used, {gpus['free']} free" if "usage" not in unreadable else ""
-    lines = [f"{number_of(len(nodes), 'node')}: {_counts(nodes)}; {gpus['total']} GPUs{used}"]
+    counts = f": {_counts(nodes)}" if nodes else ""
+    lines = [f"{number_of(len(nodes), 'node')}{counts}; {gpus['total']} GPUs{used}"]
     odd = [node for node in nodes if node["status"] != "active"][: max(room.rows - 2, 1)] if room else nodes
     lines += [*table_lines([_with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
     shown = _fullest(pools, room.rows) if room and _exceeds(room, pools) else pools
@@ -460,7 +461,7 @@ def changes_screen(
         *(_last_lines(row) for row in [row for row in rows if row.get("log")][: None if everything else _LOGS]),
         wrapped(summary, width) if summary else [],
     ]
-    return _joined(blocks)
+    return joined_blocks(blocks)
 
 
 def _is_refused(row: Row) -> bool:
@@ -479,7 +480,7 @@ def logs_screen(rows: Sequence[Row], *, colors: bool = False) -> list[str]:
         title = f"==> {row['pod']} on {row['node'] or 'no node'} ({row['status']}) <=="
         lines = [row["error"]] if row["error"] else [_terminal_line(line, colors) for line in row["lines"]]
         blocks.append([title, *lines] if len(rows) > 1 or row["error"] else lines)
-    return _joined(blocks)
+    return joined_blocks(blocks)
 
 
 def _terminal_line(line: str, colors: bool) -> str:

@@ -103,9 +103,14 @@ def _post(service: str, url: str, secret: str | None, told: Notification, option
         status, body, delay = error.code, error.read(_MOST_BYTES), _delay_of(error)
     except (OSError, HTTPException, ValueError) as error:
         # A broken connection may have delivered it: twice is better than never, and the event has an id.
-        raise NotSent(str(getattr(error, "reason", error)), 1.0) from None
+        raise NotSent(_cause(getattr(error, "reason", error)), 1.0) from None
     if problem := problem_of_answer(service, status, body):
         raise NotSent(problem, delay)
+
+
+def _cause(error: Any) -> str:
+    """``Connection refused`` without the number of the error."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def is_readable_underway(url: str) -> bool:
@@ -145,7 +150,7 @@ def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) 
             may_pass = any(text.startswith("4") for text in answers.values())
             raise NotSent(f"recipients refused: {listed_answers(answers)}", 1.0 if may_pass else None) from None
         except (smtplib.SMTPException, OSError) as error:
-            raise NotSent(str(error), 1.0 if isinstance(error, OSError) else None) from None
+            raise NotSent(_cause(error), 1.0 if isinstance(error, OSError) else None) from None
 
     _with_retries(options["retries"], send)
     return refused

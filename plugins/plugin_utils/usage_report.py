@@ -65,9 +65,12 @@ def usage_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> 
     totals = {**dict.fromkeys(names, ""), names[0]: "TOTAL", **result["totals"]}
     cells = [_usage_cells(row, "?") for row in (*shown, totals)]
     currency = f" {result['currency']}" if result["currency"] else ""
+    groups = [Column(name, _TITLES[name].upper(), least=10) for name in names]
+    whole, *parts = _held_columns(rows)
     columns = [
-        *(Column(name, _TITLES[name].upper(), least=10) for name in names),
-        *_held_columns(rows),
+        *groups,
+        whole,
+        *parts,
         Column("busy", "BUSY h", numeric=True),
         Column("idle", "IDLE h", numeric=True),
         Column("queued", "QUEUED h", drop=2, numeric=True),
@@ -77,9 +80,22 @@ def usage_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> 
         Column("jobs", "JOBS", drop=3, numeric=True),
     ]
     lines = table_lines(cells, columns, width)
+    if any(part.title not in lines[0] for part in parts):  # There is no room for all of them.
+        lines = table_lines(cells, [column for column in columns if column not in parts], width)
+        lines += ["", *_parts_table(cells, groups, parts, width)]
     rest = [f"… and {number_of(len(rows) - len(shown), 'more row')}. {_ALL}"] if len(shown) < len(rows) else []
     head = [_range(result), *_capacity(result, width), ""]
     return [*head, *lines, *rest, *_notes(result, width)]
+
+
+def _parts_table(cells: Sequence[Row], groups: Sequence[Column], parts: Sequence[Column], width: int) -> list[str]:
+    """Partitions and shares, a row for each that a group held."""
+    rows = []
+    for part in parts:
+        name, _space, unit = part.title.rpartition(" ")
+        rows += [{**cell, "part": name, "amount": f"{cell[part.key]} {unit}"} for cell in cells if part.key in cell]
+    columns = [*groups, Column("part", "PARTITION OR SHARE"), Column("amount", "HELD", numeric=True)]
+    return table_lines(rows, columns, width)
 
 
 def history_screen(result: Mapping[str, Any], width: int, *, everything: bool, paint: Paint) -> list[str]:
@@ -106,7 +122,8 @@ def history_screen(result: Mapping[str, Any], width: int, *, everything: bool, p
     for row in failed:
         logs += ["", f"The last lines of {row['namespace']}/{row['name']}:"]
         logs += [f"  {line}" for line in (row["log"] if everything else row["log"][-5:])]
-    return [f"{number_of(result['total'], 'run')}:", *lines, *rest, *logs]
+    head = str(result.get("msg") or f"{number_of(result['total'], 'run')}:")
+    return [*wrapped(head, width), *lines, *rest, *logs]
 
 
 def is_recorded(result: Mapping[str, Any]) -> bool:

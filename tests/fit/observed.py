@@ -238,12 +238,18 @@ class Stage:
         self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
 
     def _after_preemption(self, job: Job) -> bool:
-        """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts."""
-        deadline = time.monotonic() + 12
-        while time.monotonic() < deadline:
+        """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts.
+
+        It gives up on a pod if it says so for long enough that what was preempted is gone.
+        """
+        began = time.monotonic()
+        while (waited := time.monotonic() - began) < 60:
             pods = self._judged(job)
-            if len(pods) == job.number and all(pod["spec"].get("nodeName") for pod in pods):
+            waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+            if len(pods) == job.number and not waiting:
                 return True
+            if waited > 12 and waiting and all("preemption:" in _message(pod) for pod in waiting):
+                return False
             time.sleep(0.2)
         return False
 
@@ -284,6 +290,11 @@ class Stage:
         while not condition():
             assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
             time.sleep(0.02 if quick else 0.05)
+
+
+def _message(pod: Object) -> str:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next((one.get("message") or "" for one in conditions if one["type"] == "PodScheduled"), "")
 
 
 def _condition(pod: Object) -> bool:

@@ -363,6 +363,17 @@ def test_a_defect(cluster: Cluster, defect: str) -> None:
     assert not examine(cluster, fail_on="never").get("failed")
 
 
+def test_a_prometheus_that_the_environment_names(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked, whether or not one is in the cluster."""
+    with prometheus_double(lambda asked: vector(({}, "1"))) as server:
+        monkeypatch.setenv("GPUCTL_PROMETHEUS_URL", server.url)
+        delete("Service", "prometheus-operated", "kube-system")(cluster)
+        assert findings(examine(cluster)) == []
+    ((check, level, text),) = findings(examine(cluster))
+    assert (check, level) == ("prometheus", "warning")
+    assert text.startswith(f"connection: cannot reach Prometheus at {server.url}")
+
+
 def test_an_old_api_server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VERSION, "gitVersion", "v1.22.17")
     for name in ("node-1", "node-2"):

@@ -92,7 +92,17 @@ def test_whoever_asks_for_a_job_that_is_gone_hears_how_it_ended(
     assert not info.failed
     assert re.search(end_seen, " ".join(info.screen.split())), info.screen
     arguments = ("-e", f"gpuctl_namespace={namespace}", "-e", "gpuctl_name=train")
-    for playbook in ("status", "describe", "logs"):
+    described = ansible.run("ansible-playbook", "runwhere.gpuctl.describe", *arguments)
+    assert described.status == 0, described.output
+    assert "Job train is gone. Its runs:" in described.output
+    assert re.search(rf"train +{namespace[:9]}\S* +Failed +{WRONG_USAGE}", described.output), described.output
+    strict = ansible.module("gpuctl_job_info", namespaces=[namespace], name="train", must_exist=True)
+    assert strict.failed
+    assert [
+        re.sub(r"\s+", " ", text).startswith("job not found: train. Its last run")
+        for text in strict.result["not_found"]
+    ] == [True]
+    for playbook in ("status", "logs"):
         shown = " ".join(ansible.run("ansible-playbook", f"runwhere.gpuctl.{playbook}", *arguments).output.split())
         assert re.search(end_seen, shown), shown
         assert "use the playbook runwhere.gpuctl.history" in shown

@@ -123,7 +123,10 @@ def test_the_playbook_describe_shows_curves_and_writes_a_page(
     assert "Utilization" in text
     assert "<svg" in text
     again = ansible.run("ansible-playbook", str(ROOT / "playbooks" / "describe.yml"), "-e", '{"gpuctl_name": "none"}')
-    assert "No job of that name." in again.output
+    assert again.status == 2
+    assert again.output.count("job not found: none. Check its name.") == 1 + again.output.count("[ERROR]")
+    assert f"Written: {page}" in run.output
+    assert 'class="top">100 %' in text
 
 
 ABSENCES: dict[str, tuple[World, Row, str]] = {

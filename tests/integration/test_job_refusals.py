@@ -94,8 +94,16 @@ def test_a_missing_namespace(ansible: Ansible, recorder: Recorder):
     assert result.failed
     assert "training train in namespace gpuctl-nowhere" in result.message
     assert "kubectl create namespace gpuctl-nowhere" in result.message
+    assert "Did you mean" not in result.message
     # With its priority class there already, the first write of a single job is what the server refuses.
     assert {request.status for request in recorder.requests if str(request) in recorder.writes} <= {404}
+
+
+def test_a_misspelled_namespace(ansible: Ansible, namespace: str):
+    result = ansible.job(definition=training(), namespace=f"{namespace}a")
+    assert f"Did you mean {namespace}? If not, create it (kubectl create namespace {namespace}a)" in result.message
+    bounded = ansible.job(definition=training(), namespace=f"{namespace}a", allowed_namespaces=[f"{namespace}a"])
+    assert f"Create it (kubectl create namespace {namespace}a)" in bounded.message
 
 
 def test_a_check_run_trusts_an_earlier_task_to_make_the_namespace_and_warns(ansible: Ansible, recorder: Recorder):

@@ -157,7 +157,15 @@ def test_what_is_refused_for_now_is_sent_again(offline: Ansible, receiver: Recei
 
 def test_a_server_that_is_not_there(offline: Ansible) -> None:
     result = offline.module("gpuctl_notify", url="http://127.0.0.1:1/hook", event=EVENT, retries=0).result
-    assert "webhook did not take the notification: [Errno 111] Connection refused" in result["msg"]
+    text = "webhook did not take the notification: Connection refused. Check url, and that the service is up."
+    assert result["msg"] == text
+
+
+def test_a_mail_server_that_is_not_there(offline: Ansible) -> None:
+    given = {"mail_host": "127.0.0.1", "mail_port": 1, "mail_from": "a@example.com", "mail_to": ["b@example.com"]}
+    result = offline.module("gpuctl_notify", service="email", event=EVENT, retries=0, **given).result
+    text = "email did not take the notification: Connection refused. Check mail_host, mail_port and mail_security, and "
+    assert result["msg"] == f"{text}that the server is up."
 
 
 def test_nothing_is_sent_in_check_mode(offline: Ansible, receiver: Receiver) -> None:

@@ -215,10 +215,28 @@ def test_actions_are_pinned() -> None:
     assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
 
 
-def test_the_changelog_has_the_version() -> None:
-    version = load("galaxy.yml")["version"]
-    assert version in load("changelogs/changelog.yaml")["releases"]
-    assert f"v{version}" in _text("CHANGELOG.md").replace("\\", "")
+def test_the_changelog_has_the_version_or_will_have_it() -> None:
+    """Between two releases, galaxy.yml has the version of the next one. The changelog does not have its fragments."""
+    version, releases = load("galaxy.yml")["version"], load("changelogs/changelog.yaml")["releases"]
+    newest = max(releases, key=_version)
+    assert f"v{newest}" in _text("CHANGELOG.md").replace("\\", "")
+    assert _version(version) >= _version(newest)
+    released = {name for release in releases.values() for name in release["fragments"]}
+    fragments = {path.name for path in (ROOT / "changelogs" / "fragments").glob("*.yml")}
+    assert (version == newest) is (fragments <= released)
+
+
+def test_nothing_is_newer_than_the_version() -> None:
+    """The documentation of an option says since when it is there."""
+    version = _version(load("galaxy.yml")["version"])
+    said = {
+        (name, since)
+        for name in files(ROOT)
+        if name.startswith(("plugins/", "roles/")) and name.endswith((".py", ".yml"))
+        for since in re.findall(r"^ *version_added: ['\"]?([\d.]+)", _text(name), re.MULTILINE)
+    }
+    assert said
+    assert [each for each in said if _version(each[1]) > version] == []
 
 
 def _lower_bounds() -> dict[str, str]:

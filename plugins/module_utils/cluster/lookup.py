@@ -53,6 +53,12 @@ def namespaces_not_found(client: Client, names: Iterable[str], allowed: Collecti
         yield not_found("namespace", name, sorted((known or set()) & set(allowed or known or ())))
 
 
+def namespace_meant(client: Client, name: str, allowed: Collection[str] | None) -> str | None:
+    """The nearest of the namespaces that are allowed, as far as the account may list them."""
+    known = _namespaces(client) or set()
+    return nearest(name, sorted(known & set(allowed or known)))
+
+
 def _may_exist(client: Client, name: str) -> bool:
     return if_allowed(lambda: client.get(NAMESPACE, None, name) is not None, True)
 

@@ -391,9 +391,18 @@ def _scaled_objects(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _prometheus(snapshot: Snapshot) -> Iterator[Finding]:
+    if snapshot.prometheus is not None:
+        if snapshot.prometheus:
+            problem = snapshot.prometheus.partition(". ")[0].rstrip(".")
+            remedy = "Check GPUCTL_PROMETHEUS_URL or prometheus_url, and that Prometheus is up."
+            yield Finding(WARNING, "connection", problem, remedy)
+        return
     names = (obj["metadata"]["name"] for obj in snapshot.services)
     if "monitoring.coreos.com" not in snapshot.groups and not any(map(names_prometheus, names)):
-        remedy = "Install Prometheus for metrics of GPUs over time. Ignore this if it runs outside of the cluster."
+        remedy = (
+            "Install Prometheus for metrics of GPUs over time. If it runs outside of the cluster, set the environment "
+            "variable GPUCTL_PROMETHEUS_URL."
+        )
         yield Finding(WARNING, "cluster", "no Prometheus found", remedy)
 
 

@@ -20,7 +20,7 @@ from ..cluster.pod_requests import Amounts, amount_of
 from ..cluster.read import UNFINISHED, WORKLOADS
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ApiError, as_sentence
+from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import (
     CLUSTER_ROLE,
     CONFIG_MAP,
@@ -39,6 +39,7 @@ from ..kube.resources import (
 )
 from ..labels import LEDGER, MANAGED, is_managed
 from ..prometheus.prometheus_client import open_prometheus
+from ..prometheus.prometheus_options import prometheus_settings
 from ..task import Task
 from .scaling import ScalingMetrics, read_scaling_metrics
 
@@ -96,6 +97,7 @@ class Snapshot:
     priority_classes: list[Object] = field(default_factory=list)
     runtime_classes: list[Object] = field(default_factory=list)  # metadata
     storage_classes: list[Object] = field(default_factory=list)
+    prometheus: str | None = None  # why the one of the options does not answer, "" if it does; None if they name none
 
     @property
     def clock(self) -> datetime:
@@ -142,8 +144,19 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
         version=version,
         server_time=_date(date),
         declared=declared,
+        prometheus=_why_no_answer(task),
         **found,
     )
+
+
+def _why_no_answer(task: Task[Any]) -> str | None:
+    if not prometheus_settings(task.options, task.environ).is_set:
+        return None
+    try:
+        open_prometheus(task, task.options).query("vector(1)")
+    except KubeError as problem:
+        return str(problem)
+    return ""
 
 
 def _claims_devices(declared: Declared) -> bool:

@@ -20,7 +20,7 @@ from ..reporter import Counter, Report, silent
 from ..wait.polling import backoff, poll
 from .fields import ABSENT, applied_by, identity_of
 from .guarded_write import concurrent_change, guarded_apply, guarded_delete, guarded_patch, is_as_applied
-from .plan import WORKLOAD_KINDS, Action, Plan, Step, describe, with_hint, with_owner
+from .plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe, with_hint, with_owner
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
 
@@ -65,7 +65,7 @@ class Executor:
     """Applies plans. ``gone_timeout``: the seconds that a deletion may take if the next step depends on it.
     ``grace_seconds``: the grace period of deletions; 0 kills pods at once. ``before_replacing`` is called before a
     workload is deleted to be created again, from the thread of its plan; what it raises prevents the deletion.
-    ``progress`` is told how far the plans are, and what one waits for."""
+    ``progress`` is told how far the plans are, and what one waits for. ``namespace_meant`` is for messages."""
 
     client: Client
     check_mode: bool
@@ -76,6 +76,7 @@ class Executor:
     before_replacing: Callable[[Plan], None] = lambda plan: None
     progress: Report = silent
     sleep: Callable[[float], None] = time.sleep
+    namespace_meant: Suggest = lambda name: None
 
     def apply_plan(self, plan: Plan) -> ApplyResult:
         """Apply every step of the plan in order. Raises ApplyFailed."""
@@ -168,7 +169,9 @@ class Executor:
                 cause = error.__cause__ if isinstance(error, _PartiallyApplied) else error
                 done = number + (error is not cause or error.may_be_written)
                 result.plan = replace(plan, prerequisites=steps[: min(done, before)], steps=steps[before:done])
-                result.error = with_hint(error, plan) if isinstance(error, ApiError) else str(error)
+                result.error = (
+                    with_hint(error, plan, self.namespace_meant) if isinstance(error, ApiError) else str(error)
+                )
                 if error.may_be_written:
                     verb = "deleted" if step.action is Action.DELETE else "written"
                     result.error = (

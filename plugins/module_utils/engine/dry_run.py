@@ -19,7 +19,7 @@ from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
 from .guarded_write import guarded_apply
-from .plan import Action, Plan, Step, describe, describe_alike, recreated, with_hint
+from .plan import Action, Plan, Step, Suggest, describe, describe_alike, recreated, with_hint
 
 
 class PlansRejected(KubeError):
@@ -41,6 +41,7 @@ def validate_by_dry_run(
     check_mode: bool,
     keep_going: bool,
     warn: Callable[[str], None],
+    namespace_meant: Suggest = lambda name: None,
 ) -> list[Plan]:
     """The plans with every uncertain update settled as an update or a recreation.
 
@@ -56,7 +57,8 @@ def validate_by_dry_run(
     prerequisites = any(step.action is not Action.UNCHANGED for plan in plans for step in plan.prerequisites)
     if (len(plans) > 1 or prerequisites) and not check_mode and not keep_going:
         taken = {(plan.namespace, plan.name) for plan, _text in blockers}
-        blockers += _closed_namespaces((plan for plan in plans if (plan.namespace, plan.name) not in taken), client)
+        untaken = (plan for plan in plans if (plan.namespace, plan.name) not in taken)
+        blockers += _closed_namespaces(untaken, client, namespace_meant)
     settled = run_concurrently(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
     for plan, blocker, warning in settled:
         if blocker:
@@ -130,7 +132,7 @@ def _unmanaged_objects(plans: list[Plan], client: Client) -> list[Blocker]:
     return _taken(client, names, f"Give the job another name, or delete the object with: {delete}")
 
 
-def _closed_namespaces(plans: Iterable[Plan], client: Client) -> list[Blocker]:
+def _closed_namespaces(plans: Iterable[Plan], client: Client, namespace_meant: Suggest) -> list[Blocker]:
     """The plans in namespaces where nothing can be created (missing, terminating, forbidden): one dry run in each."""
     first: dict[str, Plan] = {}
     for plan in plans:
@@ -141,7 +143,7 @@ def _closed_namespaces(plans: Iterable[Plan], client: Client) -> list[Blocker]:
         try:
             guarded_apply(client, plan.steps[0].desired, dry_run=True)
         except ApiError as error:
-            return [(plan, with_hint(error, plan))]
+            return [(plan, with_hint(error, plan, namespace_meant))]
         return []
 
     return list(chain.from_iterable(run_concurrently(try_first_step, first.values(), client.concurrency)))

@@ -7,7 +7,7 @@ on the server's version and the object's state, so a dry run decides (see dry_ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -352,7 +352,10 @@ def several_jobs(namespace: str, names: Sequence[str]) -> str:
     return f"{len(names)} jobs, {abridged(names, _NAMED)} in namespace {namespace}"
 
 
-def with_hint(error: ApiError, plan: Plan) -> str:
+Suggest = Callable[[str], "str | None"]  # the name of a namespace that does not exist -> the one that was meant
+
+
+def with_hint(error: ApiError, plan: Plan, namespace_meant: Suggest = lambda name: None) -> str:
     """The error of a request for the plan, with a hint where there is one."""
     if error.is_field_conflict:
         held = "; ".join(f"{cause.field.lstrip('.')} ({cause.message})" for cause in error.causes)
@@ -361,8 +364,10 @@ def with_hint(error: ApiError, plan: Plan) -> str:
             f"Use O(force_conflicts=true) to overwrite them, or copy their values into the manifest."
         )
     if error.is_missing_namespace:
+        meant = namespace_meant(plan.namespace)
+        create = f"Did you mean {meant}? If not, create" if meant else "Create"
         return (
-            f"namespace {plan.namespace} not found. Create it (kubectl create namespace {plan.namespace}), or set "
+            f"namespace {plan.namespace} not found. {create} it (kubectl create namespace {plan.namespace}), or set "
             f"job.namespace or O(namespace) to another one."
         )
     if error.status == 403 and "priorityclasses" in error.message:

@@ -73,7 +73,8 @@ def judged(status: Mapping[str, Any], kernels: Any, idle_for: float, now: dateti
 
 
 class _Asker:
-    """Sends the token in the query: the API server keeps the header Authorization to itself."""
+    """Sends the token in the query: the API server removes the header Authorization once it has authenticated a request
+    (apiserver/pkg/endpoints/filters/authentication.go), and Jupyter reads a token from nowhere else."""
 
     def __init__(self, client: Client, namespace: str, place: str, token: str | None) -> None:
         self._client, self._namespace, self._place = client, namespace, place

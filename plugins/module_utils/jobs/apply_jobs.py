@@ -20,6 +20,7 @@ from ..wait.job_wait import wait_for_jobs
 from ..wait.loop import WaitTarget
 from .history_writer import HistoryWriter
 from .job_fit import judge_jobs
+from .job_plans import suggest_namespace
 from .ledger_store import LedgerStore
 from .replan import plan_and_apply
 from .select import SelectedJob
@@ -39,6 +40,7 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
         force_conflicts=options.force_conflicts,
         grace_seconds=0 if options.force else None,
         progress=task.progress,
+        namespace_meant=suggest_namespace(task),
     )
     history = HistoryWriter(task, jobs)
     results = [result for result in plan_and_apply(task, state, jobs, ledger, executor, history.look) if result]
@@ -150,8 +152,6 @@ def _report(
         for result in applied
     ]
     message = action_summary(results, "job")
-    for missing in filter(None, (result.plan.missing for result in applied)):
-        message += f"; {missing.removesuffix('.')}"
     gpus = sum(result.plan.released_gpus for result in applied)
     if gpus:
         released = "would be released" if task.check_mode else "released"

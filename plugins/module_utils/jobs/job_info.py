@@ -57,6 +57,7 @@ class JobInfoOptions(NamespaceOptions, PrometheusOptions):
     details: bool = option("bool", default=False)
     full: bool = option("bool", default=False)
     show_token: bool = option("bool", default=False)
+    must_exist: bool = option("bool", default=False)
 
 
 InfoTask = Task[JobInfoOptions]
@@ -69,7 +70,10 @@ class NamespacesNeeded(TaskFailed):
 def run(task: InfoTask) -> dict[str, Any]:
     """Warns of what the options name and the cluster does not have: an empty list alone may be a misspelling."""
     found = read_jobs_info(task)
-    for problem in names_not_found(task, found["results"]):
+    problems = list(names_not_found(task, found["results"]))
+    if problems and task.options.must_exist:
+        raise TaskFailed("\n".join(problems), not_found=problems)
+    for problem in problems:
         task.warn(problem)
     return found
 

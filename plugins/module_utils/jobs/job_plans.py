@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.admission import POD_GROUP_OF, queue_of
 from ..cluster.declared import Declared, know_accelerators, read_declared
-from ..cluster.lookup import job_hint, job_of_pod
+from ..cluster.lookup import job_hint, job_of_pod, namespace_meant
 from ..cluster.read import (
     ByJob,
     JobId,
@@ -30,6 +30,7 @@ from ..engine.plan import (
     Action,
     Plan,
     Step,
+    Suggest,
     active_objects,
     describe,
     plan_deletion,
@@ -432,7 +433,12 @@ def _validated(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
         check_mode=task.check_mode,
         keep_going=task.options.continue_on_error,
         warn=task.warn,
+        namespace_meant=suggest_namespace(task),
     )
+
+
+def suggest_namespace(task: Task[JobOptions]) -> Suggest:
+    return lambda name: namespace_meant(task.client(), name, allowed_namespaces(task))
 
 
 def _of_somebody_else(plan: Plan, objects: Iterable[Mapping[str, Any]], ownership: Ownership) -> list[tuple[Plan, str]]:

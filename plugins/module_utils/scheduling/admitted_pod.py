@@ -81,6 +81,7 @@ def admitted(template: Object, namespace: str, job: str, admission: Admission) -
         unjudged.append("the account may not read the LimitRanges of the namespace, which may set requests")
     for limits in admission.limit_ranges or ():
         _apply_limit_range(spec, limits)
+    unjudged += (text for limits in admission.limit_ranges or () for text in _unjudged_bounds(limits))
     refusals += (text for limits in admission.limit_ranges or () for text in _out_of_range(spec, limits))
     unjudged += _add_overhead(spec, admission.runtime_classes)
     priority, preempts, unknown = _priority(spec, admission.priority_classes)
@@ -136,6 +137,13 @@ def _apply_limit_range(spec: Object, limits: Object) -> None:
                 "requests": {**(item.get("defaultRequest") or {}), **(resources.get("requests") or {})},
                 "limits": {**(item.get("default") or {}), **(resources.get("limits") or {})},
             }
+
+
+def _unjudged_bounds(limits: Object) -> Iterator[str]:
+    for item in (limits.get("spec") or {}).get("limits") or ():
+        of_pods = item.get("type") == "Pod" and (item.get("min") or item.get("max"))
+        if of_pods or (item.get("type") in ("Pod", "Container") and item.get("maxLimitRequestRatio")):
+            yield f"LimitRange {limits['metadata']['name']} has bounds for whole pods, or for ratios, that are not judged"
 
 
 def _out_of_range(spec: Object, limits: Object) -> Iterator[str]:

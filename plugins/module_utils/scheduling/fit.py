@@ -605,10 +605,9 @@ class _Trial:
                 return
 
     def _let_in(self, job: FitJob, variants: Variants) -> Iterator[tuple[FitChange, FitJob]]:
-        """The changed jobs that the quotas and limits let in, of those that can be judged as far as the job itself."""
-        unjudged = set(self._unjudged(job))
+        """The changed jobs that the quotas and limits let in, of those that can be judged."""
         for change, other in variants(job):
-            if other.pod.refusals or not unjudged.issuperset(self._unjudged(other)):
+            if other.pod.refusals or self._unjudged(other):
                 continue
             quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
             if all(one.most(other.charges, other.number) >= other.number for one in quotas):

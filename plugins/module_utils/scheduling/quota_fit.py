@@ -76,7 +76,11 @@ class QuotaState:
         return all(_in_scope(scope, pod) for scope in self.scopes)
 
     def unnamed(self, pod: WantedPod) -> list[str]:
-        """What the quota is about and a container does not name, so that the server refuses the pod."""
+        """What the quota is about and a container does not name, so that the server refuses the pod; it does not mind if
+        the pod as a whole names something."""
+        whole = pod.spec.get("resources") or {}
+        if {"cpu", "memory"} & {*(whole.get("requests") or ()), *(whole.get("limits") or ())}:
+            return []
         found = set()
         for name in _MUST_NAME & set(self.hard):
             part = "limits" if name.startswith("limits.") else "requests"

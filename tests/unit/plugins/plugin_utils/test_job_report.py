@@ -131,6 +131,13 @@ def test_a_screen_of_idle_jobs() -> None:
         "1 idle job with 1 accelerator, 1 warned of. 1 job left alone. Add -e gpuctl_all=true to list all.",
     ]
     assert len(idle_screen(found, 120, everything=True)) == 5
+    assert idle_screen(found, 60, everything=True)[:5] == [
+        "NAME  NAMESPACE  KIND      GPUS  IDLE  ACTION",
+        "lab   team-a     notebook     1  yes   warned",
+        "sft   team-a     notebook     1  no    -",
+        "",
+        "team-a/lab, team-a/sft: at most 0 % utilization.",
+    ]
     none = idle_screen({"results": [busy], "msg": "no idle jobs"}, 120, everything=False)
     assert none == ["No idle jobs. 1 job left alone. Add -e gpuctl_all=true to list all."]
     assert not is_idle_report({"results": [], "msg": "no idle jobs"})

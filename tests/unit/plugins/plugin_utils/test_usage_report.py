@@ -56,8 +56,18 @@ def test_shared_memory_is_in_gibibytes() -> None:
     ]
 
 
-def test_a_narrow_screen_leaves_out_the_parts_first() -> None:
-    assert usage_screen(USAGE, 60, everything=False)[2] == "TEAM    GPU h  1g.10gb h  BUSY h  IDLE h  QUEUED h  JOBS"
+def test_on_a_narrow_screen_the_parts_have_a_table_of_their_own() -> None:
+    assert usage_screen(USAGE, 60, everything=False)[2:] == [
+        "TEAM    GPU h  BUSY h  IDLE h  QUEUED h  JOBS",
+        "team-a    8.0     6.0     3.0       0.5     3",
+        "TOTAL     8.0     6.0     3.0       0.5     3",
+        "",
+        "TEAM    PARTITION OR SHARE       HELD",
+        "team-a  nvidia.com/gpumem   2.0 GiB·h",
+        "TOTAL   nvidia.com/gpumem   2.0 GiB·h",
+        "team-a  1g.10gb                 1.0 h",
+        "TOTAL   1g.10gb                 1.0 h",
+    ]
 
 
 def test_the_page_has_the_parts_last() -> None:

@@ -263,6 +263,13 @@ def test_what_is_not_known() -> None:
     assert row["reason"] == f"Not known: {row['unknown'][0]}. Apart from that, it would run now."
 
 
+def test_nobody_says_that_a_change_helps_without_knowing_what_is_free() -> None:
+    snapshot = FitSnapshot([roomy_node(node("n1"))], None, priority_classes=CLASSES)
+    row = rows_of(snapshot, [training(gpu=16)], Declared(), {}, NOW)[0]
+    hint = "Lower resources.gpu, or spread the training with resources.node_count."
+    assert (row["verdict"], row["changes"], row["hint"]) == ("never", [], hint)
+
+
 def test_the_summary() -> None:
     rows = judged([node("n1")], [], training(), training("big", gpu=16))
     assert fit_summary(rows) == "2 jobs: 1 now, 1 never"

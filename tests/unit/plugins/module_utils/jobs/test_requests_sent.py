@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -29,13 +29,15 @@ def service(number: int) -> dict[str, Any]:
     }
 
 
-def sent(cluster: Cluster, jobs: int, **options: Any) -> tuple[Counter[str], str]:
+def sent(
+    cluster: Cluster, jobs: int, warn: Callable[[str], Any] = pytest.fail, **options: Any
+) -> tuple[Counter[str], str]:
     """The requests of one task with so many jobs, by verb, and what the task says."""
     defaults = {name: option.get("default") for name, option in MODULE.arguments()["argument_spec"].items()}
     params = {**defaults, "host": cluster.url, "api_key": cluster.token}
     wanted = JobOptions(**{"definition": [service(number) for number in range(jobs)], **options})
     cluster.requests.reset()
-    result = MODULE.run(Task(wanted, params, False, pytest.fail, lambda values: None))
+    result = MODULE.run(Task(wanted, params, False, warn, lambda values: None))
     return Counter(entry.verb for entry in cluster.requests), result["msg"]
 
 
@@ -108,6 +110,6 @@ TRAINING = {
 def test_the_pods_of_what_is_stopped_are_listed_once(options: dict[str, Any]) -> None:
     with Cluster(nodes=1).running() as cluster:
         sent(cluster, 1, definition=[TRAINING])
-        _counts, said = sent(cluster, 1, **options, wait_timeout=20)
+        _counts, said = sent(cluster, 1, list, **options, wait_timeout=20)
     assert "unchanged" not in said
     assert len([entry for entry in cluster.requests if (entry.verb, entry.resource) == ("list", "pods")]) == 1

@@ -321,6 +321,17 @@ def test_what_has_to_end_for_pods_that_share_a_rack() -> None:
     assert judged(nodes, pods[:-1], wanted)[0].after == (("team", "on-c"),)
 
 
+def test_what_a_pod_requests_as_a_whole_is_enough_for_a_quota() -> None:
+    limits = {"team": [quota({"requests.memory": "64Gi"})]}
+    assert verdict([node("a")], [], job(), quotas=limits) == "never"
+    assert verdict([node("a")], [], job(resources={"requests": {"memory": "1Gi"}}), quotas=limits) == "now"
+
+
+def test_bounds_of_whole_pods_are_not_judged() -> None:
+    ranges = {"team": [{"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}}]}
+    assert verdict([node("a")], [], job(), limit_ranges=ranges) == "unknown"
+
+
 def test_which_jobs_use_the_quota() -> None:
     pods = [pod(name, "a", gpus) for name, gpus in (("one", 1), ("two", 2), ("three", 3))]
     limits = {"team": [quota({"requests.nvidia.com/gpu": "8"}, used={"requests.nvidia.com/gpu": "6"})]}
