@@ -94,7 +94,7 @@ def test_a_policy_is_written_once_changed_and_removed(place: Place):
 
     first = place.apply(**FULL)
     assert first.changed
-    suffixes = ["claims", "deployment-scales", "jobs", "pods", "scales", "services", "statefulset-scales", "workloads"]
+    suffixes = ["claims", "jobs", "pods", "scales", "services", "workloads"]
     assert sorted(place.admission()) == sorted([f"gpuctl-{place.name}-{suffix}" for suffix in suffixes] * 2)
     assert place.network_policy()["policyTypes"] == ["Ingress", "Egress"]
     quota = place.api.get("resourcequota", f"gpuctl-policy-{place.name}", place.namespace)

@@ -73,8 +73,10 @@ def guarded(api: Api, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
         assert result.changed, result.message
         here = Guarded(api, attacker, namespace, name)
         try:
-            # The API server takes up to a second until it enforces a new policy.
+            # The API server takes a moment until it enforces a new policy, one object after the other.
             eventually(lambda: here.post("pod", pod({"hostNetwork": True}), api)[0] == 422)
+            for kind in ("job", "deployment"):
+                eventually(lambda kind=kind: here.post(kind, workload(kind, 3, 4), api)[0] == 422)
             yield here
         finally:
             assert not ansible.module("gpuctl_policy", name=name, state="absent").failed
@@ -346,25 +348,36 @@ def test_other_workloads(guarded: Guarded, kind: str):
     assert (status, reason in answer["message"]) == (422, True), answer
 
 
-@pytest.mark.parametrize("kind", ["deployment", "statefulset"])
-def test_a_workload_that_is_scaled(guarded: Guarded, kind: str):
+def test_a_workload_that_is_scaled(guarded: Guarded):
     """As by kubectl scale and by autoscalers, which do not send the object."""
-    body = workload(kind, 1, 4)
-    body["metadata"]["name"] = f"scaled-{kind}"
-    path = PATHS[kind].format(guarded.namespace)
+    body = workload("statefulset", 1, 4)
+    body["metadata"]["name"] = "scaled"
+    path = PATHS["statefulset"].format(guarded.namespace)
     assert guarded.api.call("POST", path, body)[0] == 201
     merge = "application/merge-patch+json"
 
     def scaled(replicas: int) -> tuple[int, str]:
         change = {"spec": {"replicas": replicas}}
-        status, answer = guarded.api.call("PATCH", f"{path}/scaled-{kind}/scale?dryRun=All", change, merge)
+        status, answer = guarded.api.call("PATCH", f"{path}/scaled/scale?dryRun=All", change, merge)
         return status, answer.get("message", "")
 
-    # The API server takes a moment until it knows the object as a parameter of the policy.
-    eventually(lambda: scaled(3)[0] == 422)
-    assert "12 GPUs in a job, more than team" in scaled(3)[1]
-    assert scaled(2)[0] == 200
+    status, message = scaled(3)
+    assert (status, "are not scaled by themselves. Change their replicas." in message) == (422, True), message
     assert scaled(0)[0] == 200
+    change = {"spec": {"replicas": 2}}
+    assert guarded.api.call("PATCH", f"{path}/scaled?dryRun=All", change, merge)[0] == 200
+
+
+def test_a_deployment_scales_by_its_replica_sets(guarded: Guarded):
+    """Which the controller updates, in its own name; so the Deployment stays as large as it may be."""
+    body = workload("deployment", 1, 4)
+    body["metadata"]["name"] = "scaled"
+    path = f"/apis/apps/v1/namespaces/{guarded.namespace}/replicasets"
+    assert guarded.api.call("POST", path, body)[0] == 201
+    merge = "application/merge-patch+json"
+    change = {"spec": {"replicas": 3}}
+    status, answer = guarded.api.call("PATCH", f"{path}/scaled?dryRun=All", change, merge)
+    assert (status, "12 GPUs in a job, more than team" in answer["message"]) == (422, True), answer
 
 
 def test_labels_of_templates_are_those_of_pods(guarded: Guarded, creator: Api):

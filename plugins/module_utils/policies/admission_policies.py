@@ -8,7 +8,7 @@ Kubernetes evaluates an expression for each object, at a limited cost (docs, "Va
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,7 @@ _CONTROLLER = (
 class _Matched:
     """Which objects a policy is for: resources by API group. ``template`` is that of their pods, ``count`` how many.
 
-    ``condition`` is what has to be true of an update; creations are always judged. ``params`` is the kind of the
-    objects of the namespace that are looked at one by one as well.
+    ``condition`` is what has to be true of an update; creations are always judged.
     """
 
     suffix: str
@@ -46,7 +45,6 @@ class _Matched:
     condition: str = ""
     template: str = ""
     count: str = "1"
-    params: tuple[str, str] | None = None
 
 
 def _job_field(path: str, each: str = "object") -> str:
@@ -98,21 +96,15 @@ _WORKLOADS = _Matched(
     _TEMPLATE,
     _replicas("object"),
 )
-# A Scale has no template. That of its object is among the parameters, where there is one for each object.
+# A Scale has no template. One pod is judged by itself, and a Deployment scales by updates of its ReplicaSets. The
+# objects as parameters would tell, but the API server no longer watches built-in kinds of parameters once a policy with
+# them was deleted (apiserver policy_source.go, informerFactory.Start).
 _SCALED_TO = _number("replicas", "object.spec", 0)
-_SCALED = f"{_SCALED_TO} > {_number('replicas', 'oldObject.spec', 0)}"
-_SCALES = tuple(
-    _Matched(
-        f"{kind.lower()}-scales",
-        {"apps": (f"{kind.lower()}s/scale",)},
-        _SCALED,
-        "params.spec.template",
-        _SCALED_TO,
-        ("apps/v1", kind),
-    )
-    for kind in ("Deployment", "StatefulSet")
+_SCALES = _Matched(
+    "scales",
+    {"apps": ("statefulsets/scale", "replicasets/scale"), "": ("replicationcontrollers/scale",)},
+    f"{_SCALED_TO} > {_number('replicas', 'oldObject.spec', 0)}",
 )
-_OTHER_SCALES = _Matched("scales", {"apps": ("replicasets/scale",), "": ("replicationcontrollers/scale",)}, _SCALED)
 _SERVICES = _Matched("services", {"": ("services",)}, _SPEC_CHANGED)
 _CLAIMS = _Matched("claims", {"resource.k8s.io": ("resourceclaims", "resourceclaimtemplates")}, _SPEC_CHANGED)
 # What writes the status of an object can change its labels as well, and a kubelet writes that of its node.
@@ -149,9 +141,7 @@ def _policies(policy: PolicyRules) -> Iterator[Object]:
         if most or counted:
             yield _policy(policy, _CLAIMS, *_claim_parts(policy, most, counted))
         if most:
-            for matched in _SCALES:
-                yield _policy(policy, matched, *_scale_parts(policy, matched))
-            yield _policy(policy, _OTHER_SCALES, *_other_scale_parts(policy, most))
+            yield _policy(policy, _SCALES, *_scale_parts(policy, most))
         if policy.labels_of_pods:
             for matched in _LABELLED:
                 yield _policy(policy, matched, *_label_parts(policy, matched))
@@ -160,7 +150,13 @@ def _policies(policy: PolicyRules) -> Iterator[Object]:
 
 
 def _pod_parts(policy: PolicyRules, matched: _Matched) -> Parts:
-    names, validations = _guarded(policy, matched, (*GUARDS, *general_guards(policy)))
+    names = {"spec": f"{matched.template}.spec", "count": matched.count, **variables()}
+    validations = []
+    for guard in (*GUARDS, *general_guards(policy)):
+        limited = _limited(policy, guard)
+        if limited:
+            names |= _guard_variables(guard, limited)
+            validations.append(_validation(policy, guard))
     if any(rules.pools is not None for rules in policy.namespaces.values()):
         # A running pod names its node, and pods that a controller creates were judged by their template.
         may = f"request.operation != 'CREATE' || {_CONTROLLER}" if matched is _PODS else "false"
@@ -181,17 +177,6 @@ def _pod_parts(policy: PolicyRules, matched: _Matched) -> Parts:
     return names, validations
 
 
-def _guarded(policy: PolicyRules, matched: _Matched, guards: Iterable[Guard]) -> Parts:
-    names = {"spec": f"{matched.template}.spec", "count": matched.count, **variables()}
-    validations = []
-    for guard in guards:
-        limited = _limited(policy, guard)
-        if limited:
-            names |= _guard_variables(guard, limited)
-            validations.append(_validation(policy, guard))
-    return names, validations
-
-
 def _most_per_job(policy: PolicyRules) -> dict[str, int]:
     """By namespace."""
     return {
@@ -199,16 +184,13 @@ def _most_per_job(policy: PolicyRules) -> dict[str, int]:
     }
 
 
-def _scale_parts(policy: PolicyRules, matched: _Matched) -> Parts:
-    return _guarded(policy, matched, [guard for guard in GUARDS if guard.name == "max_gpus_per_job"])
-
-
-def _other_scale_parts(policy: PolicyRules, most: Mapping[str, int]) -> Parts:
-    """What is beyond the number of a job cannot be told there."""
-    sentence = "ReplicaSets and ReplicationControllers may not be scaled by themselves. Change their replicas."
+def _scale_parts(policy: PolicyRules, most: Mapping[str, int]) -> Parts:
+    sentence = (
+        "StatefulSets, ReplicaSets and ReplicationControllers are not scaled by themselves. Change their replicas."
+    )
     return {}, [
         {
-            "expression": f"!(request.namespace in {text(most)})",
+            "expression": f"{_SCALED_TO} <= 1 || !(request.namespace in {text(most)})",
             "messageExpression": text(f"{policy.source}: {sentence}"),
         }
     ]
@@ -359,9 +341,6 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
     conditions = []
     if matched.condition:
         conditions.append({"name": "changed", "expression": f"request.operation == 'CREATE' || {matched.condition}"})
-    if matched.params:
-        conditions.append({"name": "same", "expression": "params.metadata.name == request.name"})
-    api_version, kind = matched.params or ("", "")
     rules = [
         {
             "apiGroups": [group],
@@ -378,7 +357,6 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
         "metadata": _metadata(policy, matched.suffix),
         "spec": {
             "failurePolicy": "Fail",
-            **({"paramKind": {"apiVersion": api_version, "kind": kind}} if matched.params else {}),
             "matchConstraints": {"resourceRules": rules, **_MATCH_DEFAULTS, "namespaceSelector": {}},
             **({"matchConditions": conditions} if conditions else {}),
             **({"variables": [{"name": key, "expression": value} for key, value in names.items()]} if names else {}),
@@ -390,8 +368,6 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
 def _binding(policy: PolicyRules, admission: Object) -> Object:
     name = admission["metadata"]["name"]
     spec: Object = {"policyName": name, "validationActions": _ACTIONS[policy.action]}
-    if "paramKind" in admission["spec"]:
-        spec["paramRef"] = {"selector": {}, "parameterNotFoundAction": "Allow"}
     if not name.endswith(f"-{_NODES.suffix}"):
         chosen = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(policy.namespaces)}
         spec["matchResources"] = {"namespaceSelector": {"matchExpressions": [chosen]}, **_MATCH_DEFAULTS}

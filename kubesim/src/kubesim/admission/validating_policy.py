@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """ValidatingAdmissionPolicy: what policies that are bound say of a request.
 
-Source: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/{generic,matching,validating}. Parameters are
-objects of the namespace of the request, chosen by labels.
+Source: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/{generic,matching,validating}. Without parameters.
 """
 
 from __future__ import annotations
@@ -31,18 +30,8 @@ def validate(request: AdmissionRequest) -> None:
             continue
         if not _concerns(binding["spec"].get("matchResources") or {}, request):
             continue
-        for params in _params(policy["spec"], binding["spec"], request):
-            for message in _denials(policy["spec"], request, params):
-                _act(request, policy, binding, message)
-
-
-def _params(policy: Mapping[str, Any], binding: Mapping[str, Any], request: AdmissionRequest) -> list[Object | None]:
-    """The parameters, for each of which the policy is evaluated."""
-    if "paramKind" not in policy:
-        return [None]
-    reference = binding.get("paramRef") or {}
-    found = request.registry.list(policy["paramKind"]["kind"], reference.get("namespace") or request.namespace)
-    return [obj for obj in found if matches_label_selector(reference.get("selector") or {}, _labels(obj))]
+        for message in _denials(policy["spec"], request):
+            _act(request, policy, binding, message)
 
 
 def _act(request: AdmissionRequest, policy: Object, binding: Object, message: str) -> None:
@@ -89,7 +78,7 @@ def _is_of(rule: Mapping[str, Any], request: AdmissionRequest) -> bool:
     )
 
 
-def _denials(spec: Mapping[str, Any], request: AdmissionRequest, params: Object | None) -> Iterator[str]:
+def _denials(spec: Mapping[str, Any], request: AdmissionRequest) -> Iterator[str]:
     """The messages of validations that do not hold."""
     authorizer = Authorizer(request.registry.get, request.registry.list)
 
@@ -103,7 +92,7 @@ def _denials(spec: Mapping[str, Any], request: AdmissionRequest, params: Object 
         "name": request.name,
         "userInfo": request.user.info,
     }
-    values = {"object": new, "oldObject": old, "request": asked, "params": params}
+    values = {"object": new, "oldObject": old, "request": asked}
     scope = PolicyScope(values, spec.get("variables") or (), decide)
     try:
         if not all(scope.value(condition["expression"]) for condition in spec.get("matchConditions") or ()):
