@@ -67,7 +67,7 @@ def test_every_playbook_of_the_project_has_a_template(configured: Configured):
     assert configured.first.status == 0, configured.first.output
     playbooks = [template["playbook"] for template in configured.awx.objects["job_templates"].values()]
     assert set(playbooks) == {path.name for path in PROJECT.glob("*.yml")}
-    assert playbooks.count("provision.yml") == 3, "plan, drift and apply"
+    assert playbooks.count("provision.yml") == 1, "apply"
 
 
 def test_the_credential_hands_the_kubeconfig_on_as_a_file(configured: Configured):
