@@ -30,7 +30,7 @@ _COLUMNS = (
     Column("shown_since", "HELD SINCE (UTC)", drop=4),
     Column("shown_idle", "IDLE"),
     Column("shown_action", "ACTION", optional=True),
-    Column("reason", "WHY", drop=2),
+    Column("reason", "WHY", drop=5),
 )
 _FIRST_ROWS = 20
 _ALL = "Add -e gpuctl_all=true to list all."

@@ -49,6 +49,7 @@ _FACTS = (
     ("kind", "Kind"),
     ("pool", "Pool"),
     ("ready", "Ready pods"),
+    ("autoscaler", "Autoscaling"),
     ("gpu", "GPUs per pod"),
     ("gpu_type", "GPU type"),
     ("image", "Image"),
@@ -107,10 +108,8 @@ def description_page(result: Row) -> str:
 def _job_lines(job: Row, width: int, *, everything: bool, paint: Paint) -> list[str]:
     lines = [f"{job['kind'] or 'job'} {job['name']} in namespace {job['namespace']}"]
     longest = max(len(title) for _key, title in _FACTS)
-    for key, title in _FACTS:
-        if job.get(key) in (None, "", []):
-            continue
-        first, *more = wrapped(cell_text(job[key]), width - longest - 2) or [""]
+    for key, title, value in _known(job):
+        first, *more = wrapped(cell_text(value), width - longest - 2) or [""]
         shown = paint("status", first) if key == "status" else first
         lines += [f"{title:<{longest}}  {shown}", *(f"{'':<{longest}}  {line}" for line in more)]
     if pods := job.get("pods"):
@@ -158,10 +157,9 @@ def _curve_lines(curves: Row, width: int, levels: str) -> list[str]:
 
 
 def _job_blocks(job: Row) -> Iterator[Markup]:
-    known = [(title, job[key]) for key, title in _FACTS if job.get(key) not in (None, "", [])]
     shown = [
-        (title, badge(str(value), _LEVELS.get(str(value), "warning")) if title == "Status" else cell_text(value))
-        for title, value in known
+        (title, badge(str(value), _LEVELS.get(str(value), "warning")) if key == "status" else cell_text(value))
+        for key, title, value in _known(job)
     ]
     yield section(f"{job['kind'] or 'job'} {job['name']} in namespace {job['namespace']}", facts(shown))
     if pods := job.get("pods"):
@@ -200,6 +198,28 @@ def _curve_blocks(curves: Row) -> Iterator[Markup]:
 
 
 # -- both
+
+
+def _known(job: Row) -> Iterator[tuple[str, str, Any]]:
+    """The facts that there are, as key, title and value."""
+    for key, title in _FACTS:
+        value = job.get(key)
+        if value not in (None, "", []):
+            yield key, title, autoscaler_text(value) if key == "autoscaler" else value
+
+
+def autoscaler_text(row: Row) -> str:
+    """``1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60.`` Why it cannot is the job's reason."""
+    counts = [
+        f"{row['min_replicas']} to {row['max_replicas']} replicas",
+        *([] if row["current_replicas"] is None else [f"has {row['current_replicas']}"]),
+        *([f"wants {row['desired_replicas']}"] if row["desired_replicas"] else []),
+    ]
+    metrics = [
+        f"{one['metric']}: {one['current'] or 'not measured'}, target {one['target']}." for one in row["metrics"]
+    ]
+    limited = [f"{row['limited'][:1].upper()}{row['limited'][1:]}"] if row["limited"] else []
+    return " ".join([f"{', '.join(counts)}.", *metrics, *limited])
 
 
 def shown_value(value: float, unit: str | None) -> str:

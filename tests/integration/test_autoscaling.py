@@ -47,6 +47,8 @@ def test_replicas_follow_the_utilization(
     mapped = adapter_rules(plain_queries(built_in_catalog()))
     done = ansible.job(definition=service(), namespace=namespace)
     assert not done.failed, done.message
+    nobody = f"it is to scale by {METRIC}, but nothing serves custom.metrics.k8s.io"
+    assert problems(ansible, namespace) == [nobody]
     with (
         metrics_adapter.exporters_of(api, namespace) as cluster,
         monitoring.prometheus(tmp_path / "prometheus", cluster.url, rules=[rules]) as prometheus,
@@ -61,11 +63,20 @@ def test_replicas_follow_the_utilization(
         assert (row["min_replicas"], row["max_replicas"], row["problem"]) == (1, 4, None)
         (metric,) = row["metrics"]
         assert (metric["metric"], metric["target"], metric["current"]) == (METRIC, "60", "95")
+        assert problems(ansible, namespace) == []
         # By itself it waits for ten quiet minutes.
         behavior = {"spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}}
         api.patch("hpa", "chat", behavior, namespace)
         cluster.drive(namespace=namespace, utilization=5)
         eventually(lambda: replicas(api, namespace) == 1, 240)
+
+
+def problems(ansible: Ansible, namespace: str) -> list[str]:
+    """What the doctor says of the autoscaler, in the name of an account of gpuctl_rbac."""
+    done = ansible.module("gpuctl_doctor", fail_on="never")
+    (check,) = [check for check in done.result["checks"] if check["check"] == "autoscalers"]
+    assert check["status"] != "unknown", check["reason"]
+    return [one["problem"] for one in check["findings"] if one["place"] == f"chat in namespace {namespace}"]
 
 
 def autoscaler(ansible: Ansible, namespace: str) -> dict[str, Any]:

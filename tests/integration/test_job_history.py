@@ -176,6 +176,16 @@ def test_a_service_is_a_run_until_it_is_deleted(ansible: Ansible, api: Api, name
     assert (row["result"], row["status"]) == ("Deleted", None)
 
 
+def test_a_config_map_of_somebody_else_is_left_as_it_is(ansible: Ansible, api: Api, namespace: str):
+    theirs = {"metadata": {"name": "gpuctl-history", "labels": {"app": "theirs"}}, "data": {"key": "value"}}
+    before = api.create("configmap", theirs, namespace)
+    done = ansible.job(definition=training(), namespace=namespace)
+    assert done.changed
+    assert not done.failed
+    assert "a ConfigMap gpuctl-history is there that is not the collection's" in " ".join(done.screen.split())
+    assert api.get("configmap", "gpuctl-history", namespace) == before
+
+
 def test_the_ledger_of_an_earlier_version_is_read(ansible: Ansible, api: Api, namespace: str):
     entry = {
         "manifest": "digest",

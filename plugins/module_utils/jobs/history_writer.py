@@ -16,7 +16,7 @@ from ..cluster.read import JobId, read_pods
 from ..cluster.related import own_pods
 from ..engine.apply import ApplyResult
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan
-from ..kube.errors import KubeError, as_sentence
+from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.times import time_as_text
 from ..labels import HISTORY
 from ..manifest.digest import digest_of
@@ -151,9 +151,11 @@ class HistoryWriter:
             self._written[namespace] |= keys
         except KubeError as error:
             self._inaccessible.add(namespace)
+            forbidden = isinstance(error, ApiError) and error.is_forbidden
+            hint = " Grant get, list, create, patch and delete on configmaps there." if forbidden else ""
             self._task.warn(
                 f"the history of jobs in namespace {namespace} (ConfigMap {HISTORY}) is not up to date: "
-                f"{as_sentence(error)} Grant get, list, create, patch and delete on configmaps there."
+                f"{as_sentence(error)}{hint}"
             )
 
 

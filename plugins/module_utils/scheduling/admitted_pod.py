@@ -143,7 +143,8 @@ def _unjudged_bounds(limits: Object) -> Iterator[str]:
     for item in (limits.get("spec") or {}).get("limits") or ():
         of_pods = item.get("type") == "Pod" and (item.get("min") or item.get("max"))
         if of_pods or (item.get("type") in ("Pod", "Container") and item.get("maxLimitRequestRatio")):
-            yield f"LimitRange {limits['metadata']['name']} has bounds for whole pods, or for ratios, that are not judged"
+            name = limits["metadata"]["name"]
+            yield f"LimitRange {name} has bounds for whole pods or for ratios, which are not judged"
 
 
 def _out_of_range(spec: Object, limits: Object) -> Iterator[str]:

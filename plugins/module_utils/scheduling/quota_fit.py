@@ -76,7 +76,7 @@ class QuotaState:
         return all(_in_scope(scope, pod) for scope in self.scopes)
 
     def unnamed(self, pod: WantedPod) -> list[str]:
-        """What the quota is about and a container does not name, so that the server refuses the pod; it does not mind if
+        """What the quota is about and a container does not name, so that the server refuses the pod. It is enough if
         the pod as a whole names something."""
         whole = pod.spec.get("resources") or {}
         if {"cpu", "memory"} & {*(whole.get("requests") or ()), *(whole.get("limits") or ())}:

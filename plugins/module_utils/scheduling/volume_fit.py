@@ -21,6 +21,7 @@ Object = Mapping[str, Any]
 
 CLAIM = "PersistentVolumeClaim"  # how the reasons begin that are about a claim, not about nodes
 OTHER_NODES, IN_USE = "volume on other nodes", "volume of one pod in use"
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
@@ -81,7 +82,7 @@ class VolumeCheck:
             if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()) and self.used[pod.namespace, name]:
                 return Refusal(IN_USE)
             volume = claim["spec"].get("volumeName")
-            if not volume and self._waits(claim) is False:
+            if (volume and not _is_bound(claim)) or (not volume and self._waits(claim) is False):
                 return Refusal(f"{CLAIM} {name} has no volume", lasts=True)
             if volume and self.volumes is not None and not self._is_reached(self._volume(volume), state):
                 return Refusal(OTHER_NODES, lasts=True)
@@ -107,6 +108,12 @@ class VolumeCheck:
     def remove(self, pod: PlacedPod) -> None:
         for name in pod.claims:
             self.used[pod.namespace, name] -= 1
+
+
+def _is_bound(claim: Object) -> bool:
+    """A claim may name a volume that is not, or no longer, for it (``isPVCFullyBound``)."""
+    annotations = claim["metadata"].get("annotations") or {}
+    return _BIND_COMPLETED in annotations or (claim.get("status") or {}).get("phase") == "Bound"
 
 
 def _ephemeral(pod: WantedPod) -> bool:

@@ -150,3 +150,23 @@ def test_idle_jobs_that_are_not_listed_are_not_called_left_alone() -> None:
     lines = idle_screen({"results": [*idle, busy], "msg": "23 idle jobs"}, 120, everything=False)
     assert "… and 3 more jobs. Add -e gpuctl_all=true to list all." in lines
     assert lines[-1] == "23 idle jobs. 1 job left alone."
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60."),
+        (
+            {"limited": "the load is for more than 4 replicas. Raise autoscaling.max_replicas to allow more."},
+            "1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60. "
+            "The load is for more than 4 replicas. Raise autoscaling.max_replicas to allow more.",
+        ),
+        ({"current_replicas": None, "desired_replicas": None, "metrics": []}, "1 to 4 replicas."),
+    ],
+)
+def test_what_scales_a_service(changes: dict[str, Any], text: str) -> None:
+    metric = {"metric": "DCGM_FI_DEV_GPU_UTIL", "type": "Pods", "target": "60", "current": "95"}
+    counts = {"min_replicas": 1, "max_replicas": 4, "current_replicas": 2, "desired_replicas": 4}
+    scaler = {**counts, "metrics": [metric], "limited": None, "problem": None, **changes}
+    lines = screen(CURVES, width=240, jobs=({**JOB, "autoscaler": scaler},))
+    assert [line for line in lines if line.startswith("Autoscaling")] == [f"Autoscaling   {text}"]

@@ -355,8 +355,11 @@ CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
 class TestVolumes:
-    def judged(self, claim: Object, volume: Object | None = None, storage_class: Object | None = None) -> str:
-        named = {"metadata": {"name": "data", "namespace": "team"}, "spec": claim}
+    def judged(
+        self, claim: Object, volume: Object | None = None, storage_class: Object | None = None, phase: str = "Bound"
+    ) -> str:
+        status = {"phase": phase if "volumeName" in claim else "Pending"}
+        named = {"metadata": {"name": "data", "namespace": "team"}, "spec": claim, "status": status}
         volumes = {"pv": {"metadata": {"name": "pv"}, "spec": volume or {}}}
         classes = {"local": storage_class or {}}
         lists = {"claims": {"team": [named]}, "volumes": volumes, "storage_classes": classes}
@@ -365,6 +368,9 @@ class TestVolumes:
     def test_bound(self) -> None:
         terms = nodes_in("zone", "In", "1")["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert self.judged({"volumeName": "pv"}, {"nodeAffinity": {"required": terms}}) == "now"
+
+    def test_a_volume_that_is_not_for_the_claim_that_names_it(self) -> None:
+        assert self.judged({"volumeName": "pv"}, phase="Pending") == "never"
 
     def test_bound_elsewhere(self) -> None:
         terms = nodes_in("zone", "In", "2")["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
