@@ -236,6 +236,7 @@ class Stage:
         for namespace, name in names:
             self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run,app={name}")
         self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
+        self._until(self._is_quota_right)
 
     def _after_preemption(self, job: Job) -> bool:
         """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts.

@@ -469,6 +469,12 @@ def creator(guarded: Guarded) -> Iterator[Api]:
     own = api.with_token(answer["status"]["token"])
     eventually(lambda: own.call("GET", f"{PATHS['pod'].format(place)}/nothing")[0] == 404)
     try:
+        labelled = pod({}, labels={"runwhere.ai/job-type": "training"})
+        eventually(lambda: guarded.post("pod", labelled, own)[0] == 422)  # as in ``guarded``
+        for kind in ("job", "statefulset"):
+            body = workload(kind, 0, 0)
+            body["spec"]["template"]["metadata"]["labels"]["runwhere.ai/job-type"] = "training"
+            eventually(lambda kind=kind, body=body: guarded.post(kind, body, own)[0] == 422)
         yield own
     finally:
         api.delete("clusterrolebinding", name)
