@@ -311,7 +311,7 @@ def test_a_plan_is_refused_for_other_manifests_and_other_variables(small: Scene,
     (small.directory / "all.yaml").write_text(text + "# more\n")
     assert "The manifests are no longer those that the plan was made from." in refused(small, recorder)
     (small.directory / "all.yaml").write_text(text)
-    assert "made with gpuctl_takeover false, and this task has true" in refused(small, recorder, takeover=True)
+    assert "The plan was made with gpuctl_takeover false, and this task has true." in refused(small, recorder, takeover=True)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"plan": {"format": 99}}', '{"plan": {"format": 1}}'])
