@@ -20,6 +20,7 @@ from .namespaces import remove_namespaces
 from .pools import LEASE, Field
 from .recorder import Permission, Recorder
 
+DECLARED = ROOT / "examples" / "manifests" / "training-full-finetune.yaml"  # without secrets
 OURS = "app.kubernetes.io/managed-by=runwhere.gpuctl"
 RBAC, WORKSPACE = "runwhere.gpuctl.gpuctl_rbac", "runwhere.gpuctl.gpuctl_workspace"
 
@@ -387,6 +388,8 @@ def test_administer_allows_what_all_modules_use(
         assert_all_well(ansible, [*administering(field, namespace, robot), pool_of_devices(field)])
         assert_all_well(ansible, submitting(namespace, field))
         assert_all_well(ansible, reading(namespace))
+        # Dry runs need the permissions to write.
+        assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_plan_info": {"src": [str(ROOT / "examples" / "cluster")]}}])
         assert refused(recorder) == set()
 
 
@@ -418,14 +421,7 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
         {"runwhere.gpuctl.gpuctl_fit_info": {"definition": claimed(), "namespace": namespace}},
         {"runwhere.gpuctl.gpuctl_monitoring_info": {}},
-        {
-            "runwhere.gpuctl.gpuctl_drift_info": {
-                "src": [str(ROOT / "examples" / "manifests")],
-                "namespace": namespace,
-                "fail_on": "never",
-            }
-        },
-        {"runwhere.gpuctl.gpuctl_plan_info": {"src": [str(ROOT / "examples" / "manifests")], "namespace": namespace}},
+        {"runwhere.gpuctl.gpuctl_drift_info": {"src": [str(DECLARED)], "namespace": namespace, "fail_on": "never"}},
     ]
 
 

@@ -93,7 +93,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         "made_at": plan["made_at"],
         "src": list(options.src),
         "problems": problems,
-        "notes": list(dict.fromkeys(found.warnings)),
+        "notes": _notes(found.warnings),
         **result,
         "plan": plan,
         "msg": plan_summary(result["results"], result["totals"], problems),
@@ -191,6 +191,20 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
         "totals": _totals(effects, nodes),
         "diff": task.diff(lambda: (diff for effect in effects for diff in diffs_of(effect.manifest.plan))),
     }
+
+
+_UNVALIDATED = "not validated by the server"
+
+
+def _notes(warnings: Sequence[str]) -> list[str]:
+    """The warnings, each once; those about dry runs that the account may not send are one."""
+    found = list(dict.fromkeys(warnings))
+    unvalidated = [text for text in found if _UNVALIDATED in text]
+    if len(unvalidated) < 2:
+        return found
+    number = f"{len(unvalidated)} changes were {_UNVALIDATED}"
+    one = f"{number}, because the account may not write. The first: {unvalidated[0]}"
+    return [one, *(text for text in found if text not in unvalidated)]
 
 
 def _undeclared(task: Task[PlanOptions], found: DirectoryPlan) -> list[dict[str, Any]]:
