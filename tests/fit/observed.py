@@ -241,9 +241,11 @@ class Stage:
     def _after_preemption(self, job: Job) -> bool:
         """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts.
 
-        It gives up on a pod if it says so for long enough that what was preempted is gone.
+        It gives up on a pod if it says so for long enough that what was preempted is gone. And now and then it does not
+        try a pod again that has a node nominated, until something else in the cluster changes (seen with 1.36): the
+        controller makes another one, which it tries at once.
         """
-        began = time.monotonic()
+        began, renewed = time.monotonic(), False
         while (waited := time.monotonic() - began) < 60:
             pods = self._judged(job)
             waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
@@ -251,6 +253,10 @@ class Stage:
                 return True
             if waited > 12 and waiting and all("preemption:" in _message(pod) for pod in waiting):
                 return False
+            if waited > 25 and job.selected is not None and not renewed:
+                renewed = True
+                for pod in waiting:
+                    self.api.call("DELETE", f"/api/v1/namespaces/{job.namespace}/pods/{pod['metadata']['name']}")
             time.sleep(0.2)
         return False
 

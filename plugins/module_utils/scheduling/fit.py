@@ -140,10 +140,13 @@ class _Attempt:
     refusals: Counter[str] = field(default_factory=Counter)
     start: str = ""
     log: list[tuple[bool, PlacedPod]] = field(default_factory=list)
+    is_adrift: bool = False  # the first of several pods that must be near each other waits for what it preempts
 
     def kind(self, number: int) -> str:
         if len(self.nodes) < number:
             return STUCK
+        if self.is_adrift:
+            return UNKNOWN
         return AFTER_PREEMPTION if self.evicted else NOW
 
     def undo(self) -> None:
@@ -423,6 +426,9 @@ class _Trial:
         is_spread = self._seed % 2 == 0
         if number and not self._take_any(attempt, pod, starts, rules):
             self._make_room(attempt, pod, starts, rules)
+            # Rules between pods do not see those that are only nominated for another node (the scheduler's
+            # RunFilterPluginsWithNominatedPods): until the first one is there, the others may be nominated elsewhere.
+            attempt.is_adrift = bool(pod.near) and number > 1
         open_nodes = rules.near_enough(nodes)
         if is_spread and attempt.nodes:
             open_nodes.sort(key=lambda state: state.name == attempt.nodes[0])
@@ -490,6 +496,9 @@ class _Trial:
             return fit
         if kinds == {AFTER_PREEMPTION}:
             return replace(fit, verdict=AFTER_PREEMPTION)
+        if kinds == {UNKNOWN}:
+            text = "it preempts other jobs, and until these have ended nothing keeps its pods near each other"
+            return replace(fit, verdict=UNKNOWN, otherwise=AFTER_PREEMPTION, unjudged=(text,))
         fit = replace(fit, places=tuple((one.start, len(one.nodes)) for one in attempts if one.start))
         if len(kinds) > 1:
             return replace(fit, verdict=UNKNOWN, depends_on_place=True)

@@ -321,6 +321,21 @@ def test_what_has_to_end_for_pods_that_share_a_rack() -> None:
     assert judged(nodes, pods[:-1], wanted)[0].after == (("team", "on-c"),)
 
 
+@pytest.mark.parametrize(
+    ("on", "number", "expected"),
+    [
+        (["a", "b", "c", "d"], 2, "unknown"),  # Both are nominated at once, perhaps in different racks.
+        (["a", "b", "c", "d"], 1, "after_preemption"),
+        (["b", "c", "d"], 2, "after_preemption"),  # The first one has a node, where the second one has to be near.
+    ],
+)
+def test_several_pods_that_must_be_near_each_other_preempt(on: list[str], number: int, expected: str) -> None:
+    nodes = [node(name, rack=rack) for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2"), ("d", "r2"))]
+    pods = [pod(f"on-{name}", name, 8, priority=1) for name in on]
+    found = judged(nodes, pods, job(number=number, gpus=8, affinity=near("new"), priorityClassName="high"))[0]
+    assert (found.verdict, found.otherwise or found.verdict) == (expected, "after_preemption")
+
+
 def test_what_a_pod_requests_as_a_whole_is_enough_for_a_quota() -> None:
     limits = {"team": [quota({"requests.memory": "64Gi"})]}
     assert verdict([node("a")], [], job(), quotas=limits) == "never"
