@@ -186,8 +186,9 @@ def _costs(result: Row) -> list[str]:
     if totals["pods_ending"]:
         lost = f" Running work that is lost: {_hours(totals['hours_lost'])}, {totals['gpu_hours_lost']:.1f} GPU-hours."
         lines.append(f"Pods that end: {totals['pods_ending']}.{lost if totals['hours_lost'] else ''}")
-    if totals["gpus_freed"] or totals["gpus_taken"]:
-        lines.append(f"GPUs that become free: {totals['gpus_freed']}. GPUs that are taken: {totals['gpus_taken']}.")
+    gpus = (("GPUs that become free", totals["gpus_freed"]), ("GPUs that are taken", totals["gpus_taken"]))
+    if told := [f"{what}: {number}." for what, number in gpus if number]:
+        lines.append(" ".join(told))
     return lines
 
 
