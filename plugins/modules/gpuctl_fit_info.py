@@ -157,8 +157,8 @@ results:
       sample: [{"namespace": "team-b", "name": "batch-7"}]
     after:
       description:
-        - Jobs that have to end before it runs, with V(after_quota) those that use the quota. Those that end first are preferred, and services and notebooks, which do not end by
-          themselves, come last.
+        - Jobs that have to end before it runs, with V(after_quota) those that use the quota. Those that end first are preferred, and
+          services and notebooks, which do not end by themselves, come last.
       type: list
       elements: dict
       contains:

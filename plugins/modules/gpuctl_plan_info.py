@@ -35,7 +35,7 @@ options:
     type: list
     elements: path
   node_labels:
-    description: Labels of nodes, by the names of the nodes, as for the role M(runwhere.gpuctl.node_labels).
+    description: Labels of nodes, by the names of the nodes, as for the role C(runwhere.gpuctl.node_labels).
     type: dict
   namespace:
     description: Namespace of jobs whose manifest does not specify one. The default is V(default).

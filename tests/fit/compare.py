@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node, with_use
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, with_use
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_changes import changed_jobs
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import (
@@ -61,7 +61,7 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
         world.slices = []
     stage.set_up(world)
     for number, batch in enumerate(world.batches):
-        fits = predict(client, batch)
+        fits, nodes = predict(client, batch)
         for job, fit in zip(batch, fits, strict=True):
             observed, pods = stage.try_job(job)
             _count(tally, world, number, job, fit, observed, pods)
@@ -69,7 +69,7 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
         if len(batch) == 1 and fits[0].after and fits[0].verdict in (AFTER_JOBS, AFTER_QUOTA):
             _check_what_it_waits_for(stage, batch[0], fits[0], tally, f"seed {seed}, batch {number}")
         if len(batch) == 1 and fits[0].changes:
-            _check_change(stage, batch[0], fits[0].changes[0], tally, f"seed {seed}, batch {number}")
+            _check_change(stage, batch[0], fits[0].changes[0], nodes, tally, f"seed {seed}, batch {number}")
 
 
 def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, where: str) -> None:
@@ -83,10 +83,9 @@ def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, whe
         tally.wrong.append(f"{where}, {job.name}: {found}\n  {job.template['spec']}")
 
 
-def _check_change(stage: Stage, job: Job, change: FitChange, tally: Tally, where: str) -> None:
+def _check_change(stage: Stage, job: Job, change: FitChange, nodes: list[Node], tally: Tally, where: str) -> None:
     """With other values in its manifest, it comes out as said."""
     assert job.selected is not None
-    nodes = [slim_node(node) for node in stage.api.list("node")]
     other = next(other for one, other in changed_jobs(job.selected, DECLARED, nodes) if one.fields == change.fields)
     changed = Job(job.name, job.namespace, other.objects[0]["spec"]["template"], pods_of(other), selected=alone(other))
     observed, pods = stage.try_job(changed)
@@ -97,8 +96,8 @@ def _check_change(stage: Stage, job: Job, change: FitChange, tally: Tally, where
         tally.wrong.append(f"{where}, {job.name}: {found}\n  {changed.template['spec']} x{changed.number}")
 
 
-def predict(client: Client, batch: list[Job]) -> list[Fit]:
-    """The answers; for one job of a manifest with the changes that would make it run."""
+def predict(client: Client, batch: list[Job]) -> tuple[list[Fit], list[Node]]:
+    """The answers, and the nodes that changes were made for: those that would make one job of a manifest run."""
     made = [job.selected for job in batch if job.selected]
     classes = {one.priority_class["metadata"]["name"]: one.priority_class for one in made if one.priority_class}
     snapshot = read_fit_snapshot(client, [job.objects for job in batch], classes, may_claim=True)
@@ -109,7 +108,7 @@ def predict(client: Client, batch: list[Job]) -> list[Fit]:
             yield change, snapshot.job_of(other.objects)
 
     fitted = [snapshot.job_of(job.objects) for job in batch]
-    return fit_jobs(snapshot.cluster({}), fitted, variants if made and len(batch) == 1 else None)
+    return fit_jobs(snapshot.cluster({}), fitted, variants if made and len(batch) == 1 else None), nodes
 
 
 def _count(

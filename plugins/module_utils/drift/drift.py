@@ -154,12 +154,13 @@ _POOL_LABEL: Path = ("metadata", "labels", POOL)
 def _slim(node: Mapping[str, Any]) -> Object:
     """What a comparison needs of a node; there may be thousands."""
     metadata, spec = node["metadata"], node.get("spec") or {}
+    pool = (metadata.get("labels") or {}).get(POOL)
     return {
         "kind": "Node",
         "apiVersion": "v1",
         "metadata": {
             **{key: metadata[key] for key in ("name", "uid", "resourceVersion", "managedFields") if key in metadata},
-            "labels": {POOL: value} if (value := (metadata.get("labels") or {}).get(POOL)) is not None else {},
+            "labels": {} if pool is None else {POOL: pool},
             "annotations": metadata.get("annotations") or {},
         },
         "spec": {key: spec[key] for key in ("taints", "unschedulable") if key in spec},
