@@ -390,6 +390,20 @@ def test_labels_of_templates_are_those_of_pods(guarded: Guarded, creator: Api):
         assert (status, "labels runwhere.ai/ of jobs and their pods are for" in message) == (422, True), message
 
 
+def test_labels_of_the_jobs_of_a_cron_job(guarded: Guarded, creator: Api):
+    """The controller makes the jobs, and may label them."""
+    path = f"/apis/batch/v1/namespaces/{guarded.namespace}/cronjobs?dryRun=All"
+    template: dict[str, Any] = {"metadata": {"labels": {"other": "label"}}, "spec": workload("job", 1, 0)["spec"]}
+    body = {"metadata": {"name": "unlabelled"}, "spec": {"schedule": "@hourly", "jobTemplate": template}}
+    status, answer = creator.call("POST", path, body)
+    if status == 404:
+        pytest.skip("kubesim has no such workloads")
+    assert status == 201, answer
+    template["metadata"]["labels"]["runwhere.ai/job-type"] = "training"
+    status, answer = creator.call("POST", path, body)
+    assert (status, "labels runwhere.ai/ of jobs and their pods are for" in answer["message"]) == (422, True), answer
+
+
 @pytest.mark.parametrize("kind", ["pod", "job", "statefulset"])
 def test_labels_by_the_status(guarded: Guarded, creator: Api, kind: str):
     """Whoever writes the status of an object can change its labels as well."""
@@ -451,6 +465,7 @@ def creator(guarded: Guarded) -> Iterator[Api]:
     """An account that may create pods in the namespace and write nodes, and has no level."""
     api, place, name = guarded.api, guarded.namespace, f"creator-{guarded.namespace}"
     resources = ["pods", "pods/status", "jobs", "jobs/status", "deployments", "statefulsets", "statefulsets/status"]
+    resources.append("cronjobs")
     roles = {
         "": [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}],
         place: [{"apiGroups": ["", "apps", "batch"], "resources": resources, "verbs": ["create", "get", "patch"]}],

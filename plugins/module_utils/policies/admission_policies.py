@@ -113,7 +113,8 @@ _LABELLED = (
     _Matched(
         "job-labels",
         {"batch": ("jobs", "jobs/status", "cronjobs", "cronjobs/status")},
-        f"{_LABELS_CHANGED} || {_JOB_TEMPLATE} != {_job_field('template', 'oldObject')}",
+        f"{_LABELS_CHANGED} || {_JOB_TEMPLATE} != {_job_field('template', 'oldObject')} || "
+        "(object.kind == 'CronJob' && object.spec.jobTemplate != oldObject.spec.jobTemplate)",
         _JOB_TEMPLATE,
     ),
     _Matched(
@@ -302,13 +303,16 @@ def _label_parts(policy: PolicyRules, matched: _Matched) -> Parts:
         "before": f"request.operation == 'UPDATE' ? {_labels('oldObject.metadata')} : {{}}",
         "changed": _changed_labels("now", "before", ours),
     }
-    if matched.template:
-        # What controllers make of a template, they may label.
-        old = matched.template.replace("object.spec", "oldObject.spec")
+    # What controllers make of a template, they may label.
+    templates = {"pods": _labels_of_template(matched.template)} if matched.template else {}
+    if "batch" in matched.resources:
+        templates["jobs"] = f"(object.kind == 'CronJob' ? {_labels_of_template('object.spec.jobTemplate')} : {{}})"
+    for made, labels in templates.items():
+        before = labels.replace("object.spec", "oldObject.spec")
         names |= {
-            "now_pods": _labels_of_template(matched.template),
-            "before_pods": f"request.operation == 'UPDATE' ? {_labels_of_template(old)} : {{}}",
-            "changed_pods": _changed_labels("now_pods", "before_pods", ours),
+            f"now_{made}": labels,
+            f"before_{made}": f"request.operation == 'UPDATE' ? {before} : {{}}",
+            f"changed_{made}": _changed_labels(f"now_{made}", f"before_{made}", ours),
         }
     allowed = (
         f"authorizer.group({text(LABEL_GROUP)}).resource({text(resource)}){place}.check({text(LABEL_VERB)}).allowed()"
@@ -317,8 +321,8 @@ def _label_parts(policy: PolicyRules, matched: _Matched) -> Parts:
     noun = "nodes" if matched is _NODES else "jobs and their pods"
     level = "administer" if matched is _NODES else "submit"
     message = f"{policy.source}: labels runwhere.ai/ of {noun} are for accounts with level {level} of gpuctl_rbac."
-    changed = "(variables.changed || variables.changed_pods)" if matched.template else "variables.changed"
-    return names, [{"expression": f"!{changed} || {may}", "messageExpression": text(message)}]
+    changed = " || ".join(["variables.changed", *(f"variables.changed_{made}" for made in templates)])
+    return names, [{"expression": f"!({changed}) || {may}", "messageExpression": text(message)}]
 
 
 def _labels(metadata: str) -> str:
