@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -67,8 +68,8 @@ def drift_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> 
         blocks.append([f"… and {number_of(len(objects) - len(shown), 'more object')}. {_ALL}"])
     blocks += [_whole_objects(rows, change, title, width) for change, title in _WHOLE.items()]
     blocks.append(_problem_lines(result["problems"], width))
-    if fields := [row["id"] for row in rows if row["field"] is not None and row["level"] != "info"]:
-        blocks.append([*wrapped(_TAKE_BACK, width), f"  -e 'gpuctl_take_back={fields[0]}'"])
+    if argument := _take_back_argument(row["id"] for row in rows if row["field"] and row["level"] != "info"):
+        blocks.append([*wrapped(_TAKE_BACK, width), f"  {argument}"])
     if result["undeclared"]:
         blocks.append(wrapped(_PRUNE, width))
     hidden = len(result["results"]) - len(rows)
@@ -77,6 +78,18 @@ def drift_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> 
         told = f"{number_of(hidden, 'row')} about controllers and jobs of others {verb} not shown, and no drift. {_ALL}"
         blocks.append(wrapped(told, width))
     return joined_blocks(blocks)
+
+
+def _take_back_argument(fields: Iterable[str]) -> str:
+    """An example to copy, of a field whose name neither a shell nor Ansible reads as anything else.
+
+    Whoever may change a workload chooses names, such as those of variables and mount paths.
+    """
+    field = next(filter(_PLAIN.fullmatch, fields), None)
+    return f"-e 'gpuctl_take_back={field}'" if field else ""
+
+
+_PLAIN = re.compile(r"[\w./:,@%+\[\]-]+", re.ASCII)
 
 
 # The title of a list of whole objects, by what is the matter with them.
@@ -206,11 +219,10 @@ def drift_page(result: Mapping[str, Any]) -> str:
         blocks.append(section("Fields", *tables))
     fields = [row["id"] for row in counted if row["field"]]
     if fields:
-        command = f"ansible-playbook runwhere.gpuctl.drift … -e 'gpuctl_take_back={fields[0]}'"
-        listed = code("\n".join(fields))
-        blocks.append(
-            section("Take fields back", paragraph("Name one or more of these fields:"), listed, code(command))
-        )
+        listed = [code("\n".join(fields))]
+        if argument := _take_back_argument(fields):
+            listed.append(code(f"ansible-playbook runwhere.gpuctl.drift … {argument}"))
+        blocks.append(section("Take fields back", paragraph("Name one or more of these fields:"), *listed))
     left = [row for row in rows if row["level"] == "info"]
     if left:
         columns = (*_OBJECT_COLUMNS[:2], *_COLUMNS)

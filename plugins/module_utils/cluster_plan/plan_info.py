@@ -15,22 +15,15 @@ from ..cluster.declared import read_declared
 from ..cluster.nodes import PodUse, slim_node, with_use
 from ..cluster.read import read_pods, read_uses
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
-from ..drift.undeclared import (
-    read_job_objects,
-    read_quotas,
-    undeclared_jobs,
-    undeclared_policies,
-    undeclared_pools,
-    undeclared_quotas,
-)
+from ..directory.undeclared import Undeclared, find_undeclared
 from ..engine.plan import Action
 from ..engine.results import diffs_of
 from ..jobs.ledger import RERUN
 from ..kube.client import Client
 from ..kube.errors import ApiError, if_allowed
-from ..kube.resources import CONFIG_MAP, NAMESPACE, NODE, RESOURCE_QUOTA
+from ..kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA
 from ..kube.times import time_as_text
-from ..labels import MANAGED, QUOTA, SYSTEM_NAMESPACE
+from ..labels import MANAGED, QUOTA
 from ..manifest.problems import ManifestError, number_of
 from ..namespaces import NamespaceOptions, allowed_namespaces
 from ..options import ConcurrencyOptions, option
@@ -116,7 +109,7 @@ def _saved(given: Any) -> Mapping[str, Any]:
                 given = json.load(file)
         except OSError as problem:
             raise TaskFailed(f"O(plan): cannot read {given}: {problem.strerror or problem}. Check the path.") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TaskFailed(
                 f"O(plan): {given} is no JSON. Name the file that a plan was written to with O(output), such as "
                 f"plan.json."
@@ -208,28 +201,14 @@ def _notes(warnings: Sequence[str]) -> list[str]:
 
 
 def _undeclared(task: Task[PlanOptions], found: DirectoryPlan) -> list[dict[str, Any]]:
-    """Only in kinds that the directory declares: another directory may have the others."""
-    client, allowed, declared = task.client(), allowed_namespaces(task), found.declared
-    names = {kind: {name for _namespace, name in places} for kind, places in declared.items()}
-    jobs = set(declared.get("job", ()))
-    undeclared: list[tuple[str, str | None, str]] = []
+    undeclared: list[Undeclared] = []
     try:
-        config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE) if {"pool", "policy"} & names.keys() else []
-        if "pool" in names:
-            undeclared += [("pool", None, name) for name, _obj in undeclared_pools(config_maps, names["pool"])]
-        if "policy" in names:
-            undeclared += [("policy", None, name) for name, _obj in undeclared_policies(config_maps, names["policy"])]
-        if "quota" in names:
-            left = undeclared_quotas(read_quotas(client, allowed), names["quota"])
-            undeclared += [("quota", None, name) for name in left]
-        if jobs:
-            objects = read_job_objects(client, allowed, {namespace for namespace, _name in jobs})
-            undeclared += [("job", namespace, name) for namespace, name in undeclared_jobs(objects, jobs)]
+        undeclared.extend(find_undeclared(task.client(), found.declared, allowed_namespaces(task)))
     except ApiError as error:
         if not error.is_forbidden:
             raise
         found.warnings.append(f"it is not known what the directory does not declare: {error.message}")
-    return [{"kind": kind, "namespace": namespace, "name": name} for kind, namespace, name in undeclared]
+    return [{"kind": each.kind, "namespace": each.namespace or None, "name": each.name} for each in undeclared]
 
 
 def _quotas(client: Client) -> list[dict[str, Any]]:

@@ -86,7 +86,7 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
     """Why a saved plan is not the one that would be made now, as sentences."""
     for name in sorted({*saved["options"], *now["options"]}):
         then, given = saved["options"].get(name), now["options"].get(name)
-        if then != given and name != "src":
+        if then != given and name not in _PATHS:
             yield f"The plan was made with O({name}) {_shown(then)}, and this task has {_shown(given)}."
     if saved["cluster"] and now["cluster"] and saved["cluster"] != now["cluster"]:
         yield "The plan is for another cluster."
@@ -106,10 +106,14 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
             yield f"{abridged(groups, _SHOWN)}: {text}."
 
 
+# A checkout may lie elsewhere, and the digest of the manifests is about what is in it.
+_PATHS = ("src", "policies")
 _SHOWN = 5
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
     return json.dumps(value) if not isinstance(value, str) else value or "nothing"
 
 

@@ -261,18 +261,20 @@ def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 
 
 def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    for file in options.policies:
-        own = PolicyOptions(src=file)
-        rules = rules_in(own)
-        if rules is None:
-            continue
-        found.declare("policy", [("", rules.name)])
+    policies = [(own, rules) for own in map(_policy_options, options.policies) if (rules := rules_in(own)) is not None]
+    # All of them before any is planned: one that cannot be must not make the others seem to be no longer declared.
+    found.declare("policy", (("", rules.name) for _own, rules in policies))
+    for own, rules in policies:
         plan = plan_policy(task.with_options(own), rules.name, rules)
         executor = Executor(found.client, check_mode=True, gone_timeout=0, warn=task.warn)
         (result,) = executor.apply_plans([plan], keep_going=True)
         if result and result.error:
             found.problems.append(Problem("policy", f"policy {rules.name}: {result.error}", "", rules.name))
         found.add("policy", [plan])
+
+
+def _policy_options(file: str) -> PolicyOptions:
+    return PolicyOptions(src=file)
 
 
 # -- labels of nodes ---------------------------------------------------------------------------------------------------

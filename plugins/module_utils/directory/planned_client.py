@@ -22,6 +22,7 @@ Object = dict[str, Any]
 T = TypeVar("T")
 
 _BY_NAME = "metadata.name="
+_LABELS = ("metadata", "labels")
 
 
 class PlannedClient(Client):
@@ -89,8 +90,8 @@ class PlannedClient(Client):
             after = after_steps(planned.get(place, ()), obj)
             return [slim(after)] if after is not None and selector_matches(labels, after) else []
 
-        # What a plan labels may match only then.
-        asked = "" if planned else labels
+        # What a plan labels may match only then. Otherwise a large cluster is not asked for all its ConfigMaps.
+        asked = "" if any(_relabels(step) for steps in planned.values() for step in steps) else labels
         found = super().list_slim(
             resource,
             slim_after if planned else lambda obj: [slim(obj)],
@@ -198,6 +199,10 @@ def after_steps(steps: Iterable[Step], obj: Object | None) -> Object | None:
         elif obj is not None:
             obj = reduce(lambda now, change: with_value_at(now, change.path, change.after), step.changes, obj)
     return obj
+
+
+def _relabels(step: Step) -> bool:
+    return any(change.path[:2] == _LABELS[: len(change.path)] for change in step.changes)
 
 
 def selector_matches(selector: str, obj: Mapping[str, Any]) -> bool:

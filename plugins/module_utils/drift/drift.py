@@ -10,6 +10,7 @@ from typing import Any
 from ..accelerators import catalog
 from ..cluster.declared import pool_config_map
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, PlannedManifest, plan_directory
+from ..directory.undeclared import Undeclared, find_undeclared
 from ..engine.fields import Path
 from ..engine.plan import WORKLOAD_KINDS, Action, Step
 from ..jobs.submitter import Ownership
@@ -28,17 +29,9 @@ from .drift_rows import (
     object_place,
     step_additions,
     step_rows,
+    undeclared_row,
 )
 from .field_holders import Addition, blame
-from .undeclared import (
-    Undeclared,
-    read_job_objects,
-    read_quotas,
-    undeclared_jobs,
-    undeclared_policies,
-    undeclared_pools,
-    undeclared_quotas,
-)
 
 Object = dict[str, Any]
 
@@ -58,11 +51,11 @@ class DriftOptions(ConcurrencyOptions, NamespaceOptions):
 @dataclass
 class Drift:
     """``rows`` are the differences. By kind, namespace and name: ``steps`` the objects of manifests, ``added`` the live
-    objects with what others have added to them."""
+    objects with what others have added to them. ``undeclared`` is what other modules can delete."""
 
     directory: DirectoryPlan
     rows: list[Row] = field(default_factory=list)
-    undeclared: Undeclared = field(default_factory=Undeclared)
+    undeclared: list[Undeclared] = field(default_factory=list)
     steps: dict[str, Step] = field(default_factory=dict)
     added: dict[str, tuple[Object, list[Path]]] = field(default_factory=dict)
 
@@ -76,8 +69,8 @@ class Drift:
 
     def add(self, step: Step, found: Iterable[Addition], declaring: Declaring) -> None:
         """Report what others have added to an object."""
-        _live, paths = self.added.setdefault(object_place(step.live), (step.live, []))
         for each in found:
+            _live, paths = self.added.setdefault(object_place(step.live), (step.live, []))
             if each.path not in paths:  # Two manifests may be about one namespace.
                 self.rows.append(addition_row(step, each, declaring))
                 paths.append(each.path)
@@ -111,9 +104,8 @@ def find_drift(task: Task[Any]) -> Drift:
     for manifest in directory.manifests:
         for step in (*manifest.plan.prerequisites, *manifest.plan.steps):
             drift.compare(step, Declaring(_title(manifest), options.audit_annotation))
-    config_maps = task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)
-    _compare_pools(task, drift, config_maps)
-    _find_undeclared(task, drift, config_maps)
+    _compare_pools(task, drift)
+    _add_undeclared(task, drift)
     return drift
 
 
@@ -123,12 +115,12 @@ def _title(manifest: PlannedManifest) -> str:
     return f"{manifest.kind} {place}" if manifest.kind != "pool" else f"pool {manifest.name}"
 
 
-def _compare_pools(task: Task[Any], drift: Drift, config_maps: list[Object]) -> None:
+def _compare_pools(task: Task[Any], drift: Drift) -> None:
     """What others have added to the declarations of pools, and what keeps jobs off their nodes."""
     pools, annotation = drift.directory.pools, task.options.audit_annotation
     if pools is None:
         return
-    live = {obj["metadata"]["name"]: obj for obj in config_maps}
+    live = {obj["metadata"]["name"]: obj for obj in task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)}
     changed = {plan.name for plan in pools.config_maps}
     members: dict[str, str] = {}
     for pool in pools.membership.pools:
@@ -159,7 +151,8 @@ def _slim(node: Mapping[str, Any]) -> Object:
         "kind": "Node",
         "apiVersion": "v1",
         "metadata": {
-            **{key: metadata[key] for key in ("name", "uid", "resourceVersion", "managedFields") if key in metadata},
+            **{key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata},
+            "managedFields": [_without_status(entry) for entry in metadata.get("managedFields") or ()],
             "labels": {} if pool is None else {POOL: pool},
             "annotations": metadata.get("annotations") or {},
         },
@@ -167,27 +160,20 @@ def _slim(node: Mapping[str, Any]) -> Object:
     }
 
 
-def _find_undeclared(task: Task[Any], drift: Drift, config_maps: list[Object]) -> None:
-    """Only in kinds that the directory declares: another directory may have the others."""
-    client, found, allowed = task.client(), drift.undeclared, allowed_namespaces(task)
-    declared = drift.directory.declared
-    names = {kind: {name for _namespace, name in places} for kind, places in declared.items() if places}
-    if "pool" in names:
-        for name, obj in undeclared_pools(config_maps, names["pool"]):
-            found.add("pool", "", name, [obj])
-    if "policy" in names:
-        for name, obj in undeclared_policies(config_maps, names["policy"]):
-            found.add("policy", "", name, [obj])
-    if "quota" in names:
-        for name, objects in undeclared_quotas(read_quotas(client, allowed), names["quota"]).items():
-            found.add("quota", "", name, objects)
-    if "job" in names:
-        jobs = set(declared["job"])
-        known = {namespace for namespace, _name in jobs}
-        ownership = Ownership(task)
-        for (namespace, name), objects in undeclared_jobs(read_job_objects(client, allowed, known), jobs).items():
-            found.add("job", namespace, name, objects, _level(ownership, objects))
-    drift.rows += found.rows
+def _without_status(entry: Mapping[str, Any]) -> Object:
+    """An entry of ``managedFields`` without its largest part: conditions and images."""
+    fields = entry.get("fieldsV1") or {}
+    return {**entry, "fieldsV1": {name: below for name, below in fields.items() if name != "f:status"}}
+
+
+def _add_undeclared(task: Task[Any], drift: Drift) -> None:
+    ownership = Ownership(task)
+    for found in find_undeclared(task.client(), drift.directory.declared, allowed_namespaces(task)):
+        title = f"{found.kind} {'/'.join(filter(None, (found.namespace, found.name)))}"
+        level = _level(ownership, found.objects) if found.kind == "job" else WARNING
+        drift.rows += [undeclared_row(obj, title, level) for obj in found.objects]
+        if level == WARNING:
+            drift.undeclared.append(found)
 
 
 def _level(ownership: Ownership, objects: list[Object]) -> str:

@@ -52,8 +52,7 @@ def _report(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
         "passed": not any(levels[level] for level in failing) and not (problems and failing),
         "results": rows,
         "undeclared": [
-            {"kind": kind, "namespace": namespace or None, "name": name}
-            for kind, namespace, name in drift.undeclared.manifests
+            {"kind": each.kind, "namespace": each.namespace or None, "name": each.name} for each in drift.undeclared
         ],
         "problems": problems,
         "counts": {level: levels[level] for level in _ORDER},

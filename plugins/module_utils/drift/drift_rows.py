@@ -12,7 +12,7 @@ from ..engine.plan import Action, Step
 from ..engine.results import masked_changes
 from ..jobs.submitter import submitter_title
 from ..labels import BUILT_BY, SUBMITTED_BY
-from ..redaction import marked_variables, masked_object
+from ..redaction import marked_variables, mask_value, masked_object
 from .field_holders import CONTROLLER, OTHERS, Addition, Blame, additions, blame, last_of_others, last_run
 
 Row = dict[str, Any]
@@ -90,6 +90,8 @@ def addition_row(step: Step, addition: Addition, declaring: Declaring) -> Row:
     shown = value_at(
         masked_object(step.live, marked_variables(step.live) | marked_variables(step.desired)), addition.path
     )
+    if addition.path[:-1] == _ANNOTATIONS and isinstance(shown, str):
+        shown = mask_value(str(addition.path[-1]), shown)
     level = WARNING if addition.blame.cause == OTHERS else INFO
     return {
         **_object_row(step.live, declaring, ADDED, level, addition.blame),
@@ -98,6 +100,8 @@ def addition_row(step: Step, addition: Addition, declaring: Declaring) -> Row:
         "id": field_id(step.live, addition.path),
     }
 
+
+_ANNOTATIONS: Path = ("metadata", "annotations")
 
 # Of Kubernetes itself: nodes that are not ready, cordoned, or not initialized by their cloud yet.
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -150,13 +154,14 @@ def _user(obj: Object, found: Blame, audit_annotation: str | None) -> str | None
     """Who is behind a field manager, where an annotation tells.
 
     Ours records who submitted a job. That of a cluster's audit is about the last write of an object, so it says nothing
-    about earlier ones.
+    about earlier ones, also if the last one was ours.
     """
     if found.holder is None:
         return None
     if found.cause != OTHERS:
         return submitter_title(obj)
-    if audit_annotation and found.holder == last_of_others(obj):
+    is_last = found.holder == last_of_others(obj) and (found.holder.time or "") >= (last_run(obj) or "")
+    if audit_annotation and is_last:
         user = (obj["metadata"].get("annotations") or {}).get(audit_annotation)
         return str(user) if user else None
     return None

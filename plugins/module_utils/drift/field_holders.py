@@ -46,7 +46,7 @@ class FieldHolder(NamedTuple):
 
 
 def holders_of(obj: Mapping[str, Any]) -> list[FieldHolder]:
-    """All entries but those of the status, the last writer first."""
+    """All entries, the last writer first. Writes of the status may set annotations too."""
     found = [
         FieldHolder(
             str(entry.get("manager") or "unknown"),
@@ -91,8 +91,8 @@ def last_run(obj: Mapping[str, Any]) -> str | None:
 
 
 def last_of_others(obj: Mapping[str, Any]) -> FieldHolder | None:
-    """The last that somebody else has written of an object and still holds."""
-    return next((each for each in holders_of(obj) if each.cause == OTHERS), None)
+    """The last that somebody else has written of an object and still holds, besides its status."""
+    return next((each for each in holders_of(obj) if each.cause == OTHERS and each.subresource != "status"), None)
 
 
 def holds(fields: Mapping[str, Any], path: Path) -> bool:

@@ -133,6 +133,18 @@ def test_the_page_has_all_rows_and_no_markup_from_outside():
     assert "Everything is as declared." in drift_page({**RESULT, "results": [], "problems": [], "msg": ""})
 
 
+@pytest.mark.parametrize("name", ["/x'; touch me; '", "/{{ lookup('pipe', 'id') }}", "/a b"])
+def test_a_name_from_outside_is_in_no_command_to_copy(name: str):
+    field = f"spec.template.spec.containers[main].volumeMounts[{name}]"
+    plain = row("Node/n", "pool a", "added", "spec.unschedulable", live=True)
+    for rows, expected in (([plain], "Node/n:spec.unschedulable"), ([], None)):
+        result = {**RESULT, "results": [row("Job/a/b", "training a/b", "added", field, live={}), *rows]}
+        shown = [*drift_screen(result, 200, everything=True), *drift_page(result).splitlines()]
+        commands = [line for line in shown if "gpuctl_take_back=" in line]
+        assert len(commands) == (2 if expected else 0)
+        assert all(str(expected) in line for line in commands)
+
+
 def test_the_data_is_the_result_alone():
     data = json.loads(drift_json({**RESULT, "failed": True, "changed": False, "invocation": {"token": "x"}}))
     assert data == RESULT

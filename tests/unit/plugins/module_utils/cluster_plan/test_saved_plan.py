@@ -96,12 +96,17 @@ def saved(**changes: Any) -> dict[str, Any]:
     [
         ({}, []),
         ({"options": {"src": ["/elsewhere"], "force": False}}, []),
+        ({"options": {"src": ["/a"], "force": False, "policies": ["/elsewhere/p.yaml"]}}, []),
         ({"cluster": ""}, []),
         ({"cluster": "c2", "manifests": "m2"}, ["The plan is for another cluster."]),
         ({"manifests": "m2"}, ["The manifests are no longer those that the plan was made from."]),
         (
             {"options": {"src": ["/a"], "force": True}},
             ["The plan was made with O(force) false, and this task has true."],
+        ),
+        (
+            {"options": {"src": ["/a"], "force": False, "namespace": "team-a"}},
+            ["The plan was made with O(namespace) nothing, and this task has team-a."],
         ),
         ({"steps": {"Job a/b": "1"}}, ["Job a/c: no longer has to be changed."]),
         (

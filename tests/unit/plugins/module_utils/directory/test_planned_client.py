@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.directory.planned_client import (
+    PlannedClient,
     after_steps,
     selector_matches,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT, Change
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Step
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import NODE
 
 
 def node(**labels: str) -> dict[str, Any]:
@@ -64,3 +68,28 @@ def test_a_deleted_object_is_gone_and_can_be_created_again() -> None:
     assert after_steps([gone], node()) is None
     assert after_steps([gone, Step(Action.CREATE, node(a="b"), {})], node()) == node(a="b")
     assert after_steps([labelled("pool", ABSENT, "train")], None) is None
+
+
+@pytest.mark.parametrize(
+    ("step", "asked", "listed"),
+    [
+        (labelled("pool", ABSENT, "train"), "", ["node-1"]),
+        (Step(Action.UPDATE, {}, node(), (Change(("spec", "a"), 1, 2),)), "pool", []),
+        (Step(Action.CREATE, node(pool="train"), {}), "pool", ["node-1"]),
+        (Step(Action.DELETE, {}, node(pool="train")), "pool", []),
+    ],
+)
+def test_only_if_a_plan_labels_objects_all_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, step: Step, asked: str, listed: list[str]
+) -> None:
+    queries: list[str] = []
+
+    def list_slim(self: Client, resource: Any, slim: Any, namespace: Any = None, **query: Any) -> list[Any]:
+        queries.append(query["labels"])
+        return [] if query["labels"] else [slim(node())]
+
+    monkeypatch.setattr(Client, "list_slim", list_slim)
+    client = PlannedClient(cast(Any, SimpleNamespace()))
+    client.assume([Plan("node-1", "", "node", (step,))])
+    assert client.list_slim(NODE, lambda obj: obj["metadata"]["name"], labels="pool") == listed
+    assert queries == [asked]

@@ -147,6 +147,11 @@ def test_who_was_there_last():
     assert (last_run({"metadata": {}}), last_of_others({"metadata": {}})) == (None, None)
 
 
+def test_a_status_is_nobodys_change():
+    written = {"metadata": {"managedFields": [entry("me", {"f:status": {"f:a": {}}}, 1, subresource="status")]}}
+    assert last_of_others(written) is None
+
+
 @pytest.mark.parametrize(
     ("manager", "cause"),
     [

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..cluster.declared import declarations_in
 from ..cluster.read import OWNED, WORKLOADS, JobId
@@ -15,27 +14,46 @@ from ..engine.plan import WORKLOAD_KINDS
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
-from ..kube.resources import RESOURCE_QUOTA, Resource
-from ..labels import APP, JOB_TYPE, MANAGED, QUOTA, is_managed, job_name_of, pool_config_map_name
+from ..kube.resources import CONFIG_MAP, RESOURCE_QUOTA, Resource
+from ..labels import APP, JOB_TYPE, MANAGED, QUOTA, SYSTEM_NAMESPACE, is_managed, job_name_of, pool_config_map_name
 from ..policies.policy_rules import policy_name
 from ..quotas.usage import quota_name_of
-from .drift_rows import WARNING, Row, undeclared_row
 
 Object = dict[str, Any]
 
 
-@dataclass
-class Undeclared:
-    """``rows`` of the report; ``manifests`` are what other modules can delete: kind, namespace and name."""
+class Undeclared(NamedTuple):
+    """What is no longer declared. ``namespace`` is empty but for jobs."""
 
-    rows: list[Row] = field(default_factory=list)
-    manifests: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    kind: str
+    namespace: str
+    name: str
+    objects: list[Object]
 
-    def add(self, kind: str, namespace: str, name: str, objects: Iterable[Object], level: str = WARNING) -> None:
-        title = f"{namespace}/{name}" if namespace else name
-        self.rows += [undeclared_row(obj, f"{kind} {title}", level) for obj in objects]
-        if level == WARNING:
-            self.manifests[kind, namespace, name] = None
+
+def find_undeclared(
+    client: Client, declared: Mapping[str, Sequence[tuple[str, str]]], allowed: Collection[str] | None
+) -> Iterator[Undeclared]:
+    """Only in kinds that the directory declares: another directory may have the others.
+
+    ``declared``: namespace and name, by kind. ``allowed``: the namespaces that the task may act in; None for all.
+    """
+    names = {kind: {name for _namespace, name in places} for kind, places in declared.items() if places}
+    config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE) if {"pool", "policy"} & names.keys() else []
+    if "pool" in names:
+        for name, obj in undeclared_pools(config_maps, names["pool"]):
+            yield Undeclared("pool", "", name, [obj])
+    if "policy" in names:
+        for name, obj in undeclared_policies(config_maps, names["policy"]):
+            yield Undeclared("policy", "", name, [obj])
+    if "quota" in names:
+        for name, objects in undeclared_quotas(read_quotas(client, allowed), names["quota"]).items():
+            yield Undeclared("quota", "", name, objects)
+    if "job" in names:
+        jobs = set(declared["job"])
+        read = read_job_objects(client, allowed, {namespace for namespace, _name in jobs})
+        for (namespace, name), objects in undeclared_jobs(read, jobs).items():
+            yield Undeclared("job", namespace, name, objects)
 
 
 def undeclared_pools(config_maps: Iterable[Object], declared: Collection[str]) -> Iterator[tuple[str, Object]]:
