@@ -242,8 +242,8 @@ class Stage:
         """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts.
 
         It gives up on a pod if it says so for long enough that what was preempted is gone. And now and then it does not
-        try a pod again that has a node nominated, until something else in the cluster changes (seen with 1.36): the
-        controller makes another one, which it tries at once.
+        try a pod again that has a node nominated, until something else in the cluster changes (seen with 1.36): another
+        pod takes its place, which it tries at once.
         """
         began, renewed = time.monotonic(), False
         while (waited := time.monotonic() - began) < 60:
@@ -253,12 +253,20 @@ class Stage:
                 return True
             if waited > 12 and waiting and all("preemption:" in _message(pod) for pod in waiting):
                 return False
-            if waited > 25 and job.selected is not None and not renewed:
+            if waited > 25 and not renewed:
                 renewed = True
-                for pod in waiting:
-                    self.api.call("DELETE", f"/api/v1/namespaces/{job.namespace}/pods/{pod['metadata']['name']}")
+                self._renew(job, {pod["metadata"]["name"] for pod in waiting})
             time.sleep(0.2)
         return False
+
+    def _renew(self, job: Job, names: set[str]) -> None:
+        path = f"/api/v1/namespaces/{job.namespace}/pods"
+        for name in names:
+            self.api.call("DELETE", f"{path}/{name}")
+        if job.selected is None:  # Otherwise a controller does.
+            for pod in map(job.pod, range(job.number)):
+                if pod["metadata"]["name"] in names:
+                    self._until(lambda pod=pod: self._post(path, pod) == 201)
 
     def clean(self) -> None:
         """Remove the jobs that were tried, and put back what they have preempted."""
