@@ -335,6 +335,7 @@ border-radius:.5rem;font:.875rem/1.45 ui-monospace,"DejaVu Sans Mono",Menlo,Cons
 .diff ins{color:var(--good);background:var(--good-paper)}
 .diff del{color:var(--bad);background:var(--bad-paper)}
 details{margin:.5rem 0}
+td details{margin:0}
 summary{cursor:pointer;color:var(--link)}
 .hidden{position:absolute}
 figure{margin:1rem 0}

@@ -45,6 +45,7 @@ _LEVELS = {
 }
 # Jobs that lose work come first, what only follows from others last.
 _ORDER = ("refused", "delete", "recreate", "restart", "update", "create")
+_JOBS = ("training", "inference", "notebook", "compute")
 _FOLLOWS = ("queue", "access", "priority")
 
 
@@ -70,8 +71,8 @@ def plan_screen(result: Mapping[str, Any], width: int, *, everything: bool, pain
     return joined_blocks(
         [
             wrapped(f"{_sources(result)}: {result['msg']}", width),
-            [line for text in _problems(result)[:most] for line in wrapped(f"Refused: {text}", width, indent="  ")],
-            [line for text in result["notes"][:most] for line in wrapped(f"Warning: {text}", width, indent="  ")],
+            _listed("Refused", _problems(result), "problem", width, most),
+            _listed("Warning", result["notes"], "warning", width, most),
             _change_lines(rows, width, most, paint),
             [line for text in _reasons(rows)[:most] for line in wrapped(text, width, indent="  ")],
             [line for text in _costs(result) for line in wrapped(text, width)],
@@ -113,7 +114,19 @@ def _change_lines(rows: Sequence[Row], width: int, most: int | None, paint: Pain
         return []
     cells = [{**_cells(row), "pods": _narrow(row, "pods"), "gpus": _narrow(row, "gpus")} for row in rows[:most]]
     lines = table_lines(cells, _CHANGE_COLUMNS, width, paint)
+    if " KIND " not in lines[0]:  # it did not fit, and who reads "update teams" wants to know of what kind that is
+        lines = table_lines([_with_kind(row) for row in cells], _CHANGE_COLUMNS, width, paint)
     return lines + _more(len(rows), most, "change")
+
+
+def _listed(title: str, texts: Sequence[str], noun: str, width: int, most: int | None) -> list[str]:
+    lines = [line for text in texts[:most] for line in wrapped(f"{title}: {text}", width, indent="  ")]
+    return lines + _more(len(texts), most, noun)
+
+
+def _with_kind(cells: Row) -> Row:
+    """A job is known by what else is in its row."""
+    return cells if cells["kind"] in _JOBS else {**cells, "name": f"{cells['kind']} {cells['name']}"}
 
 
 def _more(number: int, most: int | None, noun: str) -> list[str]:
@@ -166,7 +179,8 @@ def _problems(result: Row) -> list[str]:
 
 
 def _names_itself(problem: Row, line: str) -> bool:
-    return not problem["name"] or str(problem["name"]) in line
+    """Where it begins: a path that a policy forbids may have the name of the job as well."""
+    return not problem["name"] or str(problem["name"]) in line.partition(": ")[0]
 
 
 def _reasons(rows: Iterable[Row]) -> list[str]:
@@ -261,7 +275,8 @@ def _left_lines(result: Row, width: int, most: int | None) -> list[str]:
     if not left:
         return []
     text = f"Not declared any more, and left as it is: {abridged(left, len(left) if most is None else _NAMES)}."
-    return wrapped(f"{text} To delete it, use the playbook drift with -e gpuctl_prune=true.", width, indent="  ")
+    it = "it" if len(left) == 1 else "them"
+    return wrapped(f"{text} To delete {it}, use the playbook drift with -e gpuctl_prune=true.", width, indent="  ")
 
 
 # -- page --------------------------------------------------------------------------------------------------------------

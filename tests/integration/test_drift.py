@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -503,6 +504,7 @@ def test_the_playbook_reports_takes_back_and_prunes(world: World, ansible: Ansib
 
     predicted = run("--check", take_back=f"{web}:spec.replicas", prune=True)
     assert predicted.status != 0
+    assert re.search(r"old +\S+ +job +delete", predicted.output), predicted.output
     assert world.api.get("deployment", "old", world.team)
 
     done = run(take_back=f"{web}:spec.replicas", prune="yes", fail_on="error")

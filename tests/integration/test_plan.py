@@ -294,15 +294,25 @@ def test_a_plan_is_refused_once_somebody_has_changed_what_it_changes(small: Scen
     small.api.patch("deployment", "web", {"spec": {"replicas": 3}}, team)
     message = refused(small, recorder, force_conflicts=False)
     assert message.startswith(f"The plan of {plan['made_at']} is out of date. Nothing was changed.")
-    assert f"Deployment {team}/web: is another one, or has other values, than the plan was made for." in message
+    assert f"Deployment {team}/web: missing, another one, or with other values than the plan was made for." in message
     assert small.api.get("deployment", "new", team) is None
+
+
+def test_a_plan_that_is_refused_names_the_job(small: Scene, recorder: Recorder) -> None:
+    team = small.teams["a"]
+    small.api.patch("deployment", "web", {"spec": {"replicas": 3}}, team)
+    planned = small.run("plan", dir="cluster", output="plan.json")
+    assert planned.status != 0, planned.output
+    message = refused(small, recorder)
+    assert "cannot be applied. Nothing was changed." in message
+    assert f" {team}/web: fields of the manifest were changed by others" in message
 
 
 def test_a_plan_is_refused_once_an_object_is_there(small: Scene, recorder: Recorder) -> None:
     small.plan()
     team = small.teams["a"]
     assert not small.ansible.job(definition=small.manifests["new"]).failed
-    gone = f"Deployment {team}/new, Service {team}/svc-new: no longer has to be changed."
+    gone = f"Deployment {team}/new, Service {team}/svc-new: no change is needed any more."
     assert gone in refused(small, recorder)
 
 

@@ -262,6 +262,8 @@ def test_a_role_applies_files(place: Place, tmp_path: Path):
     run = place.ansible.play([{**role, "vars": {"policy_src": [str(path)]}}])
     assert run.status == 0, run.output
     assert place.admission()
+    again = place.ansible.play([{**role, "vars": {"policy_src": str(path)}}])
+    assert again.status == 0, again.output
     run = place.ansible.play([{**role, "vars": {"policy_absent": [place.name]}}])
     assert run.status == 0, run.output
     assert place.admission() == []

@@ -124,13 +124,18 @@ def _require_same(saved: Mapping[str, Any], plan: Mapping[str, Any], problems: S
     found = list(differences(saved, plan))
     if not found and not problems:
         return
-    why = found or [problem["problem"] for problem in problems]
+    why = found or [_named(problem) for problem in problems]
     said = "is out of date" if found else "cannot be applied"
     raise TaskFailed(
         "\n".join(
             [f"The plan of {saved['made_at']} {said}. Nothing was changed. Make a new plan and look at it.", *why]
         ),
     )
+
+
+def _named(problem: Mapping[str, Any]) -> str:
+    place = "/".join(filter(None, (problem["namespace"], problem["name"])))
+    return f"{problem['kind']} {place}: {problem['problem']}" if place else str(problem["problem"])
 
 
 def _files(paths: Sequence[str]) -> list[tuple[str, str]]:

@@ -52,6 +52,11 @@ def _job_title(effect: PlanEffect) -> str:
     return f"{effect.manifest.kind} {effect.manifest.namespace}/{effect.manifest.name}"
 
 
+def _is_of_job(title: str) -> bool:
+    """Whether this is about a job that loses work: kinds of manifests are in lower case, those of objects are not."""
+    return title[:1].islower()
+
+
 def _decision(step: Step) -> dict[str, Any]:
     changes = [
         (str(change), _value(change.before), _value(change.after)) for change in step.changes if not _is_of_run(change)
@@ -94,12 +99,16 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
     if saved["manifests"] != now["manifests"]:
         yield "The manifests are no longer those that the plan was made from."
     steps, planned = now["steps"], saved["steps"]
+    gone = [title for title in planned if title not in steps]
+    more = [title for title in steps if title not in planned]
     for groups, text in (
-        ([title for title in planned if title not in steps], "no longer has to be changed"),
-        ([title for title in steps if title not in planned], "has to be changed as well now"),
+        ([title for title in gone if not _is_of_job(title)], "no change is needed any more"),
+        ([title for title in gone if _is_of_job(title)], "no running work would be stopped any more"),
+        ([title for title in more if not _is_of_job(title)], "a change is needed now as well"),
+        ([title for title in more if _is_of_job(title)], "running work would be stopped now"),
         (
             [title for title in planned if title in steps and planned[title] != steps[title]],
-            "is another one, or has other values, than the plan was made for",
+            "missing, another one, or with other values than the plan was made for",
         ),
     ):
         if groups:

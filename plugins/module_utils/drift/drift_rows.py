@@ -13,7 +13,7 @@ from ..engine.results import masked_changes
 from ..jobs.submitter import submitter_title
 from ..labels import BUILT_BY, SUBMITTED_BY
 from ..redaction import marked_variables, mask_value, masked_object
-from .field_holders import CONTROLLER, OTHERS, Addition, Blame, additions, blame, last_of_others, last_run
+from .field_holders import CONTROLLER, OTHERS, UNKNOWN, Addition, Blame, additions, blame, last_of_others, last_run
 
 Row = dict[str, Any]
 Object = Mapping[str, Any]
@@ -86,13 +86,13 @@ _SUSPEND: Path = ("spec", "suspend")
 
 
 def addition_row(step: Step, addition: Addition, declaring: Declaring) -> Row:
-    """Without secrets. What is not somebody's, such as the taint of a controller, is no drift."""
+    """Without secrets. What a controller or a run of ours has added is no drift, such as a taint."""
     shown = value_at(
         masked_object(step.live, marked_variables(step.live) | marked_variables(step.desired)), addition.path
     )
     if addition.path[:-1] == _ANNOTATIONS and isinstance(shown, str):
         shown = mask_value(str(addition.path[-1]), shown)
-    level = WARNING if addition.blame.cause == OTHERS else INFO
+    level = WARNING if addition.blame.cause in (OTHERS, UNKNOWN) else INFO
     return {
         **_object_row(step.live, declaring, ADDED, level, addition.blame),
         "field": str(Change(addition.path, None, None)),

@@ -92,7 +92,9 @@ def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool
                 alike[plan.namespace, text].append(plan)
         lines = [f"{who}: {text}" for (_namespace, text), own in alike.items() for who in describe_alike(own)]
         raise PlansRejected("\n".join([*lines, "Nothing was changed."]), found)
-    return [plan.blocked_by(" ".join(texts)) if (texts := found[plan.namespace, plan.name]) else plan for plan in plans]
+    return [
+        plan.blocked_by("\n".join(texts)) if (texts := found[plan.namespace, plan.name]) else plan for plan in plans
+    ]
 
 
 Names = dict[tuple[Resource, str], dict[str, Plan]]  # by kind and namespace: names, and the plan that wants each

@@ -52,6 +52,26 @@ def test_what_is_wrong_comes_first(result: dict[str, Any]) -> None:
     assert page.index("Refused: ") < page.index("What changes") < page.index("Before and after")
 
 
+def test_a_refusal_names_its_job_also_where_only_a_path_does(result: dict[str, Any]) -> None:
+    text = "/m.yaml, document 1, storage.workdirs: path of the node that is not allowed: /output/bert. Use a claim."
+    result["problems"] = [{"kind": "training", "namespace": "a", "name": "bert", "problem": f"{text}\n{text}"}]
+    screen = " ".join(" ".join(lines(result)).split())
+    assert screen.count(f"Refused: training a/bert: {text}") == 2
+
+
+def test_many_refusals_are_cut_with_their_number(result: dict[str, Any]) -> None:
+    result["problems"] = [{"kind": "pool", "namespace": None, "name": None, "problem": f"no {n}"} for n in range(15)]
+    assert "… and 3 more problems. Add -e gpuctl_all=true to list all." in lines(result)
+
+
+def test_without_the_column_of_kinds_names_have_those_that_are_no_jobs(result: dict[str, Any]) -> None:
+    (row,) = [row for row in result["results"] if row["name"] == "clip"]
+    result["results"] = [{**row, "name": "clip" * 12}, {**row, "kind": "pool", "namespace": None, "name": "a100"}]
+    shown = lines(result)
+    assert not any(" KIND " in line for line in shown)
+    assert any("pool a100" in line for line in shown)
+
+
 def test_many_changes_are_cut_unless_all_are_asked_for(result: dict[str, Any]) -> None:
     (row,) = [row for row in result["results"] if row["name"] == "clip"]
     result["results"] = [{**row, "name": f"clip-{number}"} for number in range(40)]

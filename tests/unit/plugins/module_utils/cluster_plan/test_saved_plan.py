@@ -108,14 +108,18 @@ def saved(**changes: Any) -> dict[str, Any]:
             {"options": {"src": ["/a"], "force": False, "namespace": "team-a"}},
             ["The plan was made with O(namespace) nothing, and this task has team-a."],
         ),
-        ({"steps": {"Job a/b": "1"}}, ["Job a/c: no longer has to be changed."]),
+        ({"steps": {"Job a/b": "1"}}, ["Job a/c: no change is needed any more."]),
         (
             {"steps": {"Job a/b": "1", "Job a/c": "2", "Job a/d": "3"}},
-            ["Job a/d: has to be changed as well now."],
+            ["Job a/d: a change is needed now as well."],
+        ),
+        (
+            {"steps": {"Job a/b": "1", "Job a/c": "2", "training a/b": "3"}},
+            ["training a/b: running work would be stopped now."],
         ),
         (
             {"steps": {"Job a/b": "9", "Job a/c": "2"}},
-            ["Job a/b: is another one, or has other values, than the plan was made for."],
+            ["Job a/b: missing, another one, or with other values than the plan was made for."],
         ),
     ],
 )

@@ -10,6 +10,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.drift.drift_rows i
     Declaring,
     addition_row,
     change_row,
+    node_additions,
     step_additions,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import Change
@@ -52,3 +53,21 @@ def test_an_annotation_that_others_have_added_shows_no_secret() -> None:
         "metadata.annotations.api-token": "********",
         "metadata.annotations.note": "hello",
     }
+
+
+@pytest.mark.parametrize(
+    ("managers", "level"), [([], "warning"), (["kubectl-taint"], "warning"), (["kubelet"], "info")]
+)
+def test_a_taint_is_drift_unless_a_controller_has_set_it(managers: list[str], level: str) -> None:
+    fields = [
+        {"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": {"f:taints": {}}}} for manager in managers
+    ]
+    node: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "node-1", "managedFields": fields},
+        "spec": {"taints": [{"key": "broken", "effect": "NoSchedule"}]},
+    }
+    (taint,) = node_additions(node, ())
+    row = addition_row(Step(Action.UNCHANGED, {}, node), taint, Declaring("pool a"))
+    assert (row["field"], row["level"]) == ("spec.taints[broken,NoSchedule]", level)
