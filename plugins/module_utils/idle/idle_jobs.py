@@ -190,7 +190,12 @@ def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[He
         resource, place, labels, only_metadata = query
         return client.list_objects(resource, place, labels=labels, metadata_only=only_metadata)
 
-    found = run_concurrently(read, queries, client.concurrency)
+    try:
+        found = run_concurrently(read, queries, client.concurrency)
+    except ApiError as error:
+        if error.is_forbidden and listed is None:
+            raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
+        raise
     exempt = {obj["metadata"]["uid"] for query, objs in zip(queries, found, strict=True) if query[3] for obj in objs}
     objects = [obj for query, objs in zip(queries, found, strict=True) if not query[3] for obj in objs]
     pods: dict[JobId, list[dict[str, Any]]] = defaultdict(list)
