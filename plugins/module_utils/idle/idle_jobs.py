@@ -381,6 +381,8 @@ def _row(job: HeldJob) -> dict[str, Any]:
 
 
 def _message(jobs: Sequence[HeldJob]) -> str:
+    if not jobs:
+        return "No job holds accelerators."
     idle = [job for job in jobs if job.finding.idle]
     devices = sum(job.held.devices for job in idle if job.held)
     parts = [f"{number_of(len(idle), 'idle job')} with {number_of(devices, 'accelerator')}" if idle else "no idle jobs"]
