@@ -28,7 +28,12 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
     section,
     tiles,
 )
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import Paint, wrapped
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
+    Paint,
+    joined_blocks,
+    reasons_block,
+    wrapped,
+)
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, table_lines
 
 Row = Mapping[str, Any]
@@ -139,9 +144,11 @@ def recorded_screen(result: Mapping[str, Any], width: int) -> list[str]:
         Column("new_runs", "NEW", numeric=True),
         Column("new_ends", "ENDED", numeric=True),
         Column("removed_runs", "REMOVED", numeric=True),
-        Column("error", "ERROR", optional=True),
     )
-    return [*table_lines(result["results"], columns, width), "", *wrapped(str(result["msg"]).splitlines()[-1], width)]
+    rows = result["results"]
+    errors = reasons_block([{**row, "reason": row["error"]} for row in rows], width, room=None)
+    summary = wrapped(str(result["msg"]).splitlines()[-1], width)
+    return joined_blocks([table_lines(rows, columns, width), errors, summary])
 
 
 # -- tables for spreadsheets

@@ -16,7 +16,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.idle.idle_jobs imp
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_policy
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import policy_config_map, rules_of
-from kubesim import Cluster
+from kubesim import LAB_USER_TOKEN, Cluster
 
 from . import manifests
 from .event_watcher import EventWatcher
@@ -144,6 +144,16 @@ def test_a_report_names_idle_jobs_and_changes_nothing(world: World) -> None:
     assert found["results"][0]["reason"] == "at most 1 % utilization in the last 60 min"
     assert found["results"][1]["reason"] == "utilization of up to 80 % in the last 60 min"
     assert world.warned_at() is None
+
+
+def test_it_says_where_there_is_nothing_to_judge(world: World) -> None:
+    assert world.idle(namespaces=["kube-system"])["msg"] == "No job holds accelerators."
+
+
+def test_an_account_of_one_namespace_is_told_to_name_it(world: World) -> None:
+    found = world.idle(api_key=LAB_USER_TOKEN)
+    assert found["failed"]
+    assert found["msg"].endswith("Or set namespaces to those that you may read.")
 
 
 def test_the_first_run_warns_and_the_next_one_changes_nothing(world: World) -> None:

@@ -78,6 +78,7 @@ def test_a_training_has_curves(cluster: Cluster, server: Prometheus) -> None:
     assert ("tensor_activity" in found["missing"]) is not server.world.profiling
     assert found["job"]["kind"] == "training"
     assert found["missing"]["throughput"].startswith("the job serves none")
+    assert "and throughput_query unless" in found["missing"]["throughput"]
     assert found["source"] == ("pod_labels" if server.world.allow_list else "pod_names")
     assert any("told apart by their names" in text for text in found["warnings"]) is not bool(server.world.allow_list)
 
@@ -127,6 +128,17 @@ def test_the_playbook_describe_shows_curves_and_writes_a_page(
     assert again.output.count("job not found: none. Check its name.") == 1 + again.output.count("[ERROR]")
     assert f"Written: {page}" in run.output
     assert 'class="top">100 %' in text
+
+
+def test_a_job_that_waits_has_no_metrics_yet(cluster: Cluster, server: Prometheus) -> None:
+    definition = manifests.training("waits", resources={"gpu": 64})
+    try:
+        assert not perform(JOB, cluster, definition=definition).get("failed")
+        found = metrics(cluster, server, "waits")
+    finally:
+        perform(JOB, cluster, name="waits", state="absent", force=True)
+    assert found["failed"]
+    assert found["msg"] == "job waits in namespace default has no metrics: no pod has run yet. Wait until it runs."
 
 
 ABSENCES: dict[str, tuple[World, Row, str]] = {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,16 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.asyncio_bridge import source_arguments
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.asyncio_bridge import (
+    SourceFailed,
+    run_source,
+    source_arguments,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.event_rows import EVENT_TYPES
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import connection_argument_spec
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.prometheus_options import PrometheusOptions
+from jinja2 import StrictUndefined, UndefinedError
+from jinja2.nativetypes import NativeEnvironment
 
 from tools.event_pages import documented
 from tools.tree import ROOT, shipped
@@ -146,6 +153,23 @@ def test_the_source_is_documented_as_it_is() -> None:
         if name not in {**connection_argument_spec(), **PrometheusOptions.argument_spec()}
     }
     assert options["types"]["choices"] == list(EVENT_TYPES)
+
+
+def test_a_variable_that_is_not_set_is_named_with_the_remedy() -> None:
+    """ansible-rulebook hands it to the source as it is."""
+    given = {"prometheus_url": StrictUndefined(name="gpuctl_prometheus_url")}
+    with pytest.raises(SourceFailed, match=r"'gpuctl_prometheus_url' is undefined\. Set it in the file of --vars"):
+        asyncio.run(run_source(None, given))
+
+
+def test_without_a_token_the_rulebook_of_alerts_does_not_start() -> None:
+    (ruleset,) = yaml.safe_load((EDA / "rulebooks" / "alerts.yml").read_text(encoding="utf-8"))
+    token = NativeEnvironment(undefined=StrictUndefined).from_string(
+        ruleset["sources"][0]["eda.builtin.webhook"]["token"]
+    )
+    assert token.render(gpuctl_alert_token="of-alertmanager") == "of-alertmanager"
+    with pytest.raises(UndefinedError, match="'gpuctl_alert_token' is undefined"):
+        token.render()
 
 
 @pytest.mark.parametrize("path", sorted((EDA / "rulebooks").glob("*.yml")), ids=lambda path: path.stem)

@@ -134,9 +134,14 @@ class _Run:
 def _validated(args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments, with their defaults. Raises SourceFailed with all that is wrong."""
     from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+    from jinja2 import UndefinedError
 
     arguments = source_arguments()
-    result = ArgumentSpecValidator(arguments["argument_spec"]).validate(dict(args))
+    try:
+        result = ArgumentSpecValidator(arguments["argument_spec"]).validate(dict(args))
+    except UndefinedError as problem:  # ansible-rulebook leaves it to the source to look at a variable.
+        text = f"{NAME}: {problem}. Set it in the file of --vars, or in the environment with --env-vars."
+        raise SourceFailed(text) from None
     problems = list(result.error_messages)
     params: dict[str, Any] = result.validated_parameters
     for name, (least, most) in _RANGES.items():

@@ -104,7 +104,8 @@ def node_event(
     """The loss of a node, with the jobs that have pods on it."""
     names = ", ".join(f"{row['namespace']}/{row['job']}" for row in jobs[:10])
     more = f" and {len(jobs) - 10} more" if len(jobs) > 10 else ""
-    message = f"node {known.name} of pool {known.pool} was lost with {f'jobs {names}{more}' if jobs else 'no jobs'}"
+    held = f"{'job' if len(jobs) == 1 else 'jobs'} {names}{more}" if jobs else "no jobs"
+    message = f"node {known.name} of pool {known.pool} was lost with {held}"
     return _event(
         "node.lost",
         f"{uid}/lost/{known.since or seen_at}",

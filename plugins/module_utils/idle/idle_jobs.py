@@ -190,7 +190,12 @@ def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[He
         resource, place, labels, only_metadata = query
         return client.list_objects(resource, place, labels=labels, metadata_only=only_metadata)
 
-    found = run_concurrently(read, queries, client.concurrency)
+    try:
+        found = run_concurrently(read, queries, client.concurrency)
+    except ApiError as error:
+        if error.is_forbidden and listed is None:
+            raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
+        raise
     exempt = {obj["metadata"]["uid"] for query, objs in zip(queries, found, strict=True) if query[3] for obj in objs}
     objects = [obj for query, objs in zip(queries, found, strict=True) if not query[3] for obj in objs]
     pods: dict[JobId, list[dict[str, Any]]] = defaultdict(list)
@@ -376,6 +381,8 @@ def _row(job: HeldJob) -> dict[str, Any]:
 
 
 def _message(jobs: Sequence[HeldJob]) -> str:
+    if not jobs:
+        return "No job holds accelerators."
     idle = [job for job in jobs if job.finding.idle]
     devices = sum(job.held.devices for job in idle if job.held)
     parts = [f"{number_of(len(idle), 'idle job')} with {number_of(devices, 'accelerator')}" if idle else "no idle jobs"]

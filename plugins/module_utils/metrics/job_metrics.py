@@ -21,6 +21,7 @@ from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions
 from ..prometheus.promql import JOB, PodSelection, Queries, Source, plain_queries
 from ..task import ModuleSpec, Task, TaskFailed
+from ..wording import worded
 from .measured_job import MeasuredJob, read_measured_job
 from .metric_questions import AGGREGATES, METRICS, NETWORK, THROUGHPUT, UTILIZATION, Question, questions
 from .metrics_absence import absence_of, missing_metrics
@@ -107,7 +108,7 @@ def read_job_metrics(
         "series": [row for question, series in curves.items() for row in _rows(question, series)],
         "summary": [row for question, series in whole.items() for row in _summary(question, series)],
         "coverage": coverage,
-        "missing": missing_metrics(wanted, curves),
+        "missing": {metric: worded(why, task.names) for metric, why in missing_metrics(wanted, curves).items()},
     }
 
 

@@ -28,7 +28,10 @@ def absence_of(task: Task[Any], prometheus: Prometheus, job: MeasuredJob, span: 
     if job.workload is None:
         hint = no_pods_message(task.client(), (job.namespace, job.name), allowed_namespaces(task)).rstrip(".")
         return f"{hint}, and {prometheus.where} knows no pods of that name between {_between(span)}."
-    if not job.pods and status_of(job.workload) in ("Pending", "Paused"):
+    is_bound = any(pod["spec"].get("nodeName") for pod in job.pods)
+    if not is_bound and status_of(job.workload) in ("Pending", "Paused"):
+        if job.pods:
+            return f"{where} has no metrics: no pod has run yet. Wait until it runs."
         jobs = {(job.namespace, job.name): dict(job.workload)}
         unknown: dict[JobId, str] = {}
         reason = if_allowed(lambda: read_reasons(task.client(), jobs), unknown).get((job.namespace, job.name))

@@ -119,7 +119,7 @@ Variants = Callable[[FitJob], Iterable[tuple[FitChange, FitJob]]]
 @dataclass
 class Cluster:
     """What jobs are judged against. ``ends``: when jobs end, as far as that is known, as seconds from now. ``users``:
-    what jobs use of quotas, by namespace."""
+    what jobs use of quotas, by namespace. ``knows_nodes``: the world has no nodes as well if nobody may list them."""
 
     world: World
     quotas: Mapping[str, Sequence[QuotaState]] = field(default_factory=dict)  # by namespace
@@ -127,6 +127,7 @@ class Cluster:
     ends: Mapping[JobName, float] = field(default_factory=dict)
     users: Mapping[str, Mapping[JobName, Charges]] = field(default_factory=dict)
     endless: frozenset[JobName] = frozenset()  # services and notebooks, which end when a person says so
+    knows_nodes: bool = True
 
 
 @dataclass
@@ -300,6 +301,8 @@ class _Trial:
             attempts = [chosen]
         kinds = {attempt.kind(let_in) for attempt in attempts}
         fit = replace(self._verdict(job, chosen, kinds, attempts, let_in), possible=possible)
+        if not self._cluster.knows_nodes and fit.verdict != NOW:
+            fit = replace(fit, verdict=UNKNOWN)
         if refused:
             fit = replace(fit, verdict=NEVER, refused=tuple(refused))
         elif lacks:
@@ -309,7 +312,8 @@ class _Trial:
                 after = (*self._needed_for_quotas(job, states, lacks), *fit.after)
                 fit = replace(fit, after=tuple(dict.fromkeys(after)))
         if unjudged and fit.verdict != NEVER:
-            fit = replace(fit, verdict=UNKNOWN, otherwise=fit.verdict, unjudged=tuple(unjudged))
+            otherwise = "" if fit.verdict == UNKNOWN else fit.verdict
+            fit = replace(fit, verdict=UNKNOWN, otherwise=otherwise, unjudged=tuple(unjudged))
         if variants and (fit.depends_on_place or fit.verdict not in (NOW, UNKNOWN)):
             for state in states:
                 state.charge(job.charges, -let_in)

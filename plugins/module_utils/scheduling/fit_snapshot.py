@@ -144,7 +144,7 @@ class FitSnapshot:
         endless = frozenset(pod.job for pod in pods if pod.use.job_kind not in (None, _ENDS_BY_ITSELF))
         delegated = extended if self.devices is not None else {}
         world = World(self.nodes or (), pods, self.namespaces, checks, delegated)
-        return Cluster(world, quotas, self.budgets or (), ends, self._users(), endless)
+        return Cluster(world, quotas, self.budgets or (), ends, self._users(), endless, self.nodes is not None)
 
     def _users(self) -> dict[str, dict[JobName, Charges]]:
         """What the jobs of the namespaces with quotas use of these, pods without a node too."""

@@ -86,3 +86,6 @@ def test_what_was_recorded() -> None:
         "",
         "1 namespace: 2 new runs, 1 new end",
     ]
+    refused = {"results": [{**row, "error": f"configmaps is {'very ' * 20}forbidden"}], "msg": "1 namespace"}
+    assert [len(line) <= 80 for line in recorded_screen(refused, 80)] == [True] * 7
+    assert recorded_screen(refused, 80)[3].startswith("team-a: configmaps is very")

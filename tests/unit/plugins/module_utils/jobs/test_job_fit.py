@@ -263,6 +263,14 @@ def test_what_is_not_known() -> None:
     assert row["reason"] == f"Not known: {row['unknown'][0]}. Apart from that, it would run now."
 
 
+def test_nodes_that_may_not_be_listed_are_not_missing() -> None:
+    snapshot = FitSnapshot(None, None, priority_classes=CLASSES)
+    rows = rows_of(snapshot, [training(), training(name="other", gpu=16)], Declared(), {}, NOW)
+    assert [row["verdict"] for row in rows] == ["unknown", "unknown"]
+    assert rows[0]["unknown"][0] == "the account may not list nodes"
+    assert rows[0]["reason"] == f"Not known: {'; '.join(rows[0]['unknown'])}."
+
+
 def test_nobody_says_that_a_change_helps_without_knowing_what_is_free() -> None:
     snapshot = FitSnapshot([roomy_node(node("n1"))], None, priority_classes=CLASSES)
     row = rows_of(snapshot, [training(gpu=16)], Declared(), {}, NOW)[0]
