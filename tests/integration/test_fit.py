@@ -9,6 +9,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import cached_client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.limits import ANSWER, MIB
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import (
+    FIELD_MANAGER,
+    HISTORY,
+    HISTORY_OF,
+    MANAGED_BY,
+)
 from fit.compare import Tally, compare
 from fit.observed import Stage
 from kubesim import Cluster
@@ -92,6 +99,21 @@ def test_check_mode_says_it_of_jobs_that_would_start(here: Ansible):
     done = here.job(definition=job)
     assert done.result["results"][0]["fit"] is None
     assert here.job(definition=job, check=True).result["results"][0]["fit"] is None  # It is there already.
+
+
+def test_histories_that_are_too_large_are_not_needed(here: Ansible, api: Api):
+    """They only tell when others probably end."""
+    assert not here.job(definition=training("runs", resources={"gpu": 8})).failed
+    labels = {MANAGED_BY: FIELD_MANAGER, HISTORY_OF: "runs"}
+    for number in range(ANSWER.bytes // MIB + 2):
+        place = f"team-{number}"
+        api.create("namespace", {"metadata": {"name": place}})
+        api.create(
+            "configmap", {"metadata": {"name": HISTORY, "labels": labels}, "data": {"x.run": "y" * (MIB - 1024)}}, place
+        )
+    told = here.module("gpuctl_fit_info", definition=training("t", resources={"gpu": 8}))
+    assert not told.failed, told.message
+    assert told.result["results"][0]["verdict"] == "now"
 
 
 def test_it_can_fail(here: Ansible):

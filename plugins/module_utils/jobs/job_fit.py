@@ -12,10 +12,10 @@ from ..cluster.nodes import with_use
 from ..cluster.read import JobId
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import if_allowed
+from ..kube.errors import AnswerTooLarge, if_allowed
 from ..kube.resources import CONFIG_MAP, JOB
 from ..kube.times import read_time
-from ..labels import LEDGER
+from ..labels import HISTORY, LEDGER
 from ..scheduling.fit import FitChange, FitJob, fit_jobs
 from ..scheduling.fit_snapshot import FitSnapshot, read_fit_snapshot
 from .fit_changes import changed_jobs
@@ -62,16 +62,24 @@ def rows_of(
 
 
 def _read_ends(client: Client, snapshot: FitSnapshot, now: datetime) -> dict[JobId, JobEnd]:
-    """When the trainings of the cluster end. Three lists; without the permission for one, less is known."""
+    """When the trainings of the cluster end. Three lists; without one, less is known: it may not be permitted, and all
+    histories of a cluster may be more than a task reads."""
     if not snapshot.pods:
         return {}
     none: list[Any] = []
     reads: tuple[Callable[[], list[Any]], ...] = (
         lambda: client.list_slim(JOB, slim_job),
         lambda: client.list_objects(CONFIG_MAP, fields=f"metadata.name={LEDGER}"),
-        lambda: client.list_slim(CONFIG_MAP, run_lengths, labels=HISTORIES),
+        lambda: client.list_slim(CONFIG_MAP, run_lengths, labels=HISTORIES, fields=f"metadata.name={HISTORY}"),
     )
-    jobs, ledgers, histories = run_concurrently(lambda read: if_allowed(read, none), reads, client.concurrency)
+
+    def known(read: Callable[[], list[Any]]) -> list[Any]:
+        try:
+            return if_allowed(read, none)
+        except AnswerTooLarge:
+            return none
+
+    jobs, ledgers, histories = run_concurrently(known, reads, client.concurrency)
     return expected_ends(jobs, ledgers, _pod_deadlines(snapshot), histories)
 
 

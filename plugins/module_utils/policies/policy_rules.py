@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from ..given_times import seconds_of
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY, SYSTEM_NAMESPACE, is_managed, policy_config_map_name
 
 if TYPE_CHECKING:
@@ -35,10 +36,7 @@ class IdleLimit:
 
     @property
     def seconds(self) -> int:
-        return int(self.idle_for[:-1]) * _SECONDS[self.idle_for[-1]]
-
-
-_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
+        return seconds_of(self.idle_for) or 0
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,9 @@ def _namespace_rules(given: Mapping[str, Any]) -> NamespaceRules:
     if network := values.get("network"):
         values["network"] = Network(tuple(network["namespaces"]), tuple(network["cidrs"]), bool(network["internet"]))
     if notebooks := values.get("notebooks"):
-        values["notebooks"] = IdleLimit(notebooks["idle_for"], notebooks["below"])
+        values["notebooks"] = limit = IdleLimit(notebooks["idle_for"], notebooks["below"])
+        if not limit.seconds or not 0 < float(limit.below) <= 1:
+            raise ValueError("no limit of notebooks")
     return NamespaceRules(**values)
 
 

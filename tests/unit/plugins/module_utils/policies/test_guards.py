@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -209,6 +210,14 @@ def test_the_shortest_limit_of_notebooks_counts() -> None:
 @pytest.mark.parametrize("data", [{}, {"rules": ""}, {"rules": "[]"}, {"rules": "{}"}, {"rules": '{"namespaces": 1}'}])
 def test_a_config_map_that_somebody_has_edited_is_not_read(data: Object) -> None:
     assert read_rules({"metadata": {"name": "policy-x"}, "data": data}) is None
+
+
+@pytest.mark.parametrize("changes", [{"idle_for": "8x"}, {"idle_for": "0h"}, {"idle_for": 8}, {"below": "x"}])
+def test_a_limit_of_notebooks_that_somebody_has_spoilt_is_not_read(changes: Object) -> None:
+    config_map = policy_config_map(rules(teams={"a": {"notebooks": {"idle_for": "8h"}}}))
+    data = json.loads(config_map["data"]["rules"])
+    data["namespaces"]["a"]["notebooks"] |= changes
+    assert read_rules({**config_map, "data": {"rules": json.dumps(data)}}) is None
 
 
 @pytest.mark.parametrize(
