@@ -128,6 +128,25 @@ def test_details_and_whole_objects(ansible: Ansible, api: Api, three_jobs: str):
     assert "managedFields" not in row["object"]["metadata"]
 
 
+def test_an_autoscaler_that_somebody_else_made_is_shown(ansible: Ansible, api: Api, three_jobs: str):
+    """That of KEDA, for one, has no labels of the job. One of another workload is not the job's."""
+    for name, target in (("keda-hpa-web", "web"), ("other", "elsewhere")):
+        spec = {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
+            "minReplicas": 2,
+            "maxReplicas": 7 if target == "web" else 9,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": _SIXTY_PERCENT}}],
+        }
+        body = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": spec}
+        api.create("hpa", {**body, "metadata": {"name": name}}, three_jobs)
+    found = jobs(ansible, three_jobs)
+    assert found["web"]["autoscaler"]["max_replicas"] == 7
+    assert [name for name, row in found.items() if row.get("autoscaler")] == ["web"]
+
+
+_SIXTY_PERCENT = {"type": "Utilization", "averageUtilization": 60}
+
+
 def test_whole_objects_keep_secrets(ansible: Ansible, namespace: str):
     secret = "hf-3f9c77aa01"
     manifest = compute("web", environment={"env": {"HF_TOKEN": secret, "PLAIN": "value"}})

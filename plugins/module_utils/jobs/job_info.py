@@ -294,11 +294,23 @@ def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) ->
 
 
 def _autoscalers(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, Object]:
-    """What scales services; none without the permission to read autoscalers."""
-    if not any(obj["kind"] == "Deployment" for obj in workloads.values()):
+    """What scales services, also of others, as KEDA's is; none without the permission to read autoscalers."""
+    services = {
+        (obj["metadata"]["namespace"], obj["kind"], obj["metadata"]["name"]): job
+        for job, obj in workloads.items()
+        if obj["kind"] == "Deployment"
+    }
+
+    def slim(obj: Object) -> tuple[Job, Object] | None:
+        target = obj["spec"]["scaleTargetRef"]
+        job = services.get((obj["metadata"]["namespace"], target.get("kind"), target.get("name")))
+        return (job, without_managed_fields(obj)) if job else None
+
+    if not services:
         return {}
-    found = if_allowed(lambda: _select(task, HORIZONTAL_POD_AUTOSCALER, without_managed_fields), Objects())
-    return {job: obj for obj in found if (job := _job_of(obj)) in workloads}
+    none: list[tuple[Job, Object] | None] = []
+    found = if_allowed(lambda: _list(task, HORIZONTAL_POD_AUTOSCALER, slim), none)
+    return dict(filter(None, found))
 
 
 def _access_urls(task: InfoTask, workloads: dict[Job, Object], tokens: dict[Job, str]) -> dict[Job, list[str]]:

@@ -71,7 +71,6 @@ SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", 
 SERVICE = Resource("Service", "v1", "services")
 SERVICE_ACCOUNT = Resource("ServiceAccount", "v1", "serviceaccounts")
 STATEFUL_SET = Resource("StatefulSet", "apps/v1", "statefulsets")
-SCALED_OBJECT = Resource("ScaledObject", "keda.sh/v1alpha1", "scaledobjects")
 STORAGE_CLASS = Resource("StorageClass", "storage.k8s.io/v1", "storageclasses", namespaced=False)
 
 # Kueue is optional, and its version varies: see read_admissions in jobs/job_plans.py.
